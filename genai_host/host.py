@@ -45,10 +45,10 @@ from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.retry import Retry, RetryPolicy
 from genai_host.calls.router import DefaultModel, Routing
-from genai_host.catalog.catalog import Catalog
+from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import Prices, installed_prices
-from genai_host.config import Config, read_config
+from genai_host.config import Config, ModelConfig, read_config
 from genai_host.config.environment import unknown_in
 from genai_host.conversations.conversation import Conversation, MakeRecord
 from genai_host.conversations.driver import TurnLimits
@@ -57,6 +57,8 @@ from genai_host.conversations.record import (
     InMemoryRecord,
     Opened,
     Recorder,
+    models_in,
+    models_on_record,
     new_tag,
     warn_unrecorded,
 )
@@ -102,6 +104,9 @@ class Host:
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
     loaded when they are first needed; a broken one is in `plugins.broken` and
     disturbs no other. May be used from many threads.
+
+    `config_file` is where the configuration was read, or would be if it were there; empty if it
+    was given.
     """
 
     def __init__(
@@ -116,6 +121,7 @@ class Host:
         prices: Prices | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
+        self.config_file = paths.config_file() if config is None else ""
         if config is None:
             for variable, hint in unknown_in(os.environ).items():
                 _log.warning("the environment variable %s is ignored: %s", variable, hint)
@@ -155,7 +161,8 @@ class Host:
 
         feature      its name; None for the configured one, which is `chat` unless said
         model        name of the model: `smollm2`, `smollm2@local`,
-                     `smollm2@local+openai-chat` or `local/some-id`; None for the default
+                     `smollm2@local+openai-chat`, `local/some-id` or a model configuration's,
+                     whose parameters hold where none are given; None for the default
         provider     name of a provider instance to keep to
         models       for further roles of the feature, names of models
         parameters   model parameters by name, as `temperature`
@@ -181,7 +188,7 @@ class Host:
         opened = Opened(
             feature=chosen.name,
             version=chosen.version,
-            models=named,
+            **models_on_record(named),
             parameters=parameters or {},
             settings=settings or {},
             history=tuple(history),
@@ -250,11 +257,14 @@ class Host:
         changed = None
         if model or provider or models or parameters or settings or tools is not None:
             joined = {**now.parameters, **(parameters or {})}
+            chosen = self._routing.models_for(
+                feature, model, provider, models or {}, models_in(now)
+            )
             changed = Changed(
-                self._routing.models_for(feature, model, provider, models or {}, now.models),
-                {name: value for name, value in joined.items() if value is not None},
-                {**now.settings, **(settings or {})},
-                now.tools if tools is None else self._tools.names(tools),
+                **models_on_record(chosen),
+                parameters={name: value for name, value in joined.items() if value is not None},
+                settings={**now.settings, **(settings or {})},
+                tools=now.tools if tools is None else self._tools.names(tools),
             )
         recorder: Recorder = kept if record else InMemoryRecord(entries)
         tolls = self._tolls(owner, feature.name, is_kept=record)
@@ -397,6 +407,29 @@ class Host:
             NoRoute: There is none, or it cannot run.
         """
         return self._routing.default_model(operation)
+
+    def check_configuration(self, name: str, config: ModelConfig) -> str:
+        """Why a model configuration cannot run for now; empty if it can.
+
+        Raises `NoRoute`, `ConfigurationError` and `InvalidParameter` for one that leads to no
+        model, prefers a provider that there is not, or has parameters that its model does not
+        take.
+        """
+        return self._routing.check(name, config)
+
+    def reconfigure(self, config: Config) -> None:
+        """Use the defaults and the model configurations of another configuration from now on.
+        Turns under way go on with what they began with; all else stays until a restart. For
+        providers see `instances`."""
+        self.config = self.config._replace(
+            feature=config.feature,
+            models=config.models,
+            prefer=config.prefer,
+            aliases=config.aliases,
+            model_configs=config.model_configs,
+        )
+        if "_routing" in vars(self):
+            self._routing.configure(self.config)
 
     def count_tokens(
         self,
@@ -589,8 +622,8 @@ class Host:
         returns: Any = None,
         tolls: Sequence[CallMiddleware] = (),
     ) -> Conversation:
-        def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
-            return self._agent(role, feature.roles[role], name, parameters, tolls=tolls)
+        def make_agent(role: str, model: str | ModelChoice, parameters: Mapping[str, Any]) -> Agent:
+            return self._agent(role, feature.roles[role], model, parameters, tolls=tolls)
 
         conversation = Conversation(
             feature,
@@ -615,19 +648,24 @@ class Host:
         self,
         role: str,
         operation: Operation,
-        name: str | None,
+        model: str | ModelChoice | None,
         parameters: Mapping[str, Any],
         provider: str | None = None,
         tolls: Sequence[CallMiddleware] = (),
     ) -> Agent:
+        routing = self._routing
+        choice = (
+            model if isinstance(model, ModelChoice) else routing.choice(model, operation, provider)
+        )
         return Agent(
             role,
-            self._routing.routes(name, operation, provider),
-            parameters,
+            routing.routes(choice, operation, provider),
+            {**choice.parameters, **parameters} if choice else parameters,
             retry=self._retry,
             rates=self._rates,
-            counters=lambda: self._routing.routes(name, "count", provider),
+            counters=lambda: routing.routes(choice, "count", provider),
             tolls=tolls,
+            choice=choice,
         )
 
     def _capped(self, caps: TurnLimits) -> TurnLimits:

@@ -287,11 +287,15 @@ class Delta:
 
 @frozen
 class RouteInfo:
-    """Which model answered, at which provider instance, in which dialect."""
+    """Which model answered, at which provider instance, in which dialect.
+
+    configuration   the model configuration by whose name it was asked; empty if by none
+    """
 
     model: str
     provider: str
     dialect: str
+    configuration: str = ""
 
 
 @frozen

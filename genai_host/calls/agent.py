@@ -42,6 +42,7 @@ from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route
 from genai_host.calls.structured_output import with_schema_in_prompt, with_value
+from genai_host.catalog.catalog import ModelChoice
 from genai_host.errors import GenaiError, NoRoute
 from genai_host.plugins.observers import CallRecord
 from genai_host.providers.limits import RateLimiter
@@ -59,6 +60,7 @@ class Agent:
     rates        what holds them to the rates that prompts name; none if there is none
     tolls        stand before and after each call
     counters     gives the routes that count the tokens of its prompts; raises `NoRoute`
+    choice       the model as it was chosen, whose parameters are among those given
 
     Raises `InvalidParameter` if the best route does not take the parameters.
     """
@@ -73,8 +75,10 @@ class Agent:
         rates: RateLimiter | None = None,
         counters: Callable[[], Sequence[Route]] = tuple,
         tolls: Sequence[CallMiddleware] = (),
+        choice: ModelChoice | None = None,
     ) -> None:
         self.role = role
+        self.choice = choice
         self.routes = tuple(routes)
         self._retry = retry
         self._rates = rates
@@ -141,7 +145,15 @@ class Agent:
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
             raise
-        return evolve(completion, raw_reply=last.raw_reply) if last.raw_reply else completion
+        answer: Completion = self._as_asked(completion)
+        return evolve(answer, raw_reply=last.raw_reply) if last.raw_reply else answer
+
+    def _as_asked(self, result: Any) -> Any:
+        """With the model configuration by whose name the model was asked for."""
+        asked = self.choice.configuration if self.choice else ""
+        if not asked or result.route is None:
+            return result
+        return evolve(result, route=evolve(result.route, configuration=asked))
 
     def _checked(self, completion: Completion, prompt: Prompt) -> Completion:
         checker = self._checker(prompt.schema)
@@ -166,7 +178,9 @@ class Agent:
         if isinstance(step, CountTokens):
             routes = self._able(step.prompt, self._counters())
         retries = self._with_retries()
-        return drained(retries.stream(routes, cancellation, act, trace, self._tolls))
+        return self._as_asked(
+            drained(retries.stream(routes, cancellation, act, trace, self._tolls))
+        )
 
     def _asked(self, step: CountTokens | Embed | Moderate, route: Route) -> Call:
         if isinstance(step, CountTokens):
@@ -265,14 +279,14 @@ def _needs(message: Message) -> frozenset[str]:
     return frozenset(needs) if needs else _NOTHING
 
 
-MakeAgent = Callable[[str, str, Mapping[str, Any]], Agent]
-"""An agent from a role, a model's name and parameters."""
+MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]
+"""An agent from a role, a model's name, or the model as it was chosen before, and parameters."""
 
 
 class ConversationAgents:
     """Made whole or not at all; a change makes another.
 
-    models       role to the name of a model, as it was given
+    models       role to the model as it is recorded
     parameters   of the main role
     given        settings of the feature, as they were given
     settings     the same, read
@@ -284,12 +298,11 @@ class ConversationAgents:
         self,
         feature: Feature[Any],
         make_agent: MakeAgent,
-        models: Mapping[str, str],
+        models: Mapping[str, str | ModelChoice],
         parameters: Mapping[str, Any],
         settings: Mapping[str, Any],
         history: Iterable[Message],
     ) -> None:
-        self.models = dict(models)
         self.parameters = dict(parameters)
         self.given = dict(settings)
         self.settings = read_settings(feature.settings, settings, owner=f"feature {feature.name}")
@@ -297,6 +310,7 @@ class ConversationAgents:
             role: make_agent(role, name, parameters if role == "main" else {})
             for role, name in models.items()
         }
+        self.models = {role: each.choice for role, each in self.agents.items() if each.choice}
         # it owns the history, where a feature prompts nobody as well
         self.main = self.agents.setdefault("main", Agent("main", ()))
         self.main.reset(history)

@@ -11,10 +11,10 @@ from attrs import evolve
 
 from genai_host.api import Clock, Feature, Operation
 from genai_host.calls.route import Route
-from genai_host.catalog.catalog import Catalog, of_model
+from genai_host.catalog.catalog import Catalog, ModelChoice, of_model
 from genai_host.catalog.join import Candidate, ProviderInfo
 from genai_host.catalog.prices import Prices
-from genai_host.config import Config
+from genai_host.config import Config, ModelConfig
 from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
@@ -34,7 +34,7 @@ class _Joined(NamedTuple):
 
     version: int
     catalog: Catalog
-    found: dict[tuple[str | None, str | None, Operation], tuple[Route, ...]]
+    found: dict[tuple[ModelChoice | None, str | None, Operation], tuple[Route, ...]]
 
 
 class DefaultModel(NamedTuple):
@@ -88,6 +88,25 @@ class Routing:
         readiness = self._probes.readiness(self._instances)
         return self._join(readiness)
 
+    def configure(self, config: Config) -> None:
+        """Join by another configuration from now on."""
+        with self._lock:
+            self._config, self._joined = config, None
+
+    def check(self, name: str, config: ModelConfig) -> str:
+        """See `Host.check_configuration`."""
+        for each in config.provider_order:
+            self._instances[each]
+        catalog = self.catalog.with_configuration(name, config)
+        choice = catalog.choice(name)
+        found = catalog.explain(choice, None, catalog.model_named(name).operation)
+        best = next((each for each in found if each.dialect in self._registry.dialects), None)
+        if best is not None:
+            self._route(best).parameters(choice.parameters)
+        if any(each.runs for each in found):
+            return ""
+        return "; ".join(dict.fromkeys(reason for each in found for reason in each.reasons))
+
     def explain(
         self, model: str | None, provider: str | None, operation: Operation
     ) -> list[Candidate]:
@@ -101,10 +120,10 @@ class Routing:
         model: str | None,
         provider: str | None,
         others: Mapping[str, str],
-        before: Mapping[str, str] | None = None,
-    ) -> dict[str, str]:
-        """Each role of a feature and the model that plays it, as a name that says where and
-        how it runs.
+        before: Mapping[str, ModelChoice] | None = None,
+    ) -> dict[str, ModelChoice]:
+        """Each role of a feature and the model that plays it, as it is recorded: nothing of it
+        changes with the configuration.
 
         model, provider   of the main role; others are by their role
         before            who plays where nothing is said
@@ -123,39 +142,47 @@ class Routing:
                 )
         if (model or provider) and "main" not in feature.roles:
             raise ConfigurationError(f"the feature {feature.name} uses no model")
-        named: dict[str, str] = {}
+        chosen: dict[str, ModelChoice] = {}
         roles = sorted(feature.roles.items(), key=lambda each: each[0] != "main")
         for role, operation in roles:
             name = model if role == "main" else others.get(role)
             at = provider if role == "main" else None
             if name is None and at is None:
                 if role in before:
-                    named[role] = before[role]
+                    chosen[role] = before[role]
                     continue
                 if role in feature.optional and not self._plays_unasked(operation):
                     continue
-                if operation == feature.roles.get("main") and "main" in named:
-                    named[role] = named["main"]
+                if operation == feature.roles.get("main") and "main" in chosen:
+                    chosen[role] = chosen["main"]
                     continue
                 name = self._usual(operation)
                 _log.info("the %s model is %s", role, self.default_model(operation))
-            if name is not None:  # what a record says must not change with the aliases
-                name = self.catalog.meant(name)
-            best = self._resolve(name, at, operation)[0]
-            named[role] = name if name is not None and at is None else best.name
-        return {role: named[role] for role in feature.roles if role in named}
+            choice = None if name is None else self._choice(name)
+            best = self._resolve(choice, at, operation)[0]
+            if choice is None:
+                choice = ModelChoice(best.name)
+            chosen[role] = choice if at is None else evolve(choice, model=best.name)
+        return {role: chosen[role] for role in feature.roles if role in chosen}
 
-    def routes(
+    def choice(
         self, name: str | None, operation: Operation, provider: str | None = None
-    ) -> list[Route]:
-        """What runs a model, best first; None for the usual one. Raises `NoRoute`."""
+    ) -> ModelChoice | None:
+        """What a name stands for; that of the usual model for None, if there is one and no
+        provider is named. Raises `NoRoute`."""
         if name is None and provider is None:
             name = self._usual(operation)
+        return None if name is None else self._choice(name)
+
+    def routes(
+        self, choice: ModelChoice | None, operation: Operation, provider: str | None = None
+    ) -> list[Route]:
+        """What runs a model, best first; None for what the providers use. Raises `NoRoute`."""
         with self._lock:
-            key = (name, provider, operation)
+            key = (choice, provider, operation)
             kept = self._now().found.get(key)
             if kept is None:
-                kept = tuple(map(self._route, self._resolve(name, provider, operation)))
+                kept = tuple(map(self._route, self._resolve(choice, provider, operation)))
                 _keep(self._now().found, key, kept)
         return list(kept)
 
@@ -166,6 +193,13 @@ class Routing:
             return DefaultModel(configured, "configured as the default")
         best = self._resolve(None, None, operation)[0]
         return DefaultModel(best.name, self.catalog.why_default(best.provider))
+
+    def _choice(self, name: str) -> ModelChoice:
+        """A name may be known once what is missing was looked for."""
+        try:
+            return self.catalog.choice(name)
+        except NoRoute:
+            return self.refresh().choice(name)
 
     def _plays_unasked(self, operation: Operation) -> bool:
         """Whether something plays an optional role where nobody is named for it: who chats is
@@ -182,13 +216,13 @@ class Routing:
         return self._config.models.get(of_model(operation))
 
     def _resolve(
-        self, name: str | None, provider: str | None, operation: Operation
+        self, choice: ModelChoice | None, provider: str | None, operation: Operation
     ) -> list[Candidate]:
         """What is missing is looked for once more before it is said to be missing."""
         try:
-            return self.catalog.resolve(name, provider, operation)
+            return self.catalog.resolve(choice, provider, operation)
         except NoRoute:
-            return self.refresh().resolve(name, provider, operation)
+            return self.refresh().resolve(choice, provider, operation)
 
     def _route(self, candidate: Candidate) -> Route:
         """Routes are made once, and shared by all conversations."""
@@ -221,7 +255,7 @@ class Routing:
             ],
             self._instances.unknown,
             self._config.prefer,
-            self._config.aliases,
+            self._config.configurations,
         )
 
 

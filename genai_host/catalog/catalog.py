@@ -5,18 +5,38 @@ Pure, as the join is. Nothing here knows a model, a provider or a dialect by nam
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from genai_host.api import Dialect, Model, Offering, Operation
 from genai_host.catalog.join import Candidate, Join, ProviderInfo
-from genai_host.errors import NoRoute
+from genai_host.config import ModelConfig
+from genai_host.config.schema import configuration_in
+from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.util.names import plugin_line, vendors_hint, what_there_is
 from genai_host.util.text import close_matches, did_you_mean
 
 _MOST_REASONS = 3  # that are in the message itself
+
+
+@frozen
+class ModelChoice:
+    """The model that a name stands for, once its model configuration was looked up. It is
+    recorded, and holds whatever becomes of the configuration.
+
+    model            its name, and where and how to run it as far as that is said
+    configuration    the model configuration that was named; empty if none was
+    provider_order   provider instances, best first; others come after them
+    parameters       those that hold where the caller gives none
+    """
+
+    model: str
+    configuration: str = ""
+    provider_order: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(factory=dict, eq=False)
 
 
 @frozen
@@ -41,7 +61,7 @@ class Catalog:
     served     the provider instances
     absent     configured instances that have no type, and why
     prefer     provider instances, best first
-    aliases    the user's own names, to what each stands for
+    configurations   the user's own names for models
 
     `names` has the models by all names that are declared.
     """
@@ -54,7 +74,7 @@ class Catalog:
         served: Sequence[ProviderInfo],
         absent: Mapping[str, str] | None = None,
         prefer: Sequence[str] = (),
-        aliases: Mapping[str, str] | None = None,
+        configurations: Mapping[str, ModelConfig] | None = None,
     ) -> None:
         self.served = {each.name: each for each in served}
         self.models = {model.name: model for model in models}
@@ -73,27 +93,69 @@ class Catalog:
             for name in instance.models:
                 if name not in self.names:
                     self._add_undeclared(name)
-        self.aliases = dict(aliases or {})
+        self.configurations = dict(configurations or {})
 
-    def meant(self, name: str) -> str:
-        """What an alias stands for; any other name is itself.
+    def with_configuration(self, name: str, config: ModelConfig) -> Catalog:
+        """The same, with another model configuration."""
+        other = copy.copy(self)
+        other.configurations = {**self.configurations, name: config}
+        return other
 
-        Raises `NoRoute` for an alias that is the name of a model as well.
+    def choice(self, name: str) -> ModelChoice:
+        """What a name stands for: a model configuration is followed to its model, any other
+        name is itself. A configuration may have the name of a declared model: then the bare
+        name is the configuration's, and `name@instance` the model's, as it is recorded.
+
+        Raises `NoRoute`, and `ConfigurationError` where configurations lead in a circle.
         """
-        if name not in self.aliases:
-            return name
-        if name in self.names:
-            model = self.names[name].name
-            raise NoRoute(
-                f"{name!r} is an alias in the configuration, and a name of the model {model}",
-                hint=f"genai-host config alias --remove {name}",
-                model=name,
-            )
-        return self.aliases[name]
+        target, at = name, ""
+        chain: list[str] = []
+        order: Sequence[str] = ()
+        parameters: dict[str, Any] = {}
+        while found := self._configuration_in(target, chain):
+            if found in chain:
+                way = " of ".join([*chain, found])
+                raise ConfigurationError(f"the configuration {name!r} leads in a circle: {way}")
+            if found != target:
+                at = self._one_place(name, target.rpartition("@")[2], at)
+            chain.append(found)
+            config = self.configurations[found]
+            target = config.of
+            parameters = {**config.parameters, **parameters}
+            order = order or config.provider_order
+        if at:  # where and how it is run was said on the way
+            instance, _, dialect = at.partition("+")
+            read = self._read(target, instance)
+            if read.instance not in (None, instance):
+                raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
+            target = _name_of(read, instance, dialect)
+        return ModelChoice(target, chain[0] if chain else "", tuple(order), parameters)
+
+    def _configuration_in(self, name: str, before: Sequence[str]) -> str:
+        """The configuration that a name is or begins with; empty if it is a model's.
+
+        before   those that led to it: of the last, the same name is the model's
+        """
+        found = configuration_in(name, self.configurations)
+        if before and found == before[-1]:
+            return ""
+        if found != name and (found in self.names or not self._is_place(name)):
+            return ""
+        return found
+
+    def _is_place(self, name: str) -> bool:
+        return self._is_configured(name.rpartition("@")[2].partition("+")[0])
+
+    def _one_place(self, name: str, place: str, before: str) -> str:
+        """Where to run it, which may be said once more on the way."""
+        instance = place.partition("+")[0]
+        if before and before.partition("+")[0] != instance:
+            raise NoRoute(f"{name} is at {instance}, and not at {before}")
+        return before if "+" in before else place
 
     def model_named(self, name: str) -> Model:
         """The model that a name stands for, as `explain` takes it. Raises `NoRoute`."""
-        return self._read(self.meant(name), None).model
+        return self._read(self.choice(name).model, None).model
 
     def matrix(self) -> list[Candidate]:
         """Every model at every provider: what runs, and what does not and why."""
@@ -105,12 +167,16 @@ class Catalog:
         ]
 
     def explain(
-        self, name: str | None, provider: str | None = None, operation: Operation = "chat"
+        self,
+        name: str | ModelChoice | None,
+        provider: str | None = None,
+        operation: Operation = "chat",
     ) -> list[Candidate]:
         """The candidates for a name, best first, those that cannot run as well.
 
-        name        a model's name or alias, `model@instance`, `model@instance+dialect`
-                    or `instance/id`; None for the default of the provider, or of all
+        name        a model configuration's, a model's, `name@instance`,
+                    `name@instance+dialect` or `instance/id`; None for the default of the
+                    provider, or of all
         provider    an instance to keep to
 
         Raises `NoRoute` for a name or a provider that nobody knows.
@@ -119,10 +185,16 @@ class Catalog:
             raise self._unknown_provider(provider)
         if name is None:
             return self._defaults(provider, operation)
-        return self._explain(self.meant(name), provider, operation)
+        chosen = self.choice(name) if isinstance(name, str) else name
+        found = self._explain(chosen.model, provider, operation)
+        order = {each: number for number, each in enumerate(chosen.provider_order)}
+        return sorted(found, key=lambda each: order.get(each.provider, len(order)))
 
     def resolve(
-        self, name: str | None, provider: str | None = None, operation: Operation = "chat"
+        self,
+        name: str | ModelChoice | None,
+        provider: str | None = None,
+        operation: Operation = "chat",
     ) -> list[Candidate]:
         """Those of `explain` that run, best first.
 
@@ -133,6 +205,8 @@ class Catalog:
         if running:
             return running
         hint = self._keyed_hint(operation) if name is None and provider is None else ""
+        if isinstance(name, ModelChoice):
+            name = name.configuration or name.model
         raise _no_route(name, found, operation, hint)
 
     def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
@@ -176,7 +250,7 @@ class Catalog:
             return self._read_id(id, named)
         if provider is not None:
             return self._read_at(name, provider)
-        if at and (before in self.names or before in self.aliases):
+        if at and (before in self.names or before in self.configurations):
             raise self._unknown_provider(instance)
         raise self._unknown_model(name, instance if at else named if slash else "")
 
@@ -187,15 +261,9 @@ class Catalog:
         return instance in self.served
 
     def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
-        """A name at a provider: a declared model's, else an id. An alias says itself where
-        that is, or may."""
+        """A name at a provider: a declared model's, else an id."""
         if name in self.names:
             return _Read(self.names[name], instance, dialect)
-        if name in self.aliases:
-            read = self._read(self.aliases[name], instance)
-            if read.instance not in (None, instance):
-                raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
-            return evolve(read, instance=instance, dialect=dialect or read.dialect)
         return self._read_id(name, instance, dialect)
 
     def _read_id(self, id: str, instance: str, dialect: str | None = None) -> _Read:
@@ -285,9 +353,9 @@ class Catalog:
         """
         provider   that it would be at; empty if it names none
         """
-        # an alias that stands for it is what failed
-        aliases = [alias for alias, meant in self.aliases.items() if meant != name]
-        known = list(dict.fromkeys([*self.names, *aliases]))
+        # a configuration that stands for it is what failed
+        own = [each for each, config in self.configurations.items() if config.of != name]
+        known = list(dict.fromkeys([*self.names, *own]))
         near = close_matches(name, known, 3)
         hint = did_you_mean(name, known, 3) or "genai-host models lists them"
         line = plugin_line("vendor", provider)
@@ -306,6 +374,14 @@ class Catalog:
             hint=what_there_is("vendor", name, list(self.served)),
             provider=name,
         )
+
+
+def _name_of(read: _Read, instance: str, dialect: str) -> str:
+    """A name that is read as that at an instance, in a dialect if one is said."""
+    dialect = dialect or read.dialect or ""
+    if read.id and not dialect:
+        return f"{instance}/{read.id}"
+    return f"{read.id or read.model.name}@{instance}{f'+{dialect}' if dialect else ''}"
 
 
 def _undeclared(name: str) -> Model:

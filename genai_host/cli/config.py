@@ -13,6 +13,7 @@ from genai_host.cli.terminal import echo, echo_json, echo_table, note
 
 if TYPE_CHECKING:
     from genai_host.api import Operation
+    from genai_host.config import ModelConfig
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -184,7 +185,7 @@ def alias(app: App, name: str, model: str | None, remove: bool) -> None:
     """Define, show or remove a model alias: `config alias fast smollm2@local`.
 
     An alias can be used wherever a model name is accepted. Without MODEL, print the model of
-    the alias.
+    the alias. An alias is a model configuration without parameters: see `models add`.
     """
     _set_or_print(app, f"aliases.{name}", model, remove)
 
@@ -265,12 +266,12 @@ def _set(app: App, values: Mapping[str, str]) -> None:
 
 def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
     """Whatever names a feature, a model or a provider must name one that there is."""
-    from genai_host.config.schema import MODELS
+    from genai_host.config.schema import MODELS, ModelConfig
 
     if key == ("defaults", "feature"):
         app.host.feature(value)
     elif key[0] == "aliases":
-        _check_alias(app, key[1], value)
+        check_configuration(app, key[1], ModelConfig(value))
     elif key[0] == "approvals":
         if not key[1].endswith("*"):
             app.host.tool(key[1])
@@ -286,18 +287,14 @@ def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
             app.instance(name)
 
 
-def _check_alias(app: App, alias: str, model: str) -> None:
-    from genai_host.errors import ConfigurationError
-
-    catalog = app.host.catalog
-    if alias in catalog.names:
-        declared = catalog.names[alias].name
-        owner = app.host.registry.owner("model", declared)
-        raise ConfigurationError(
-            f"{alias!r} is a name of the model {declared}" + (f" of {owner}" if owner else ""),
-            hint="choose another alias",
-        )
-    _check_model(app, model, None)
+def check_configuration(app: App, name: str, config: ModelConfig) -> None:
+    """One that cannot run for now may be told: its key may come later."""
+    reason = app.host.check_configuration(name, config)
+    if reason:
+        note(f"warning: {name} cannot run for now: {reason}", fg="yellow")
+    declared = app.host.catalog.names.get(name)
+    if declared is not None:
+        note(f"{name} is a name of the model {declared.name}, which it redirects now")
 
 
 def _check_model(app: App, name: str, operation: Operation | None) -> None:

@@ -84,7 +84,7 @@ def _checks(app: App) -> Iterator[Check]:
         yield from _check_plugins(host)
         yield from _check_providers(host)
         yield from _check_keys(host)
-        yield from _check_aliases(host)
+        yield from _check_configurations(host)
         yield from _check_preferred(host)
         yield from _check_default(host)
 
@@ -200,14 +200,16 @@ def _check_keys(host: Host) -> Iterator[Check]:
                 yield Check(what, "ok", f"from {found.source}")
 
 
-def _check_aliases(host: Host) -> Iterator[Check]:
-    from genai_host.errors import NoRoute
+def _check_configurations(host: Host) -> Iterator[Check]:
+    """Of models: each has to lead to one, and to take the parameters that it has."""
+    from genai_host.errors import GenaiError
 
-    for name, model in host.config.aliases.items():
+    for name, config in host.config.configurations.items():
+        what = f"{'alias' if name in host.config.aliases else 'model'} {name}"
         try:
-            host.catalog.model_named(name)
-        except NoRoute as error:
-            yield Check(f"alias {name}", "failed", f"for {model}: {error}", error.hint)
+            host.check_configuration(name, config)
+        except GenaiError as error:
+            yield Check(what, "failed", f"for {config.of}: {error}", error.hint)
 
 
 def _check_preferred(host: Host) -> Iterator[Check]:

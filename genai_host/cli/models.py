@@ -1,26 +1,178 @@
-"""`genai-host models`."""
+"""`genai-host models`: the list of models, and the model configurations of the user."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from genai_host.api.cancellation import Cancellation
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.terminal import echo_json, echo_table
+from genai_host.cli.options import named_values
+from genai_host.cli.terminal import echo_json, echo_table, note
 from genai_host.errors import GenaiError, PluginError
 from genai_host.providers.instance import ProviderInstance
-from genai_host.serializers.listings import model_rows
+from genai_host.serializers.listings import configuration_row, model_rows
+
+if TYPE_CHECKING:
+    from genai_host.config import ModelConfig
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.command(name="models")
+@click.group(name="models", invoke_without_command=True)
 @click.option("--all", "everything", is_flag=True, help="Also list models that cannot run.")
 @click.option("--at", metavar="PROVIDER", help="Query this provider for its models.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_JSON
+@click.pass_context
+def command(ctx: click.Context, everything: bool, at: str | None, as_json: bool) -> None:
+    """List available models and their providers, or manage model configurations.
+
+    A model configuration is a name for a model with parameters and preferred providers. It can be
+    used wherever a model name is accepted. A configuration with the name of a model redirects
+    that name.
+
+    \b
+    genai-host models add precise --of claude-haiku-4-5 --param temperature=0
+    genai-host models add gpt-5.5 --of smollm2@local
+    genai-host ask -m precise "What is the capital of France?"
+    """
+    if ctx.invoked_subcommand is None:
+        _list(ctx.ensure_object(App), everything, at, as_json)
+    elif everything or at is not None or as_json:
+        raise click.UsageError(f"options of {ctx.invoked_subcommand} come after it")
+
+
+@command.command("list")
+@_JSON
 @pass_app
-def command(app: App, everything: bool, at: str | None, as_json: bool) -> None:
-    """List available models and their providers."""
+def list_configurations(app: App, as_json: bool) -> None:
+    """List the model configurations, including aliases, which have no parameters."""
+    rows = [
+        {
+            "name": name,
+            "of": config.of,
+            "provider_order": list(config.provider_order),
+            "parameters": dict(config.parameters),
+        }
+        for name, config in app.host.config.configurations.items()
+    ]
+    if as_json:
+        echo_json(rows)
+    else:
+        table = [
+            [row["name"], row["of"], row["provider_order"], json.dumps(row["parameters"])]
+            for row in rows
+        ]
+        echo_table(("name", "of", "providers", "parameters"), table)
+
+
+_ORDER = click.option(
+    "--provider",
+    "-p",
+    "providers",
+    multiple=True,
+    metavar="NAME",
+    help="Prefer this provider; repeat it to name several, best first.",
+)
+_PARAMETERS = click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Default value of a model parameter, such as temperature=0.",
+)
+
+
+@command.command("add")
+@click.argument("name")
+@click.option("--of", required=True, metavar="MODEL", help="The model, as listed by `models`.")
+@_ORDER
+@_PARAMETERS
+@_JSON
+@pass_app
+def add(
+    app: App,
+    name: str,
+    of: str,
+    providers: tuple[str, ...],
+    params: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Add a model configuration under a NAME of its own, or that of a model."""
+    from genai_host.config import edit_config, must_be_writable
+    from genai_host.providers.config_edits import add_model
+
+    must_be_writable()
+    with edit_config() as document:
+        config = add_model(document, name, of, providers, named_values(params, "--param"))
+        _check(app, name, config)
+    _report(app, "added", name, config, as_json)
+
+
+@command.command("set")
+@click.argument("name")
+@click.option("--of", metavar="MODEL", help="Another model.")
+@_ORDER
+@_PARAMETERS
+@_JSON
+@pass_app
+def set_configuration(
+    app: App,
+    name: str,
+    of: str | None,
+    providers: tuple[str, ...],
+    params: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Change a model configuration: what is not given stays.
+
+    Providers replace those before. A parameter that is null is taken out.
+    """
+    from genai_host.config import edit_config, must_be_writable
+    from genai_host.providers.config_edits import set_model
+
+    must_be_writable()
+    if not (of or providers or params):
+        raise click.UsageError("give --of, --provider or --param")
+    with edit_config() as document:
+        values = named_values(params, "--param")
+        config = set_model(document, name, of, providers or None, values)
+        _check(app, name, config)
+    _report(app, "set", name, config, as_json)
+
+
+@command.command("remove")
+@click.argument("name")
+@pass_app
+def remove(app: App, name: str) -> None:
+    """Remove a model configuration. Conversations that use it go on as they began."""
+    from genai_host.config import edit_config
+    from genai_host.providers.config_edits import remove_model
+
+    with edit_config() as document:
+        remove_model(document, name)
+    note(f"removed: {name}")
+
+
+def _check(app: App, name: str, config: ModelConfig) -> None:
+    from genai_host.cli.config import check_configuration
+
+    check_configuration(app, name, config)
+
+
+def _report(app: App, done: str, name: str, config: ModelConfig, as_json: bool) -> None:
+    if as_json:
+        host = app.host
+        configs = {**host.config.model_configs, name: config}
+        host.reconfigure(host.config._replace(model_configs=configs))
+        echo_json(configuration_row(host, name))
+    else:
+        note(f"{done}: {name}")
+
+
+def _list(app: App, everything: bool, at: str | None, as_json: bool) -> None:
     if at is not None:
         _list_at(app, at, as_json)
         return

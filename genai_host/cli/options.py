@@ -85,8 +85,8 @@ def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Co
         host = ctx.ensure_object(App).host
         names: Mapping[str, list[str]] = {
             "models": sorted(
-                {each.model.name for each in host.catalog.matrix() if each.runs}
-                | {*host.config.aliases}
+                {*host.config.configurations}
+                | {each.model.name for each in host.catalog.matrix() if each.runs}
             ),
             "providers": sorted(instance.name for instance in host.instances),
             "features": sorted(host.registry.features),

@@ -60,6 +60,10 @@ def configured(host: Host) -> list[Configured]:
     for table in OF_NAMES:
         said = getattr(config, table)
         rows += [Configured(f"{table}.{name}", said[name], "file") for name in said]
+    for name, model in config.model_configs.items():
+        values = {"of": model.of, "provider_order": list(model.provider_order)}
+        values.update({f"parameters.{key}": value for key, value in model.parameters.items()})
+        rows += [Configured(f"models.{name}.{key}", values[key], "file") for key in values]
     rows += _of_tools(host)
     for name in config.providers:
         if name in host.instances:

@@ -15,6 +15,11 @@ environment, which comes before it.
     [aliases]
     fast = "smollm2@local"           # a name of your own for a model
 
+    [models.precise]                 # the same, with parameters that hold by that name
+    of = "smollm2"
+    provider_order = ["local"]       # of those that have it, best first
+    parameters = { temperature = 0 }
+
     [approvals]
     send_mail = "ask"                # or allow, or deny: what a tool says does not hold then
 
@@ -62,6 +67,7 @@ from genai_host.config.schema import (
     BudgetsConfig,
     Config,
     InstanceConfig,
+    ModelConfig,
     ServerConfig,
     SetConfig,
 )
@@ -74,6 +80,7 @@ __all__ = [
     "BudgetsConfig",
     "Config",
     "InstanceConfig",
+    "ModelConfig",
     "ServerConfig",
     "SetConfig",
     "edit_config",

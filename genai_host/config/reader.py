@@ -5,6 +5,7 @@ An error names the key and, where it is known, the line.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,12 +15,15 @@ from genai_host.config.schema import (
     KEYS,
     MODELS,
     OF_INSTANCES,
+    OF_MODELS,
     BudgetConfig,
     BudgetsConfig,
     Config,
     InstanceConfig,
+    ModelConfig,
     ServerConfig,
     SetConfig,
+    configuration_in,
     hint_for,
     names_in,
     wrong_with,
@@ -124,6 +128,8 @@ class Reader:
         found = {key: self._of_key(data, key) for key in KEYS}
         chosen = {operation: found[f"defaults.{name}"] for name, operation in MODELS.items()}
         providers = self._table(data, "providers")
+        aliases = self._aliases(data)
+        configs = self._model_configs(data, aliases)
         return Config(
             feature=found["defaults.feature"],
             models={operation: name for operation, name in chosen.items() if name},
@@ -132,7 +138,8 @@ class Reader:
             allowed=found["plugins.allowed"],
             strict=found["plugins.strict"],
             providers={name: self._instance(providers, name) for name in providers},
-            aliases=self._aliases(data),
+            aliases=aliases,
+            model_configs=configs,
             approvals=self._approvals(data),
             tools=self._tools(data),
             remember=found["defaults.remember"],
@@ -232,9 +239,53 @@ class Reader:
             self._of(str, model, "aliases", name)
             if not re.fullmatch(ALIAS, name):
                 raise self._wrong(("aliases", name), "is no alias", f"it must match {ALIAS}")
-            if model in aliases or not model:
-                raise self._wrong(("aliases", name), "stands for no model, but for an alias")
+            if not model:
+                raise self._wrong(("aliases", name), "stands for no model")
         return aliases
+
+    def _model_configs(
+        self, data: dict[str, Any], aliases: dict[str, str]
+    ) -> dict[str, ModelConfig]:
+        table = self._table(data, "models")
+        configs = {name: self._model_config(table, name) for name in table}
+        names = {**aliases, **{name: each.of for name, each in configs.items()}}
+        for name in names:
+            where = ("models" if name in configs else "aliases", name)
+            if name in configs and name in aliases:
+                raise self._wrong(where, "is an alias as well", "leave one of them out")
+            chain = [name]
+            while following := configuration_in(names[chain[-1]], names):
+                if following == chain[-1]:  # what is declared by that name
+                    break
+                if following in chain:
+                    way = " of ".join([*chain, following])
+                    raise self._wrong(where, f"leads to no model, but in a circle: {way}")
+                chain.append(following)
+        return configs
+
+    def _model_config(self, models: dict[str, Any], name: str) -> ModelConfig:
+        where = ("models", name)
+        if not re.fullmatch(ALIAS, name):
+            raise self._wrong(where, "is no name for a configuration", f"it must match {ALIAS}")
+        table = self._table(models, name, *where)
+        for key in table:
+            if key not in OF_MODELS:
+                raise self._wrong((*where, key), "is not known", hint_for(key, OF_MODELS))
+        if not table.get("of"):
+            raise self._wrong(where, "names no model", 'as of = "smollm2"')
+        return ModelConfig(
+            self._of(str, table["of"], *where, "of"),
+            self._strings(table.get("provider_order", []), *where, "provider_order"),
+            self._json(self._table(table, "parameters", *where, "parameters"), where),
+        )
+
+    def _json(self, parameters: dict[str, Any], where: tuple[str, ...]) -> dict[str, Any]:
+        for name, value in parameters.items():
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError):  # TOML has dates, and numbers that are none
+                raise self._wrong((*where, "parameters", name), "is no JSON") from None
+        return parameters
 
     def _approvals(self, data: dict[str, Any]) -> dict[str, str]:
         approvals = self._table(data, "approvals")

@@ -6,7 +6,7 @@ checked by this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError
@@ -32,6 +32,20 @@ class InstanceConfig(NamedTuple):
     settings: Mapping[str, Any] = {}
     calls: Mapping[str, Any] = {}
     overrides: Mapping[str, str] = {}
+
+
+class ModelConfig(NamedTuple):
+    """A model configuration: a name of the user's for a model, and how it is called by it.
+
+    of               a model, as a request names it: another configuration, or one that is
+                     declared, this name as well
+    provider_order   provider instances that are preferred for it, best first
+    parameters       model parameters that hold where the caller gives none
+    """
+
+    of: str
+    provider_order: Sequence[str] = ()
+    parameters: Mapping[str, Any] = {}
 
 
 class SetConfig(NamedTuple):
@@ -122,6 +136,7 @@ class Config(NamedTuple):
     strict      whether a broken plugin is an error
     providers   the named instances
     aliases     the user's own names of models, to what each stands for
+    model_configs   the table `models`; `configurations` has the aliases as well
     approvals   of tools, by name, whether they may run: `allow`, `ask` or `deny`; others
                 are as they say themselves
     tools       the settings of sets of tools, by their names
@@ -142,6 +157,7 @@ class Config(NamedTuple):
     strict: bool = False
     providers: Mapping[str, InstanceConfig] = {}
     aliases: Mapping[str, str] = {}
+    model_configs: Mapping[str, ModelConfig] = {}
     approvals: Mapping[str, str] = {}
     tools: Mapping[str, SetConfig] = {}
     remember: bool = False
@@ -152,6 +168,12 @@ class Config(NamedTuple):
     server: ServerConfig = ServerConfig()
     budgets: BudgetsConfig = BudgetsConfig()
     file: str = ""
+
+    @property
+    def configurations(self) -> dict[str, ModelConfig]:
+        """The model configurations by name. An alias is one without parameters."""
+        aliases = {name: ModelConfig(of) for name, of in self.aliases.items()}
+        return {**aliases, **self.model_configs}
 
     def value(self, key: str) -> Any:
         """What is configured for one of `KEYS` that is no model's."""
@@ -197,6 +219,7 @@ TABLES = (
     "server",
     "budgets",
     "aliases",
+    "models",
     "approvals",
     "tools",
     "providers",
@@ -206,6 +229,8 @@ OF_NAMES = ("aliases", "approvals")
 
 APPROVALS = ("allow", "ask", "deny")
 """What may be said of a tool; see `genai_host.api.Approval`."""
+
+OF_MODELS = ("of", "provider_order", "parameters")
 
 OF_INSTANCES = ("type", "enabled", "models", "calls")
 
@@ -282,6 +307,15 @@ _RANGES: dict[str, tuple[int, float]] = {
     "server.workers": (1, _MOST),
     "server.drain": (0, _MOST),
 }
+
+
+def configuration_in(model: str, names: Container[str]) -> str:
+    """The model configuration that a model's name begins with, as `precise` and
+    `precise@provider` do; empty if it is none.
+
+    names   of the configurations
+    """
+    return next((each for each in (model, model.rpartition("@")[0]) if each in names), "")
 
 
 def names_in(table: str) -> list[str]:

@@ -17,6 +17,7 @@ from genai_host.api.features import Event
 from genai_host.api.schema import tells_dialects_apart
 from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
+from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.driver import Driver, TurnLimits
 from genai_host.conversations.record import (
     Changed,
@@ -26,6 +27,8 @@ from genai_host.conversations.record import (
     Rewound,
     TurnEnded,
     TurnStarted,
+    models_in,
+    models_on_record,
 )
 from genai_host.conversations.replay import ConversationState, Journal
 from genai_host.errors import (
@@ -84,7 +87,7 @@ class Conversation:
         self._observers = observers
         self._caps = caps
         self._told = began
-        self._cast = self._casting(cast.models, cast.parameters, cast.settings)
+        self._cast = self._casting(models_in(cast), cast.parameters, cast.settings)
         self._returns = returns
         if returns is not None:
             self._schema_of(returns)
@@ -325,8 +328,11 @@ class Conversation:
         with self._idle():
             cast = self._cast
             changed = {**cast.parameters, **parameters}
+            models: dict[str, str | ModelChoice] = {**cast.models}
+            if model:
+                models["main"] = model
             self._recast(
-                {**cast.models, "main": model} if model else cast.models,
+                models,
                 {name: value for name, value in changed.items() if value is not None},
                 cast.given,
             )
@@ -508,16 +514,23 @@ class Conversation:
             yield
 
     def _recast(
-        self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
+        self,
+        models: Mapping[str, str | ModelChoice],
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
     ) -> None:
         """All of it, or nothing if any of it is wrong."""
         cast = self._casting(models, parameters, settings)
         tools = self._told.opened.tools
-        self._note(Changed(cast.models, cast.parameters, cast.given, tools))
+        chosen = models_on_record(cast.models)
+        self._note(Changed(parameters=cast.parameters, settings=cast.given, tools=tools, **chosen))
         self._cast = cast
 
     def _casting(
-        self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
+        self,
+        models: Mapping[str, str | ModelChoice],
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
     ) -> ConversationAgents:
         history = self._told.history
         return ConversationAgents(

@@ -169,11 +169,15 @@ def _of_call(result: Completion | Embeddings | ModerationResult) -> dict[str, fl
 def _of_route(route: RouteInfo | None) -> dict[str, str]:
     if route is None:
         return {}
-    return {"model": route.model, "provider": route.provider, "dialect": route.dialect}
+    asked = {"configuration": route.configuration} if route.configuration else {}
+    return {"model": route.model, "provider": route.provider, "dialect": route.dialect, **asked}
 
 
 def _named(route: RouteInfo | None) -> str:
-    return f"{route.model}@{route.provider}" if route else "a model"
+    if route is None:
+        return "a model"
+    asked = f"{route.configuration}, which is " if route.configuration else ""
+    return f"{asked}{route.model}@{route.provider}"
 
 
 _DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]] = {

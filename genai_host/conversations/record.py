@@ -30,6 +30,7 @@ from attrs import field, frozen
 from genai_host.api import Answer, Codec, Message, Part, Step, Text
 from genai_host.api.messages import remember_each
 from genai_host.calls.retry import Attempt
+from genai_host.catalog.catalog import ModelChoice
 from genai_host.errors import Conflict, GenaiError, StoreError, ValidationError
 
 SCHEMA = 1
@@ -48,7 +49,8 @@ def new_tag() -> str:
 class Opened:
     """The first entry: what the conversation is made of.
 
-    models       role to the name of a route's model, as `resolution` reads it
+    models       role to the name of a model, as the catalog reads it
+    configured   role to the model as it was chosen by a model configuration, if it was
     parameters   model parameters of the main role
     settings     settings of the feature, as they were given
     history      messages that it began with
@@ -70,6 +72,7 @@ class Opened:
     began: str = ""
     tag: str = ""
     tools: tuple[str, ...] | None = None
+    configured: Mapping[str, ModelChoice] = field(factory=dict)
 
 
 @frozen
@@ -153,6 +156,22 @@ class Changed:
     parameters: Mapping[str, Any] = field(factory=dict)
     settings: Mapping[str, Any] = field(factory=dict)
     tools: tuple[str, ...] | None = None
+    configured: Mapping[str, ModelChoice] = field(factory=dict)
+
+
+def models_on_record(chosen: Mapping[str, ModelChoice]) -> dict[str, Any]:
+    """The models of the roles as `Opened` and `Changed` take them."""
+    return {
+        "models": {role: each.model for role, each in chosen.items()},
+        "configured": {role: each for role, each in chosen.items() if each.configuration},
+    }
+
+
+def models_in(entry: Opened | Changed) -> dict[str, ModelChoice]:
+    """The same, of an entry."""
+    return {
+        role: entry.configured.get(role, ModelChoice(name)) for role, name in entry.models.items()
+    }
 
 
 Entry = Opened | Changed | TurnStarted | StepStarted | StepEnded | TurnEnded | Rewound

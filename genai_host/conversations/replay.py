@@ -160,6 +160,7 @@ class ConversationState:
                 parameters=entry.parameters,
                 settings=entry.settings,
                 tools=entry.tools,
+                configured=entry.configured,
             )
         elif isinstance(entry, (StepStarted, StepEnded)):
             self._started()

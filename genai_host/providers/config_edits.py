@@ -22,6 +22,7 @@ from genai_host.api import ProviderType, Secret, ToolSet
 from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import read_json
 from genai_host.api.settings import Setting, describe, read_settings
+from genai_host.config import ModelConfig
 from genai_host.config.schema import (
     KEYS,
     OF_INSTANCES,
@@ -59,6 +60,10 @@ def split_key(key: str) -> tuple[str, ...]:
             return (table, name, inner, *last)
         if setting and "." not in setting and setting not in ("models", "calls"):
             return (table, name, setting)
+    if table == "models":
+        raise ConfigurationError(
+            f"there is no key {key!r}", hint="genai-host models set changes model configurations"
+        )
     known = [
         *KEYS,
         "aliases.NAME",
@@ -172,6 +177,82 @@ def type_named(types: Types, name: str) -> ProviderType[Any]:
         hint = what_there_is("vendor", name, sorted(types))
         raise ConfigurationError(f"no plugin brings the provider type {name!r}", hint=hint)
     return types[name]
+
+
+def add_model(
+    document: Document,
+    name: str,
+    of: str,
+    provider_order: Iterable[str] = (),
+    parameters: Mapping[str, Any] | None = None,
+) -> ModelConfig:
+    """Add a model configuration; what it is then is returned."""
+    if name in {**document.get("models", {}), **document.get("aliases", {})}:
+        raise ConfigurationError(
+            f"there is a model configuration {name!r} already",
+            hint=f"genai-host models set {name} changes it",
+        )
+    models = _table(document, "models")
+    models[name] = _inline({}) if _is_dotted(document, "models") else {}
+    models[name]["of"] = of
+    return set_model(document, name, None, list(provider_order) or None, parameters)
+
+
+def set_model(
+    document: Document,
+    name: str,
+    of: str | None = None,
+    provider_order: Iterable[str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> ModelConfig:
+    """Change a model configuration: what is None stays, and a parameter that is None is taken
+    out. An alias becomes one. What it is then is returned."""
+    if name in document.get("aliases", {}):
+        of = of or document["aliases"].pop(name)
+        document["aliases"].pop(name, None)
+        add_model(document, name, of)
+    model = _model(document, name)
+    if of is not None:
+        model["of"] = of
+    if provider_order is not None:
+        model["provider_order"] = _inline(list(provider_order))
+    for key, value in (parameters or {}).items():
+        if value is None:
+            model.get("parameters", {}).pop(key, None)
+        elif _has_null(value):
+            raise ConfigurationError(f"the parameter {key} has a null, which TOML has not")
+        else:
+            _inline_table(model, "parameters")[key] = _inline(value)
+    for key in ("provider_order", "parameters"):
+        if not model.get(key, True):
+            del model[key]
+    import tomlkit
+
+    plain = tomlkit.item(model).unwrap()
+    return ModelConfig(
+        plain["of"], tuple(plain.get("provider_order", ())), plain.get("parameters", {})
+    )
+
+
+def remove_model(document: Document, name: str) -> None:
+    """Remove a model configuration, or an alias."""
+    if name in document.get("aliases", {}):
+        del document["aliases"][name]
+    else:
+        _model(document, name)
+        del document["models"][name]
+
+
+def _model(document: Document, name: str) -> Document:
+    models = document.get("models", {})
+    if name not in models:
+        known = [*models, *document.get("aliases", {})]
+        raise ConfigurationError(
+            f"there is no model configuration {name!r}",
+            hint=hint_for(name, known) if known else f"genai-host models add {name} --of MODEL",
+        )
+    model: Document = models[name]
+    return model
 
 
 def set_named(sets: Mapping[str, ToolSet[Any]], name: str) -> ToolSet[Any]:

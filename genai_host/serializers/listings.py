@@ -12,7 +12,7 @@ from genai_host.api import Feature, Model, Provider
 from genai_host.api.settings import describe
 from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
-from genai_host.errors import NoRoute
+from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.providers.instance import ProviderInstance
 
@@ -34,8 +34,8 @@ _STATES = ("works", "needs", "unreachable", "not offered")
 
 
 def model_rows(host: Host) -> list[dict[str, Any]]:
-    """All that are declared, with the user's own names for them; and what those pass
-    through."""
+    """The model configurations, then all models that are declared, with the user's other names
+    for them; and what those pass through."""
     catalog = host.probe()
     found: dict[str, list[Candidate]] = {}
     for candidate in catalog.matrix():
@@ -47,9 +47,36 @@ def model_rows(host: Host) -> list[dict[str, Any]]:
             models[name] = catalog.model_named(names[0])
             found[name] = catalog.explain(names[0], None, "chat")
     return [
-        _row(host, model, found.get(name, ()), aliases.get(name, ()))
-        for name, model in models.items()
+        *(configuration_row(host, name, catalog) for name in host.config.model_configs),
+        *(
+            _row(host, model, found.get(name, ()), aliases.get(name, ()))
+            for name, model in models.items()
+        ),
     ]
+
+
+def configuration_row(host: Host, name: str, catalog: Catalog | None = None) -> dict[str, Any]:
+    """A model configuration, in the form of the model that it stands for. One that stands for
+    none, or for none that is there, cannot run."""
+    catalog = catalog or host.probe()
+    config = host.config.configurations[name]
+    model, found, reason = Model(name, dialects=()), [], ""
+    try:
+        model = catalog.model_named(name)
+        found = catalog.explain(name, None, model.operation)
+    except GenaiError as error:
+        reason = error.message
+    return {
+        **_row(host, model, found),
+        "name": name,
+        "aliases": [],
+        "configuration": {
+            "of": config.of,
+            "provider_order": list(config.provider_order),
+            "parameters": dict(config.parameters),
+            "reason": reason,
+        },
+    }
 
 
 def _aliases(host: Host) -> dict[str, list[str]]:
@@ -57,13 +84,13 @@ def _aliases(host: Host) -> dict[str, list[str]]:
     are left to `doctor`."""
     found: dict[str, list[str]] = {}
     for name in host.config.aliases:
-        with contextlib.suppress(NoRoute):
+        with contextlib.suppress(GenaiError):
             found.setdefault(host.catalog.model_named(name).name, []).append(name)
     return found
 
 
 def _row(
-    host: Host, model: Model, candidates: Sequence[Candidate], aliases: Sequence[str]
+    host: Host, model: Model, candidates: Sequence[Candidate], aliases: Sequence[str] = ()
 ) -> dict[str, Any]:
     running = [candidate for candidate in candidates if candidate.runs]
     best = min(candidates, key=lambda each: _STATES.index(each.state), default=None)
@@ -80,6 +107,7 @@ def _row(
         "reason": "" if running or not best else "; ".join(best.reasons),
         "providers": sorted({candidate.provider for candidate in running}),
         "parameters": sorted({name for each in running for name in each.parameters}),
+        "configuration": None,
     }
 
 

@@ -5,8 +5,8 @@
 
     Server(host).run()                        # in this thread, until a signal comes
 
-`ConfigWatcher` detects changes to provider instances by other processes: in the configuration,
-which another worker or a user edits, and in the file of keys.
+`ConfigWatcher` detects changes by other processes: of models, defaults and provider instances in
+the configuration, which another worker or a user edits, and in the file of keys.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _log = logging.getLogger(__name__)
 
 
 class ConfigWatcher:
-    """Of one host. What does not concern instances holds from the next start on."""
+    """Of one host. What concerns neither models, defaults nor instances holds from the next start
+    on."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -61,31 +62,34 @@ class ConfigWatcher:
         if not self._looking.acquire(blocking=False):
             return
         try:
-            stamps = [_stamp(path) for path in (self._host.config.file, self._host.keys.path)]
+            stamps = [_stamp(path) for path in (self._host.config_file, self._host.keys.path)]
             before, self._seen = self._seen, stamps
             if stamps == before and stamps != self._taken_up:
                 self._taken_up = stamps
                 self._take_up()
         except GenaiError as error:
-            _log.warning("the providers stay as they are: %s", error)
+            _log.warning("the configuration stays as it was: %s", error)
         finally:
             self._looking.release()
 
     def _take_up(self) -> None:
-        config = read_config(self._host.config.file or None)
+        config = read_config() if self._host.config_file else self._config
         keys = KeyFile(self._host.keys.path).read()
-        self._configure(config)
+        if config != self._config:
+            self._host.reconfigure(config)
+            self._configure(config)
         if self._keys is not None:
             self._reopen(_different(self._keys, keys))
         self._config, self._keys = config, keys
         self._instances = {each.name: each for each in self._host.instances}
 
     def _configure(self, config: Config) -> None:
-        """Those that are not as they are configured; what this process has changed itself
-        is."""
-        instances = self._host.instances
+        """Those that are configured otherwise than before; what this process has changed itself
+        in the file is as it is configured."""
+        instances, before = self._host.instances, self._config.providers
         for name, wanted in config.providers.items():
-            if name not in instances or instances[name].config != wanted:
+            is_there = name in instances and instances[name].config == wanted
+            if before.get(name) != wanted and not is_there:
                 instances.configure(name, wanted)
         for name in self._config.providers:
             if name not in config.providers and name in instances:
@@ -112,6 +116,8 @@ def _different(before: Kept, now: Kept) -> list[str]:
     return [name for name in {*before, *now} if before.get(name) != now.get(name)]
 
 
+_LOOK = 0.4
+"""Seconds between two looks at the configuration: a change is seen twice within a second."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IDLE = 30  # seconds that a connection without a request is kept
 _LINGER = 0.2  # seconds in which a request may come yet on a connection, once this is to end
@@ -217,8 +223,8 @@ class Server:
 
         shared = ServerState(self._host, self.settings, make_routes)
         is_shared = self._listener is not None
-        changed = ConfigWatcher(self._host) if is_shared else None
-        server = self._uvicorn = _Uvicorn(shared, listening, changed)
+        watcher = ConfigWatcher(self._host)
+        server = self._uvicorn = _Uvicorn(shared, listening, watcher, is_shared=is_shared)
         try:
             with _signals(server.drain if is_shared else server.stop), listener:
                 asyncio.run(server.serve([listener]))
@@ -234,16 +240,18 @@ class Server:
 class _Uvicorn(uvicorn.Server):
     """Waits for an event, and not for the time to pass.
 
-    changed   looks for what others change, where other processes listen there as well; else None
+    watcher     looks for what others change
+    is_shared   whether other processes listen there as well
     """
 
     def __init__(
         self,
         shared: ServerState,
         listening: Callable[[], None],
-        changed: ConfigWatcher | None,
+        watcher: ConfigWatcher,
+        *,
+        is_shared: bool,
     ) -> None:
-        is_shared = changed is not None
         settings = shared.settings
         self._application = Application(shared)
         self._connection: Any = type("Connection", (Connection,), {"settings": settings})
@@ -269,7 +277,8 @@ class _Uvicorn(uvicorn.Server):
         self.all_ended = True
         self._shared = shared
         self._listening = listening
-        self._changed = changed
+        self._watcher = watcher
+        self._is_shared = is_shared
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self, *_: Any) -> None:
@@ -309,7 +318,7 @@ class _Uvicorn(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         loaded = self._shared.start()
         loaded.add_done_callback(self._loaded)
-        if self._changed is not None:  # until then, the others take the connections
+        if self._is_shared:  # until then, the others take the connections
             await asyncio.wait([loaded])
             self.should_exit = loaded.exception() is not None
             if self.should_exit:
@@ -326,11 +335,10 @@ class _Uvicorn(uvicorn.Server):
     async def main_loop(self) -> None:
         while not self._leaving.is_set():
             await self.on_tick(0)  # the date that replies have
-            if self._changed is not None:
-                with contextlib.suppress(RuntimeError):  # there are no threads left: the next time
-                    self._shared.workers.submit(self._changed.look)
+            with contextlib.suppress(RuntimeError):  # there are no threads left: the next time
+                self._shared.workers.submit(self._watcher.look)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), 1.0)
+                await asyncio.wait_for(self._leaving.wait(), _LOOK)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         connections = self.server_state.connections

@@ -33,8 +33,16 @@ from genai_host.api import (
 from genai_host.api.cancellation import ended_with
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.json_text import write_json
+from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.record import Opened, TurnEnded, TurnStarted, new_tag, warn_unrecorded
+from genai_host.conversations.record import (
+    Opened,
+    TurnEnded,
+    TurnStarted,
+    models_on_record,
+    new_tag,
+    warn_unrecorded,
+)
 from genai_host.errors import (
     Cancelled,
     ConversationClosed,
@@ -219,7 +227,7 @@ def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> 
         Opened(
             feature=feature.name,
             version=feature.version,
-            models={"main": _name_of(route)} if route else {},
+            **models_on_record({"main": _choice_of(host, route)} if route else {}),
             parameters=asked.parameters,
             history=tuple(before),
             began=host.clock.now().isoformat(timespec="seconds"),
@@ -237,10 +245,13 @@ def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> 
     record.append(TurnEnded(0, said))
 
 
-def _name_of(route: RouteInfo) -> str:
+def _choice_of(host: Host, route: RouteInfo) -> ModelChoice:
     """A name that resolves to it; that of a model which is passed through says where."""
     is_passed = route.model.startswith(f"{route.provider}/")
-    return route.model if is_passed else f"{route.model}@{route.provider}"
+    name = route.model if is_passed else f"{route.model}@{route.provider}"
+    if route.configuration not in host.catalog.configurations:  # any more
+        return ModelChoice(name, route.configuration)
+    return evolve(host.catalog.choice(route.configuration), model=name)
 
 
 def _of_feature(

@@ -21,7 +21,7 @@ from genai_host.serving.completion import FEATURE
 @frozen
 class ServedModel:
     """
-    name         `model@provider`, `provider/id`, an alias, or `feature:NAME`
+    name         `model@provider`, `provider/id`, a model configuration, or `feature:NAME`
     owner        the provider instance; `genai-host` for a feature
     operation    what it is for
     window       tokens that prompt and answer share; None if unknown
@@ -38,7 +38,8 @@ class ServedModel:
 
 
 def served_models(host: Host) -> list[ServedModel]:
-    """Every route that runs, the first of each name; the aliases of those; the features."""
+    """Every route that runs, the first of each name; the model configurations that run; the
+    features."""
     found: dict[str, ServedModel] = {}
     catalog = host.probe()
     for route in catalog.matrix():
@@ -53,14 +54,15 @@ def served_models(host: Host) -> list[ServedModel]:
                     route.capabilities,
                 ),
             )
-    for alias in host.config.aliases:
+    for name in host.config.configurations:
         try:
-            best = catalog.resolve(alias)[0]
+            operation = catalog.model_named(name).operation
+            best = catalog.resolve(name, None, operation)[0]
         except GenaiError:
             continue  # it stands for nothing that runs
         found.setdefault(
-            alias,
-            ServedModel(alias, best.provider, best.operation, best.window, best.capabilities),
+            name,
+            ServedModel(name, best.provider, best.operation, best.window, best.capabilities),
         )
     for feature in host.registry.features.values():
         name = f"{FEATURE}{feature.name}"

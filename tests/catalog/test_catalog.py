@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -21,9 +22,10 @@ from genai_host.api import (
     ProviderRequest,
 )
 from genai_host.api.models import STANDARD
-from genai_host.catalog.catalog import Catalog
+from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.join import Candidate, ProviderInfo
-from genai_host.errors import NoRoute
+from genai_host.config import Config, ModelConfig
+from genai_host.errors import ConfigurationError, NoRoute
 
 
 class _Dialect(Dialect):  # type: ignore[type-arg]  # never called: only its data is joined
@@ -86,8 +88,11 @@ def catalog(
     prefer: tuple[str, ...] = (),
     absent: dict[str, str] | None = None,
     aliases: dict[str, str] | None = None,
+    configs: dict[str, ModelConfig] | None = None,
 ) -> Catalog:
-    return Catalog(models, offerings, DIALECTS, served or (FIRST, SECOND), absent, prefer, aliases)
+    config = Config(aliases=aliases or {}, model_configs=configs or {})
+    served = served or (FIRST, SECOND)
+    return Catalog(models, offerings, DIALECTS, served, absent, prefer, config.configurations)
 
 
 def ways(found: list[Candidate]) -> list[tuple[str, str]]:
@@ -630,17 +635,83 @@ class TestAliases:
         with pytest.raises(NoRoute, match="is at second, and not at first"):
             catalog(aliases=self.ALIASES).explain(name, at)
 
-    def test_a_declared_name_is_none(self) -> None:
-        made = catalog(aliases={"claude": "llama"})
-        with pytest.raises(NoRoute, match="'claude' is an alias in the configuration, and"):
-            made.resolve("claude")
-        assert made.resolve("claude@first")
-        assert made.resolve(None, "first")  # whose default it is
+    def test_a_declared_name_is_redirected(self) -> None:
+        """Not where a name says where it is to run, as that is what is recorded; nor where a
+        provider has it as its default."""
+        made = catalog(aliases={"claude": "second/some-id"})
+        assert made.explain("claude") == made.explain("second/some-id")
+        assert {each.model.name for each in made.resolve("claude@first")} == {"claude"}
+        assert made.resolve(None, "first")[0].model.name == "claude"
 
     def test_one_that_was_meant_is_suggested(self) -> None:
         with pytest.raises(NoRoute) as caught:
             catalog(aliases={"speedy": "claude"}).resolve("speedi")
         assert caught.value.suggestions == ("speedy",)
+
+
+class TestModelConfigurations:
+    CONFIGS = {
+        "precise": ModelConfig("claude", ("second",), {"temperature": 0, "top_p": 0.5}),
+        "short": ModelConfig("precise", (), {"max_tokens": 5, "top_p": 1}),
+        "there": ModelConfig("short@first"),
+        "claude": ModelConfig("claude", ("second",), {"temperature": 1}),
+        "sonnet": ModelConfig("claude@first+chat-wire"),
+    }
+
+    @pytest.mark.parametrize(
+        ("name", "model", "configuration", "order", "parameters"),
+        [
+            ("llama", "llama", "", (), {}),
+            ("claude", "claude", "claude", ("second",), {"temperature": 1}),
+            (
+                "short",
+                "claude",
+                "short",
+                ("second",),
+                {"temperature": 0, "top_p": 1, "max_tokens": 5},
+            ),
+            (
+                "there",
+                "claude@first",
+                "there",
+                ("second",),
+                {"temperature": 0, "top_p": 1, "max_tokens": 5},
+            ),
+            (
+                "precise@first+chat-wire",
+                "claude@first+chat-wire",
+                "precise",
+                ("second",),
+                {"temperature": 0, "top_p": 0.5},
+            ),
+            ("claude@first", "claude@first", "", (), {}),
+            ("sonnet", "claude@first+chat-wire", "sonnet", (), {}),
+        ],
+    )
+    def test_one_is_followed_to_its_model(
+        self, name: str, model: str, configuration: str, order: tuple[str, ...], parameters: Any
+    ) -> None:
+        configs = self.CONFIGS
+        if name not in ("claude", "sonnet", "claude@first"):
+            configs = {key: configs[key] for key in ("precise", "short", "there")}
+        choice = catalog(configs=configs).choice(name)
+        assert choice == ModelChoice(model, configuration, order)
+        assert choice.parameters == parameters
+
+    def test_the_providers_that_it_prefers_come_first_and_others_after_them(self) -> None:
+        made = catalog(prefer=("first",), configs=self.CONFIGS)
+        both = [each.provider for each in made.explain("precise")]
+        assert both.index("second") < both.index("first")
+        assert {each.provider for each in made.explain("precise", "first")} == {"first"}
+
+    def test_one_that_is_elsewhere_is_refused(self) -> None:
+        with pytest.raises(NoRoute, match="is at first, and not at second"):
+            catalog(configs=self.CONFIGS).choice("there@second")
+
+    def test_a_circle_is_told(self) -> None:
+        configs = {"a": ModelConfig("b"), "b": ModelConfig("a@first")}
+        with pytest.raises(ConfigurationError, match="leads in a circle: a of b of a"):
+            catalog(configs=configs).choice("a")
 
 
 class TestCounting:

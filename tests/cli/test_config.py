@@ -211,22 +211,19 @@ class TestAliases:
         rows = json.loads(done(terminal, "models", "--json"))
         assert [row["name"] for row in rows if "fast" in row["aliases"]] == ["mock/some-id"]
 
-    def test_a_declared_name_is_none(self, terminal: Terminal) -> None:
-        err = refused(terminal, "config", "alias", "mock-embed", "mock")
-        assert "'mock-embed' is a name of the model mock-embed of mock" in err
+    def test_a_declared_name_is_redirected(self, terminal: Terminal) -> None:
+        code, _, err = terminal("config", "alias", "mock-embed", "mock")
+        assert code == 0
+        assert "mock-embed is a name of the model mock-embed, which it redirects now" in err
+        assert done(terminal, "ask", "-m", "mock-embed", "hi") == "hi\n"
 
-    def test_one_that_became_a_declared_name_is_told(self, terminal: Terminal, home: Path) -> None:
-        """By a plugin that came later; no other name is the worse for it."""
+    def test_one_that_leads_nowhere_is_told(self, terminal: Terminal, home: Path) -> None:
         file = home / "config" / "config.toml"
         file.parent.mkdir(parents=True)
-        file.write_text("[aliases]\nmock = 'mock-embed'\n")
-        err = refused(terminal, "ask", "-m", "mock", "hi")
-        assert "'mock' is an alias in the configuration, and a name of the model mock" in err
-        assert "genai-host config alias --remove mock" in err
+        file.write_text("[aliases]\nmine = 'gone'\n")
         checks = json.loads(terminal("doctor", "--json")[1])
-        [check] = [each for each in checks if each["what"] == "alias mock"]
+        [check] = [each for each in checks if each["what"] == "alias mine"]
         assert check["status"] == "failed"
-        assert done(terminal, "ask", "-p", "mock", "hi") == "hi\n"
 
 
 class TestReadOnly:

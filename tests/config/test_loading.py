@@ -14,7 +14,14 @@ import tomlkit
 from filelock import FileLock
 
 from genai_host import paths
-from genai_host.config import Config, InstanceConfig, SetConfig, edit_config, read_config
+from genai_host.config import (
+    Config,
+    InstanceConfig,
+    ModelConfig,
+    SetConfig,
+    edit_config,
+    read_config,
+)
 from genai_host.config.reader import line_of
 from genai_host.errors import ConfigurationError
 from genai_host.providers.config_edits import set_keys
@@ -32,6 +39,11 @@ remember = true
 
 [aliases]
 fast = "smollm2@local"
+
+[models."gpt-5.5"]
+of = "gpt-5.5"
+provider_order = ["mine"]
+parameters = { temperature = 0, stop = ["x"] }
 
 [approvals]
 send_mail = "ask"
@@ -77,6 +89,9 @@ def test_all_that_a_file_can_say(file: Path) -> None:
         strict=True,
         providers={"mine": InstanceConfig("local", False, {"own": "/m/own.gguf"}, {"threads": 2})},
         aliases={"fast": "smollm2@local"},
+        model_configs={
+            "gpt-5.5": ModelConfig("gpt-5.5", ("mine",), {"temperature": 0, "stop": ["x"]})
+        },
         approvals={"send_mail": "ask"},
         tools={"files": SetConfig({"folder": "/notes"})},
         remember=True,
@@ -362,7 +377,14 @@ headers = { a = "1", b = "2" }
             ("[providers.x]\ntype = 'a'\nmodels = = {}", 3),
             ("version = 1\ndefaults = 3", 2),
             ("[providers.x]\n\nthreads = 1", 1),
-            ("[aliases]\nfast = 'x'\nfaster = 'fast'", 3),
+            ("[aliases]\nfast = ''", 2),
+            ("[aliases]\nfast = 'b'\n[models.a]\nof = 'fast'\n[models.b]\nof = 'a@x'", 2),
+            ("[aliases]\nfast = 'b'\n[models.fast]\nof = 'x'", 3),
+            ("[models.a]\nparameters = {}", 1),
+            ("[models.a]\nof = 'x'\n\nparam = {}", 4),
+            ("[models.'a/b']\nof = 'x'", 1),
+            ("[models.a]\nof = 'x'\nprovider_order = 'x'", 3),
+            ("[models.a]\nof = 'x'\nparameters.seed = 2030-01-01", 3),
             ("[approvals]\nroll = 'perhaps'", 2),
             ("[approvals]\nroll = true", 2),
             ("[approvals]\n'*_delete' = 'deny'", 2),

@@ -13,7 +13,7 @@ from page.visits import Visit
 from playwright.sync_api import Locator, Route, expect
 
 from genai_host import Host
-from genai_host.config import BudgetConfig, BudgetsConfig, Config, read_config
+from genai_host.config import BudgetConfig, BudgetsConfig, Config, ModelConfig, read_config
 from genai_host.testing import FakeModel, RecordedPrompt
 
 KEY = "sk-not-to-be-shown"
@@ -33,6 +33,34 @@ class TestPlugins:
         expect(cards.first.locator("h2")).to_have_text("broken")
         expect(cards.first.locator(".status")).to_have_text("broken")
         expect(cards.first).to_contain_text("acme")
+
+
+class TestModels:
+    def test_item_3_a_configuration_is_added_chosen_set_and_removed(
+        self, talking: MakeTalking, visit: Visiting, home: object
+    ) -> None:
+        there = visit(talking(), "#/models")
+        there.page.get_by_text("Add a model configuration").click()
+        adding = there.page.locator(".adding")
+        adding.get_by_label("Name").fill("gpt-5.5")
+        adding.get_by_label("of").fill("fake")
+        adding.get_by_label("parameters").fill('{"temperature": 0, "seed": 1}')
+        there.button("Add", adding).click()
+        card = there.page.locator("main article").filter(has_text="gpt-5.5")
+        expect(card.locator(".status")).to_have_text("runs")
+        card.get_by_label("parameters").fill('{"seed": 2}')
+        there.button("Save", card).click()
+        expect(there.page.locator(".note").last).to_have_text("gpt-5.5 is saved.")
+        assert read_config().model_configs["gpt-5.5"] == ModelConfig("fake", (), {"seed": 2})
+        there.page.get_by_role("button", name="New conversation").click()
+        offered = there.page.get_by_label("Model", exact=True).locator("option")
+        expect(offered.filter(has_text="gpt-5.5")).to_have_count(1)
+        there.page.get_by_role("link", name="Models", exact=True).click()
+        card.get_by_text("Settings").click()
+        there.button("Remove", card).click()
+        there.button("Remove", there.dialog).click()
+        expect(card).to_have_count(0)
+        assert read_config().model_configs == {}
 
 
 class TestProviders:

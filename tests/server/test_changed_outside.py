@@ -1,4 +1,4 @@
-"""What others change of the providers of a server."""
+"""What others change of the models, defaults and providers of a server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.api import Secret
 from genai_host.config import read_config
 from genai_host.secrets.keys import SecretStore
@@ -55,6 +55,33 @@ def test_providers_that_are_added_changed_and_removed_in_the_file(file: Path) ->
         assert "one" not in host.instances
 
 
+def test_item_3_models_and_defaults_that_are_changed_in_the_file(file: Path) -> None:
+    """The file may not have been there."""
+    file.unlink()
+    with Host() as host:
+        changed = ConfigWatcher(host)
+        look(changed)
+        file.write_text("[models.mine]\nof = 'mock'\n[defaults]\nmodel = 'mine'\n")
+        look(changed)
+        assert host.open("chat").say("hi").details[0].data["configuration"] == "mine"
+        file.write_text("[aliases]\nmine = 'mock-embed'\n")
+        look(changed)
+        assert host.catalog.model_named("mine").name == "mock-embed"
+        file.unlink()
+        look(changed)
+        assert host.config.configurations == {}
+
+
+def test_a_configuration_that_was_given_is_not_looked_for(file: Path) -> None:
+    with Host(config=Config(aliases={"mine": "mock"})) as host:
+        changed = ConfigWatcher(host)
+        look(changed)
+        write(file, two="http://127.0.0.1:2/v1")
+        look(changed)
+        assert "two" not in host.instances
+        assert host.catalog.model_named("mine").name == "mock"
+
+
 def test_what_this_process_has_changed_itself_stays_as_it_is(file: Path) -> None:
     with Host() as host:
         changed = ConfigWatcher(host)
@@ -91,7 +118,7 @@ def test_one_that_is_wrong_changes_nothing_and_is_told_of_once(
         with caplog.at_level(logging.WARNING, "genai_host"):
             for _ in range(5):
                 changed.look()
-        [told] = [each for each in caplog.messages if "stay as they are" in each]
+        [told] = [each for each in caplog.messages if "stays as it was" in each]
         assert "providers is not a table" in told
         assert "one" in host.instances
         write(file, two="http://127.0.0.1:2/v1")

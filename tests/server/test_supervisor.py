@@ -235,7 +235,7 @@ class TestTheyAreReplaced:
             assert server.process.stderr is not None
             line = server.process.stderr.readline()
             while "the workers stay as they are" not in line:
-                assert "the providers stay as they are" in line  # a worker has noticed, too
+                assert "the configuration stays as it was" in line  # a worker has noticed, too
                 line = server.process.stderr.readline()
             assert "server is not a table" in line
             assert server.workers() == before

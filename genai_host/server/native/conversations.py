@@ -185,6 +185,7 @@ def _shown(
     last = turns[-1] if turns else None
     return {
         **_with_status(row_of(summary), live),
+        "configurations": {role: each.configuration for role, each in opened.configured.items()},
         "parameters": host.codec.to_json(opened.parameters),
         "settings": host.codec.to_json(opened.settings),
         "tools": None if opened.tools is None else list(opened.tools),

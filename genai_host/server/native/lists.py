@@ -5,7 +5,8 @@ Users see only their own usage and budgets. The operator of the server sees thos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC
 from typing import Any
 
@@ -156,28 +157,43 @@ def providers(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def routes(request: RouteRequest, host: Host) -> RouteResponse:
-    """Those of a model have their parameters as well."""
+    """Those of a model have their parameters as well. Of all, a row is of the name by which it is
+    chosen: a model configuration's first, and not those of a model whose name one has."""
     model, provider = request.query.get("model"), request.query.get("provider")
     asked = request.query.get("operation", "chat" if model else "")
     if asked and asked not in _OPERATIONS:
         raise ValidationError(f"operation is one of {', '.join(_OPERATIONS)}", path="?operation")
     if model:
-        found = host.probe().explain(model, provider or None, _OPERATIONS[asked])
+        explained = host.probe().explain(model, provider or None, _OPERATIONS[asked])
+        found = [(each.model.name, each.name, each) for each in explained]
     else:
         found = [
-            each
-            for each in host.probe().matrix()
+            (name, full, each)
+            for name, full, each in _all_routes(host)
             if provider in (None, "", each.provider) and asked in ("", each.operation)
         ]
     if flag_in(request, "runs"):
-        found = [each for each in found if each.runs]
-    rows = [_route(each, with_parameters=bool(model)) for each in found[:_MOST_ROUTES]]
+        found = [row for row in found if row[2].runs]
+    rows = [
+        {
+            **route_row(each),
+            "model": name,
+            "name": full,
+            **({"parameters": dict(each.parameters)} if model else {}),
+        }
+        for name, full, each in found[:_MOST_ROUTES]
+    ]
     return json_response({"data": rows, "more": len(found) > _MOST_ROUTES})
 
 
-def _route(candidate: Candidate, *, with_parameters: bool) -> dict[str, Any]:
-    row = route_row(candidate)
-    row["name"] = candidate.name
-    if with_parameters:
-        row["parameters"] = dict(candidate.parameters)
-    return row
+def _all_routes(host: Host) -> Iterator[tuple[str, str, Candidate]]:
+    """Each by the name of the model that is chosen, and by that at this provider."""
+    configurations, catalog = host.config.configurations, host.probe()
+    for name in configurations:
+        with suppress(GenaiError):  # it leads to nothing
+            operation = catalog.model_named(name).operation
+            for each in catalog.explain(name, None, operation):
+                yield name, name, each
+    for each in catalog.matrix():
+        if each.model.name not in configurations:
+            yield each.model.name, each.name, each

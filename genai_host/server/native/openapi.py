@@ -71,6 +71,10 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     ),
     "GET /budgets": Endpoint("What may be spent, and what was", "Budgets"),
     "GET /models": Endpoint("Models, and where they run", "Models"),
+    "POST /models": Endpoint("Add a model configuration", "Model", "NewModel", 201),
+    "GET /models/{name}": Endpoint("One of the model configurations", "Model"),
+    "PATCH /models/{name}": Endpoint("Change a model configuration", "Model", "ModelChange"),
+    "DELETE /models/{name}": Endpoint("Remove a model configuration", status=204),
     "GET /providers": Endpoint("Types of providers, and their settings", "ProviderTypes"),
     "GET /routes": Endpoint(
         "Models at providers: what runs, and why not",

@@ -44,7 +44,7 @@ def show(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def create(request: RouteRequest, host: Host) -> RouteResponse:
-    _must_be_allowed(request, host)
+    must_be_allowed(request, host)
     body = body_of(request)
     name, type = body.text("name"), body.text("type")
     settings, enabled = body.mapping("settings") or {}, body.flag("enabled")
@@ -53,7 +53,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
         raise ValidationError(f"a name must match {PLAIN_NAME}", path=body.at("name"))
     type_named(host.registry.providers, type)
     plain, secrets = _sorted(host, type, settings)
-    with edit_config(_file(host)) as document:
+    with edit_config(file_of(host)) as document:
         if name in document.get("providers", {}):
             raise Conflict(f"there is a provider {name!r} already")
         add_instance(document, host.registry.providers, name, type, plain)
@@ -65,7 +65,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
 
 def change(request: RouteRequest, host: Host) -> RouteResponse:
     """A setting that is null is taken out."""
-    _must_be_allowed(request, host)
+    must_be_allowed(request, host)
     name = request.parameters["name"]
     body = body_of(request)
     enabled, settings = body.flag("enabled"), body.mapping("settings") or {}
@@ -73,7 +73,7 @@ def change(request: RouteRequest, host: Host) -> RouteResponse:
     type = _instance(host, name).type.name
     taken_out = [key for key, value in settings.items() if value is None]
     plain, secrets = _sorted(host, type, {k: v for k, v in settings.items() if v is not None})
-    with edit_config(_file(host)) as document:
+    with edit_config(file_of(host)) as document:
         if enabled is not None:
             enable_instance(document, host.registry.providers, name, enabled=enabled)
         if plain:
@@ -87,25 +87,25 @@ def change(request: RouteRequest, host: Host) -> RouteResponse:
 
 def remove(request: RouteRequest, host: Host) -> RouteResponse:
     """Its keys are kept. One that is named like its type is then as it comes."""
-    _must_be_allowed(request, host)
+    must_be_allowed(request, host)
     name = request.parameters["name"]
     _named(host, name)
-    with edit_config(_file(host)) as document:
+    with edit_config(file_of(host)) as document:
         remove_instance(document, name)
     host.instances.unknown.pop(name, None)
     host.instances.configure(name, None)
     return RouteResponse(status=204)
 
 
-def _file(host: Host) -> str | None:
+def file_of(host: Host) -> str | None:
     return host.config.file or None
 
 
-def _must_be_allowed(request: RouteRequest, host: Host) -> None:
+def must_be_allowed(request: RouteRequest, host: Host) -> None:
     if request.user:
         raise PermissionDenied("only who runs the server changes its configuration")
     try:
-        must_be_writable(_file(host))
+        must_be_writable(file_of(host))
     except ConfigurationError as error:
         raise PermissionDenied(error.message, hint=error.hint) from error
 
@@ -140,7 +140,7 @@ def _keep(host: Host, name: str, secrets: Mapping[str, str]) -> None:
 
 
 def _applied(host: Host, name: str) -> dict[str, Any]:
-    host.instances.configure(name, read_config(_file(host)).providers.get(name))
+    host.instances.configure(name, read_config(file_of(host)).providers.get(name))
     return _named(host, name)
 
 

@@ -54,6 +54,7 @@ _OPENED: Mapping[str, Schema] = {
     "settings": _OBJECT,
     "tools": _NAMES,
 }
+_CONFIGURATION: Mapping[str, Schema] = {"of": _NAME, "provider_order": _NAMES}
 _SAID: Mapping[str, Schema] = {
     "message": {"anyOf": [_NAME, _ref("Message"), {"type": "array", "items": _ref("Part")}]},
     "again": _FLAG,
@@ -129,8 +130,21 @@ SCHEMAS: Mapping[str, Schema] = {
             "state": _STATE,
             "reason": _TEXT,
             "providers": _NAMES,
+            "configuration": _or_null(
+                _shape({**_CONFIGURATION, "parameters": _OBJECT, "reason": _TEXT})
+            ),
         }
     ),
+    "NewModel": _sent(
+        {
+            "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]*$"},
+            **_CONFIGURATION,
+            "parameters": _OBJECT,
+        },
+        "name",
+        "of",
+    ),
+    "ModelChange": _sent({**_CONFIGURATION, "parameters": _OBJECT}),
     "ProviderTypes": _list("ProviderType"),
     "ProviderType": _shape({"name": _NAME, "plugin": _TEXT, "settings": _OBJECT}),
     "Routes": _shape({"data": {"type": "array", "items": _ref("Route")}, "more": _FLAG}),
@@ -196,6 +210,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Conversation": _shape(
         {
             **_SUMMARY,
+            "configurations": {"type": "object", "additionalProperties": _TEXT},
             "parameters": _OBJECT,
             "settings": _OBJECT,
             "tools": _or_null(_NAMES),

@@ -142,7 +142,7 @@ class StatelessAgent:
 
     def _alias(self, given: Any) -> str | None:
         """What a front end may name: what the user of the host has a name for."""
-        known = self._host.config.aliases
+        known = self._host.config.configurations
         if given is None or (isinstance(given, str) and given in known):
             return given
         raise ValidationError(

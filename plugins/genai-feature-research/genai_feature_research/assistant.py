@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ class AssistantRequest:
 
 
 def read_request(
-    given: Any, load: LoadEntries, aliases: Mapping[str, str], settings: Mapping[str, Any]
+    given: Any, load: LoadEntries, aliases: Collection[str], settings: Mapping[str, Any]
 ) -> AssistantRequest:
     """
     load       finds entries by id
@@ -189,7 +189,7 @@ def _flag(value: Any, path: str) -> bool:
     return bool(value)
 
 
-def _alias(given: Any, aliases: Mapping[str, str]) -> str | None:
+def _alias(given: Any, aliases: Collection[str]) -> str | None:
     """What a caller may name: what the user of the host has a name for."""
     if given is None or (isinstance(given, str) and given in aliases):
         return given
@@ -256,7 +256,7 @@ class Assistant:
     ) -> Generator[Event, None, dict[str, Any]]:
         """The same, heard as it goes: the events of the host, and in the end the result.
         Closing it ends the turn."""
-        asked = read_request(given, self._load, self._host.config.aliases, self._settings)
+        asked = read_request(given, self._load, self._host.config.configurations, self._settings)
         conversation = self._host.open(
             "research",
             asked.model or self._model,

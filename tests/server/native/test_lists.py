@@ -16,6 +16,7 @@ from native_form import Api, native_api, served
 
 from genai_host.config import read_config
 from genai_host.errors import ConfigurationError
+from genai_host.serving.models import served_models
 from genai_host.testing import FakeModel
 
 
@@ -85,6 +86,48 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
     assert "mine" not in read_config().providers
 
 
+def test_item_3_a_model_configuration_from_its_beginning_to_its_end(api: Api) -> None:
+    body = {"name": "precise", "of": "fake", "parameters": {"temperature": 0, "seed": 3}}
+    made = api.post("/models", body)
+    expected = {"of": "fake", "provider_order": [], "parameters": body["parameters"], "reason": ""}
+    assert (made["configuration"], made["runs"]) == (expected, True)
+    assert made in api.get("/models")["data"]
+    assert "precise" in [each.name for each in served_models(api.host)]
+    chosen = api.get("/routes?runs=true&operation=chat")["data"][0]  # what the page offers
+    assert [chosen[key] for key in ("model", "name", "provider")] == ["precise", "precise", "fake"]
+    path = api.opened(model="precise")
+    answer = api.said(path)["answer"]
+    shown = api.get(path)
+    assert (shown["models"], shown["configurations"]) == ({"main": "fake"}, {"main": "precise"})
+    assert api.fake.prompts[-1].parameters == {"temperature": 0, "seed": 3}
+    assert answer["details"][0]["data"]["configuration"] == "precise"
+    assert api.refused("POST", "/models", body) == (409, "conflict")
+    change = {"parameters": {"seed": None}, "provider_order": ["fake"]}
+    changed = api.patch("/models/precise", change)["configuration"]
+    assert (changed["parameters"], changed["provider_order"]) == ({"temperature": 0}, ["fake"])
+    assert api.get("/models/precise")["configuration"] == changed
+    assert api.send("DELETE", "/models/precise").status_code == 204
+    assert api.refused("GET", "/models/precise") == (404, "not_found")
+    assert read_config().configurations == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "a b", "of": "fake"},
+        {"name": "mine", "of": ""},
+        {"name": "mine", "of": "nobody"},
+        {"name": "mine", "of": "fake", "parameters": {"nonsense": 1}},
+        {"name": "mine", "of": "fake", "provider_order": ["nobody"]},
+        {"name": "mine", "of": "fake", "provider_order": "fake"},
+        {"name": "mine"},
+    ],
+)
+def test_what_is_wrong_makes_no_model_configuration(api: Api, body: object) -> None:
+    assert api.refused("POST", "/models", body)[0] in (400, 404)
+    assert api.refused("GET", "/models/mine") == (404, "not_found")
+
+
 def test_an_instance_whose_key_cannot_be_kept_is_not_made(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +185,8 @@ def test_only_who_runs_the_server_changes_its_configuration(api: Api) -> None:
         assert ann.refused("POST", "/instances", body) == (403, "forbidden")
         assert ann.refused("PATCH", "/instances/mock", {"enabled": False}) == (403, "forbidden")
         assert ann.refused("DELETE", "/instances/mock") == (403, "forbidden")
+        model = {"name": "mine", "of": "fake"}
+        assert ann.refused("POST", "/models", model) == (403, "forbidden")
 
 
 def test_a_configuration_that_is_read_only_stays(

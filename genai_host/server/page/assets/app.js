@@ -11,6 +11,7 @@ import { call, decoded, listen, takeToken } from "./api.js";
 import { assistantsView } from "./assistants.js";
 import { prompt } from "./dialogs.js";
 import { instancesView } from "./instances.js";
+import { modelsView } from "./models.js";
 import { pluginsView } from "./plugins.js";
 import { Sidebar } from "./sidebar.js";
 import { Talk } from "./talk.js";
@@ -63,6 +64,7 @@ class App {
     if (part === "c" && id) this.open(id, turn ? Number(turn) : null);
     else if (part === "plugins") this.show(pluginsView(this), null);
     else if (part === "providers") this.show(instancesView(this), null);
+    else if (part === "models") this.show(modelsView(this), null);
     else if (part === "usage") this.show(usageView(this), null);
     else if (part === "assistants" && id) this.openThread(id, turn || null);
     else if (part === "assistants") this.show(assistantsView(this), null);

@@ -1,0 +1,73 @@
+"""Model configurations: made, set and removed. Changes are written to the configuration file, and
+hold at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import body_of
+from genai_host.config import edit_config, read_config
+from genai_host.errors import Conflict, NotFound, ValidationError
+from genai_host.host import Host
+from genai_host.providers.config_edits import add_model, remove_model, set_model
+from genai_host.serializers.listings import configuration_row
+from genai_host.server.native.providers import file_of, must_be_allowed
+from genai_host.util.names import ALIAS
+
+
+def show(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(configuration_row(host, _named(request, host)))
+
+
+def create(request: RouteRequest, host: Host) -> RouteResponse:
+    must_be_allowed(request, host)
+    body = body_of(request)
+    name, of = body.text("name"), body.text("of")
+    order, parameters = body.texts("provider_order"), body.mapping("parameters")
+    body.nothing_else()
+    if not re.fullmatch(ALIAS, name):
+        raise ValidationError(f"a name must match {ALIAS}", path=body.at("name"))
+    if not of:
+        raise ValidationError("it names the model that it is of", path=body.at("of"))
+    if name in host.config.configurations:
+        raise Conflict(f"there is a model configuration {name!r} already")
+    with edit_config(file_of(host)) as document:
+        host.check_configuration(name, add_model(document, name, of, order, parameters))
+    return json_response(_applied(host, name), 201)
+
+
+def change(request: RouteRequest, host: Host) -> RouteResponse:
+    """What is not said stays; a parameter that is null is taken out."""
+    must_be_allowed(request, host)
+    name = _named(request, host)
+    body = body_of(request)
+    of, parameters = body.text("of") or None, body.mapping("parameters")
+    order = body.texts("provider_order") if "provider_order" in body else None
+    body.nothing_else()
+    with edit_config(file_of(host)) as document:
+        host.check_configuration(name, set_model(document, name, of, order, parameters))
+    return json_response(_applied(host, name))
+
+
+def remove(request: RouteRequest, host: Host) -> RouteResponse:
+    must_be_allowed(request, host)
+    with edit_config(file_of(host)) as document:
+        remove_model(document, _named(request, host))
+    host.reconfigure(read_config(file_of(host)))
+    return RouteResponse(status=204)
+
+
+def _named(request: RouteRequest, host: Host) -> str:
+    name = request.parameters["name"]
+    if name not in host.config.configurations:
+        raise NotFound(
+            f"there is no model configuration {name!r}", hint="GET /api/v1/models lists them"
+        )
+    return name
+
+
+def _applied(host: Host, name: str) -> dict[str, Any]:
+    host.reconfigure(read_config(file_of(host)))
+    return configuration_row(host, name)

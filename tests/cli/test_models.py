@@ -1,0 +1,102 @@
+"""`genai-host models add`, `set`, `list` and `remove`: model configurations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Terminal
+
+from genai_host.config import ModelConfig, read_config
+
+
+def done(terminal: Terminal, *arguments: str) -> str:
+    code, out, err = terminal(*arguments)
+    assert code == 0, err
+    return out
+
+
+def refused(terminal: Terminal, *arguments: str) -> str:
+    code, out, err = terminal(*arguments)
+    assert (code, out) == (1, "")
+    return err
+
+
+def listed(terminal: Terminal) -> dict[str, dict[str, Any]]:
+    rows = json.loads(done(terminal, "models", "--json"))
+    return {row["name"]: row for row in rows if row["configuration"]}
+
+
+def test_item_3_a_configuration_is_added_set_listed_and_removed(terminal: Terminal) -> None:
+    arguments = ("precise", "--of", "mock", "-p", "mock", "--param", "temperature=0")
+    added = json.loads(done(terminal, "models", "add", *arguments, "--json"))
+    assert added["configuration"] == {
+        "of": "mock", "provider_order": ["mock"], "parameters": {"temperature": 0}, "reason": "",
+    }  # fmt: skip
+    assert (added["for"], added["runs"], added["providers"]) == ("chat", True, ["mock"])
+    assert listed(terminal)["precise"] == added
+    done(terminal, "models", "set", "precise", "--param", "temperature=null", "--param", "seed=3")
+    assert done(terminal, "models", "list") == 'precise\tmock\tmock\t{"seed": 3}\n'
+    assert "models.precise.parameters.seed\t3\tfile" in done(terminal, "config", "show")
+    done(terminal, "models", "remove", "precise")
+    assert (listed(terminal), read_config().configurations) == ({}, {})
+
+
+def test_item_3_it_is_chosen_wherever_a_model_is(terminal: Terminal, tmp_path: Path) -> None:
+    done(terminal, "models", "add", "precise", "--of", "mock", "--param", "temperature=0")
+    for arguments in (["-m", "precise"], ["-m", "precise@mock"], ["-m", "precise", "-p", "mock"]):
+        answer = json.loads(done(terminal, "ask", "--json", *arguments, "hi"))
+        asked = answer["details"][0]["data"]
+        assert (asked["configuration"], asked["model"]) == ("precise", "mock"), arguments
+        assert "precise, which is mock@mock" in answer["details"][0]["title"]
+    done(terminal, "config", "default", "model", "precise")
+    answer = json.loads(done(terminal, "ask", "--json", "hi"))
+    assert answer["details"][0]["data"]["configuration"] == "precise"
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "hi", "model": "precise"}\n')
+    answers = Path(done(terminal, "batch", "run", str(rows)).strip())
+    assert json.loads(answers.read_text())["text"] == "hi"
+
+
+def test_item_3_a_declared_name_is_redirected(terminal: Terminal) -> None:
+    """Agents ask for fixed names."""
+    done(terminal, "models", "add", "gpt-5.5", "--of", "mock@mock")
+    assert done(terminal, "ask", "-m", "gpt-5.5", "hi") == "hi\n"
+    done(terminal, "models", "add", "mock", "--of", "mock", "--param", "max_tokens=9")
+    assert done(terminal, "ask", "-m", "mock", "hi") == "hi\n"
+
+
+def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
+    done(terminal, "config", "alias", "fast", "mock")
+    done(terminal, "models", "set", "fast", "--param", "seed=1")
+    config = read_config()
+    assert config.aliases == {}
+    assert config.model_configs == {"fast": ModelConfig("mock", (), {"seed": 1})}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "hint"),
+    [
+        (("add", "x", "--of", "mok"), "there is no model 'mok'", "did you mean mock?"),
+        (("add", "x", "--of", "mock", "-p", "moc"), "there is no provider 'moc'", "mock"),
+        (("add", "x", "--of", "mock", "--param", "sed=1"), "takes no parameter 'sed'", "seed"),
+        (("add", "x", "--of", "mock", "--param", "seed=a"), "seed", ""),
+        (("add", "a/b", "--of", "mock"), "is no name for a configuration", "it must match"),
+        (("add", "mine", "--of", "mock"), "there is a model configuration 'mine' already", "set"),
+        (("set", "min", "--of", "mock"), "no model configuration 'min'", "did you mean mine?"),
+        (("set", "mine", "--of", "yours"), "leads in a circle: mine of yours of mine", ""),
+        (("remove", "min"), "no model configuration 'min'", "did you mean mine?"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_changes_nothing(
+    terminal: Terminal, arguments: tuple[str, ...], says: str, hint: str
+) -> None:
+    done(terminal, "models", "add", "mine", "--of", "mock")
+    done(terminal, "models", "add", "yours", "--of", "mine")
+    before = read_config()
+    err = refused(terminal, "models", *arguments)
+    assert says in err
+    assert hint in err
+    assert read_config() == before
