@@ -22,6 +22,7 @@ import attrs
 from attrs import frozen
 
 from genai_host.api.codec import usual_codec
+from genai_host.api.schema import schema_of, schemas_of
 from genai_host.api.validators import Must, strings
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util.text import did_you_mean
@@ -99,6 +100,44 @@ class Setting:
 def describe(settings: type[Any]) -> list[Setting]:
     """The fields of a settings class, in their order."""
     return [_describe_field(field) for field in _fields(settings)]
+
+
+def settings_schema(settings: type[Any]) -> dict[str, Any]:
+    """The JSON Schema of a settings class, for forms. A secret is a string that is only written,
+    and its default is left out. A field that msgspec cannot describe has no type."""
+    fields = {field.name: field.type for field in _fields(settings)}
+    properties, definitions = schemas_of(
+        {name: kind for name, kind in fields.items() if _has_schema(kind)}
+    )
+    found = {}
+    for each in describe(settings):
+        one = dict(properties.get(each.name, {}))
+        if each.secret:
+            one = {"type": "string", "writeOnly": True, "format": "password"}
+        elif not each.required and each.default is not None:
+            one["default"] = each.default
+        if each.help:
+            one["description"] = each.help
+        found[each.name] = one
+    return {
+        **({"$defs": definitions} if definitions else {}),
+        "type": "object",
+        "properties": found,
+        "required": [each.name for each in describe(settings) if each.required],
+        "additionalProperties": False,
+    }
+
+
+def _has_schema(kind: Any) -> bool:
+    """Whether a type can be described: one that cannot, such as `Secret`, must not keep the
+    others from it."""
+    if _is_secret(kind):
+        return False
+    try:
+        schema_of(kind)
+    except ValidationError:
+        return False
+    return True
 
 
 def _describes_itself(settings: Any) -> bool:

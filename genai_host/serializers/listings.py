@@ -9,10 +9,11 @@ from typing import Any
 import attrs
 
 from genai_host.api import Feature, Model, Provider
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
 from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
-from genai_host.errors import GenaiError
+from genai_host.errors import GenaiError, PluginError
 from genai_host.host import Host
 from genai_host.providers.instance import ProviderInstance
 
@@ -109,6 +110,37 @@ def _row(
         "parameters": sorted({name for each in running for name in each.parameters}),
         "configuration": None,
     }
+
+
+def listed_rows(
+    instance: ProviderInstance, above: Cancellation | None = None
+) -> list[dict[str, Any]]:
+    """The models that a provider says it has, asked within the bounds of its calls.
+
+    above   ends the call as well
+
+    Raises what the call raises, and `PluginError` if the plugin fails.
+    """
+    try:
+        with Cancellation(above) as cancellation, instance.attempt(cancellation) as attempt:
+            attempt.watch.wait()
+            return [
+                {
+                    "id": each.id,
+                    "dialects": list(each.dialects or ()),
+                    "can": sorted(each.capabilities or ()),
+                    "window": each.window,
+                }
+                for each in attempt.provider.list_models(attempt.limits)
+            ]
+    except GenaiError as error:
+        raise error.located(provider=instance.name) from error.__cause__
+    except Exception as error:  # whatever a plugin does
+        raise PluginError(
+            f"{instance.name} cannot list its models: {type(error).__name__}: {error}",
+            provider=instance.name,
+            hint="this is a fault of a plugin; -v shows where",
+        ) from error
 
 
 def provider_rows(host: Host) -> list[dict[str, Any]]:

@@ -94,7 +94,17 @@ class _Silent:
 
 class TestSettingsThatSayNothing(_Wrong):
     plugin = _Plugin(lambda: ToolSet("shop", _Silent, lambda settings: _Source()))
-    fails = {"test_it_is_declared"}
+    fails = {"test_its_settings_are_described"}
+
+
+@frozen
+class _Untyped:
+    folder: Any = field(default="", metadata=about("where it looks"))
+
+
+class TestSettingsWithoutAType(_Wrong):
+    plugin = _Plugin(lambda: ToolSet("shop", _Untyped, lambda settings: _Source()))
+    fails = {"test_its_settings_are_described"}
 
 
 class TestOneThatLacksATool(_Wrong):

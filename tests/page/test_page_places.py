@@ -113,7 +113,9 @@ class TestProviders:
         card.locator("summary").click()
         card.get_by_label("base url").fill("no address")
         there.button("Save", card).click()
-        expect(card.get_by_role("alert")).not_to_be_empty()
+        expect(card.locator(".status")).to_have_text("failed")
+        expect(card).to_contain_text("'no address'")
+        expect(there.page.locator(".note").last).to_contain_text("saved, but cannot run")
 
 
 class TestUsage:

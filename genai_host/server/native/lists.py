@@ -10,8 +10,8 @@ from contextlib import suppress
 from datetime import UTC
 from typing import Any
 
-from genai_host.api import Feature, Operation, RouteRequest, RouteResponse, json_response, schema_of
-from genai_host.api.settings import describe
+from genai_host.api import Feature, Operation, RouteRequest, RouteResponse, json_response
+from genai_host.api.settings import settings_schema
 from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.errors import GenaiError, NotFound, PermissionDenied, ValidationError
@@ -110,33 +110,6 @@ def _feature(host: Host, catalog: Catalog, feature: Feature[Any]) -> dict[str, A
         "settings": settings_schema(feature.settings),
         "runs": not reason,
         "reason": reason,
-    }
-
-
-def settings_schema(settings: type[Any]) -> dict[str, Any]:
-    """The JSON Schema of settings: what is secret is only written. One that nothing can
-    describe may be anything."""
-    try:
-        schema = schema_of(settings)
-    except ValidationError:
-        schema = {"type": "object"}
-    properties = schema.get("properties", {})
-    found = {}
-    for each in describe(settings):
-        one = dict(properties.get(each.name, {}))
-        if each.secret:
-            one = {"type": "string", "writeOnly": True, "format": "password"}
-        if each.help:
-            one["description"] = each.help
-        if not each.secret and not each.required and each.default is not None:
-            one["default"] = each.default
-        found[each.name] = one
-    return {
-        **{key: schema[key] for key in ("$defs",) if key in schema},
-        "type": "object",
-        "properties": found,
-        "required": [each.name for each in describe(settings) if each.required],
-        "additionalProperties": False,
     }
 
 

@@ -54,7 +54,8 @@ _KINDS: Mapping[str, Wire] = {
         "schema": {
             "type": "string",
             "contentMediaType": "text/event-stream",
-            "description": "Server-sent events; `TurnEvents` has the data of each",
+            "description": "Server-sent events; `TurnEvents` and `PreparationEvents` have "
+            "the data of each",
         }
     }
 }
@@ -91,6 +92,12 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "GET /instances/{name}": Endpoint("One of them", "Instance"),
     "PATCH /instances/{name}": Endpoint("Set, switch on or off", "Instance", "InstanceChange"),
     "DELETE /instances/{name}": Endpoint("Remove an instance", status=204),
+    "GET /instances/{name}/models": Endpoint("The models that its service lists", "ListedModels"),
+    "POST /instances/{name}/prepare": Endpoint(
+        "Take the step that makes it ready, such as a download; the events tell its progress",
+        body="Preparing",
+        kinds=_STREAM,
+    ),
     "GET /conversations": Endpoint(
         "Conversations, the last that was gone on with first; or messages that have words",
         "Conversations",

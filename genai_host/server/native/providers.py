@@ -34,7 +34,7 @@ from genai_host.util.names import PLAIN_NAME
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
-    rows = [_row(host, each) for each in host.instances]
+    rows = [instance_row(host, each) for each in host.instances]
     rows += [_absent(name, reason) for name, reason in host.instances.unknown.items()]
     return json_response({"data": rows})
 
@@ -70,7 +70,7 @@ def change(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     enabled, settings = body.flag("enabled"), body.mapping("settings") or {}
     body.nothing_else()
-    type = _instance(host, name).type.name
+    type = instance_named(host, name).type.name
     taken_out = [key for key, value in settings.items() if value is None]
     plain, secrets = _sorted(host, type, {k: v for k, v in settings.items() if v is not None})
     with edit_config(file_of(host)) as document:
@@ -147,16 +147,16 @@ def _applied(host: Host, name: str) -> dict[str, Any]:
 def _named(host: Host, name: str) -> dict[str, Any]:
     if name in host.instances.unknown:
         return _absent(name, host.instances.unknown[name])
-    return _row(host, _instance(host, name))
+    return instance_row(host, instance_named(host, name))
 
 
-def _instance(host: Host, name: str) -> ProviderInstance:
+def instance_named(host: Host, name: str) -> ProviderInstance:
     if name not in host.instances:
         raise NotFound(f"there is no provider {name!r}", hint="GET /api/v1/instances lists them")
     return host.instances[name]
 
 
-def _row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
+def instance_row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
     """Of what is secret, whether it is there."""
     given = instance.config.settings
     settings = {
@@ -166,8 +166,15 @@ def _row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
     }
     row = provider_row(host, instance)
     status = row["status"] if instance.config.enabled else "disabled"
-    return {**row, "enabled": instance.config.enabled, "settings": settings, "status": status}
+    step = instance.preparation()
+    return {
+        **row,
+        "enabled": instance.config.enabled,
+        "settings": settings,
+        "status": status,
+        "preparation": None if step is None else step.label,
+    }
 
 
 def _absent(name: str, reason: str) -> dict[str, Any]:
-    return {**absent_row(name, reason), "enabled": True, "settings": {}}
+    return {**absent_row(name, reason), "enabled": True, "settings": {}, "preparation": None}

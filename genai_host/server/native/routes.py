@@ -27,6 +27,8 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", f"{ROOT}/instances/{{name}}", f"{_HERE}.providers:show"),
     HttpRoute("PATCH", f"{ROOT}/instances/{{name}}", f"{_HERE}.providers:change"),
     HttpRoute("DELETE", f"{ROOT}/instances/{{name}}", f"{_HERE}.providers:remove"),
+    HttpRoute("GET", f"{ROOT}/instances/{{name}}/models", f"{_HERE}.preparing:models"),
+    HttpRoute("POST", f"{ROOT}/instances/{{name}}/prepare", f"{_HERE}.preparing:prepare"),
     HttpRoute("GET", f"{ROOT}/stats", f"{_HERE}.lists:stats"),
     HttpRoute("GET", f"{ROOT}/budgets", f"{_HERE}.lists:budgets"),
     HttpRoute("GET", f"{ROOT}/conversations", f"{_HERE}.api:Api.listed"),

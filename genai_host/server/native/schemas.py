@@ -90,6 +90,12 @@ _EVENTS: Mapping[str, Schema] = {
     "error": _shape({**_ERROR["properties"], "retry_after": _COUNT}, "hint", "path", "retry_after"),
 }
 
+_PREPARING: Mapping[str, Schema] = {
+    "progress": _shape({"text": _TEXT, "done": _or_null(_COUNT), "total": _or_null(_COUNT)}),
+    "done": _ref("Instance"),
+    "error": _ERROR,
+}
+
 SCHEMAS: Mapping[str, Schema] = {
     "Anything": _ANY,
     "Problem": _shape({"error": _ERROR}),
@@ -174,8 +180,25 @@ SCHEMAS: Mapping[str, Schema] = {
             "status": {"enum": ["works", "needs", "unreachable", "disabled"]},
             "reason": _TEXT,
             "settings": _OBJECT,
+            "preparation": _or_null(_TEXT),
         }
     ),
+    "ListedModels": _list("ListedModel"),
+    "ListedModel": _shape(
+        {
+            "name": _NAME,
+            "id": _NAME,
+            "dialects": _NAMES,
+            "for": _NAMES,
+            "can": _NAMES,
+            "window": _or_null(_COUNT),
+        }
+    ),
+    "Preparing": _sent({"model": _NAME}),
+    "PreparationEvents": {
+        **_shape(_PREPARING, *_PREPARING),
+        "description": "The data of each event of a stream, by the name of the event",
+    },
     "NewInstance": _sent(
         {
             "name": {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"},

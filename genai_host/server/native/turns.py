@@ -203,7 +203,7 @@ class TurnStream:
         self._open.close()
 
     def _written(self) -> Generator[bytes, None, None]:
-        yield _event("turn", {"turn": self._turn.number})
+        yield sse_event("turn", {"turn": self._turn.number})
         try:
             if self._failed is not None:
                 raise self._failed
@@ -212,21 +212,21 @@ class TurnStream:
                     yield self._event(event)
         except TurnPaused:
             self.is_done = True
-            yield _event("waiting", waiting(self._turn.conversation.waiting))
+            yield sse_event("waiting", waiting(self._turn.conversation.waiting))
         except GenaiError as error:
-            yield _event("error", _told(error))
+            yield sse_event("error", _told(error))
         finally:
             self._open.close()
 
     def _event(self, event: Event) -> bytes:
         if isinstance(event.data, Delta):
-            return _event("delta", self._codec.to_json(event.data))
+            return sse_event("delta", self._codec.to_json(event.data))
         if event.answer is not None:
             why = self._turn.conversation.unrecorded
             row = answered(event.answer, self._codec, self._turn.number, why)
             self.is_done = True
-            return _event("answer", row)
-        return _event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
+            return sse_event("answer", row)
+        return sse_event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
 
 
 def _told(error: GenaiError) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _told(error: GenaiError) -> dict[str, Any]:
     return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})
 
 
-def _event(name: str, data: Any) -> bytes:
+def sse_event(name: str, data: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), write_json(data))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -15,13 +16,16 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
+from genai_host.api import ToolSet
 from genai_host.api import hooks as hookspecs
+from genai_host.api.settings import describe, settings_schema
 from genai_host.config import Config
 from genai_host.plugins.contributions import Contributions
 from genai_host.plugins.discovery import BrokenPlugin, LoadedPlugin, Plugins, StaticPlugins
 
 T = TypeVar("T", bound=Callable[..., None])
 
+_SECRETIVE = re.compile(r"(^|_)(key|token|secret|password)$")
 _MAY_BE_IMPORTED = frozenset({"attr", "attrs", "genai_host", "pluggy", "typing_extensions"})
 
 
@@ -140,6 +144,23 @@ class PluginSuite(Suite):
         for result in Plugins(self.plugins(), Config()).results:
             assert not isinstance(result, BrokenPlugin), f"{result.line()}\n{result.trace}"
 
+    def test_its_settings_are_described(self) -> None:
+        """Those of all that it declares, for help and forms: each has a help text and a type,
+        and what is secret is a `Secret`."""
+        declared = self.declared()
+        sets = [each for each in declared.tool_sources if isinstance(each, ToolSet)]
+        found: list[Any] = [*declared.providers, *declared.features, *declared.executors, *sets]
+        for each in found:
+            schema = settings_schema(each.settings)
+            for setting in describe(each.settings):
+                name = f"{each.name}: {setting.name}"
+                assert setting.help, f"{name} has no help: metadata=about(...)"
+                assert has_type(schema["properties"][setting.name], schema), (
+                    f"{name} has no type in a JSON Schema: {setting.type}"
+                )
+                if _SECRETIVE.search(setting.name):
+                    assert setting.secret, f"{name} is shown: its type is to be Secret"
+
     def test_loading_it_is_cheap(self) -> None:
         """Declarations import no SDK, and nothing else that takes time: what they name
         imports it when it is used."""
@@ -157,6 +178,19 @@ class PluginSuite(Suite):
         own = self.plugin.__name__.partition(".")[0]
         imported = set(json.loads(done.stdout)) - _MAY_BE_IMPORTED - {own}
         assert not imported - sys.stdlib_module_names, f"loading it imports {sorted(imported)}"
+
+
+def has_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+    """Whether a JSON Schema says what a value is.
+
+    root   the schema that it is in, for references
+    """
+    reference = schema.get("$ref", "")
+    if reference:
+        return has_type(root["$defs"][reference.removeprefix("#/$defs/")], root)
+    choices = schema.get("anyOf") or schema.get("oneOf") or ()
+    is_choice = bool(choices) and all(has_type(each, root) for each in choices)
+    return is_choice or not schema.keys().isdisjoint(("type", "enum", "const"))
 
 
 _LOADING = """

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import requests
+from attrs import frozen
 from fixtures import MakeHost
 from native_form import Api, native_api, served
 
+from genai_host import Host
+from genai_host.api import Secret
+from genai_host.api.settings import settings_schema
 from genai_host.config import read_config
 from genai_host.errors import ConfigurationError
 from genai_host.serving.models import served_models
 from genai_host.testing import FakeModel
+from genai_host.testing.suites.base import has_type
 
 
 @pytest.fixture
@@ -46,6 +51,35 @@ def test_settings_have_a_schema_and_secrets_are_only_written(api: Api) -> None:
     assert chat["keep_history"]["type"] == "boolean"
     assert chat["keep_history"]["default"] is True
     assert chat["keep_history"]["description"]
+
+
+def test_item_9_each_setting_of_what_is_installed_has_a_type() -> None:
+    """One that cannot be described must not keep the others from it."""
+    with Host() as host, served(host, FakeModel()) as api:
+        rows = [*api.get("/providers")["data"], *api.get("/features")["data"]]
+    assert {"openai", "anthropic", "gemini", "local", "chat"} <= {row["name"] for row in rows}
+    untyped = [
+        f"{row['name']}.{name}"
+        for row in rows
+        for name, schema in row["settings"]["properties"].items()
+        if not has_type(schema, row["settings"])
+    ]
+    assert untyped == []
+
+
+def test_item_9_an_odd_setting_takes_no_type_from_the_others() -> None:
+    @frozen
+    class Odd:
+        key: Secret | None = None
+        loop: Callable[[], str] | None = None
+        place: str = "here"
+        sizes: tuple[int, ...] = ()
+
+    found = settings_schema(Odd)["properties"]
+    assert found["key"] == {"type": "string", "writeOnly": True, "format": "password"}
+    assert found["loop"] == {}
+    assert found["place"] == {"type": "string", "default": "here"}
+    assert found["sizes"]["items"] == {"type": "integer"}
 
 
 def test_routes_say_what_runs_and_why_not(api: Api) -> None:

@@ -2,7 +2,7 @@
 //
 //     app → sidebar            the list of conversations
 //         → talk → composer    one conversation; turn → writing, reactions, details, waiting
-//         → plugins, instances, usage
+//         → plugins, instances → preparing, usage
 //         → assistants → about, making; thread → run → calls, footnotes
 //
 // All of them ask the server by `api`, and make elements by `dom`.

@@ -4,6 +4,7 @@ import { call } from "./api.js";
 import { ask } from "./dialogs.js";
 import { button, h, newId, plain, replace, shown } from "./dom.js";
 import { SchemaForm } from "./forms.js";
+import { preparation } from "./preparing.js";
 
 const OTHER = "\u0000other";
 const MOST_REASONS = 200;
@@ -23,6 +24,8 @@ export class Chooser {
     this.feature = row.feature ?? "";
     this.routes = [];
     this.features = [];
+    this.instances = [];
+    this.listed = new Set(); // instances that were asked for their models
     this.modelSelect = this.select((value) => this.chooseModel(value));
     this.providerSelect = this.select((value) => this.chooseProvider(value));
     this.featureSelect = this.select((value) => this.chooseFeature(value), !this.isNew);
@@ -36,6 +39,8 @@ export class Chooser {
     this.parameters = h("fieldset", {});
     this.settings = h("fieldset", {});
     this.problem = h("div", {});
+    this.steps = h("div", { class: "steps" });
+    this.notes = h("div", {});
     this.element = h(
       "div",
       { class: "chooser card" },
@@ -47,6 +52,8 @@ export class Chooser {
         labelled("Provider", this.providerSelect),
       ),
       this.problem,
+      this.steps,
+      this.notes,
       h(
         "details",
         {},
@@ -64,34 +71,71 @@ export class Chooser {
 
   async load() {
     try {
-      const [features, routes] = await Promise.all([
+      const [features, routes, instances] = await Promise.all([
         call("GET", "api/v1/features"),
         call("GET", "api/v1/routes?operation=chat&runs=true"),
+        call("GET", "api/v1/instances"),
       ]);
       this.features = features.data;
       this.routes = routes.data;
+      this.instances = instances.data;
+      this.listed.clear();
+      replace(this.notes);
       this.feature ||= this.features.find((each) => each.name === "chat")?.name ?? this.features[0]?.name ?? "";
       this.showChoices();
       this.chooseFeature(this.feature);
+      this.listUndeclared();
       await this.showParameters();
-      if (!this.routes.length) this.tellNone();
     } catch (error) {
       replace(this.problem, h("p", { class: "bad" }, ...shown(error.message)));
     }
   }
 
-  tellNone() {
-    const text = "No model can run yet. Add a provider, or see what is missing: ";
+  /** No model answers unless one is chosen, or made ready. */
+  tellNone(reason) {
+    const text = this.routes.length ? "No model is ready to answer by default. Choose one, or add a " : "No model can run yet. Add a ";
     replace(
       this.problem,
-      h("p", {}, text, h("a", { href: "#/providers" }, "providers"), ", ", h("a", { href: "#/plugins" }, "plugins"), "."),
+      h("p", {}, text, h("a", { href: "#/providers" }, "provider"), "."),
+      reason ? h("p", { class: "help" }, ...shown(reason)) : null,
     );
+    this.offerSteps();
+  }
+
+  /** The steps that make providers ready, where nothing can answer without them. */
+  offerSteps() {
+    replace(this.steps, ...this.instances.map((each) => preparation(each, () => this.load())));
+  }
+
+  /** Services whose models no plugin declares are asked for theirs. */
+  listUndeclared() {
+    const known = new Set(this.routes.map((each) => each.provider));
+    for (const each of this.instances) {
+      if (each.status === "runs" && !known.has(each.name)) this.listModels(each.name);
+    }
+  }
+
+  async listModels(provider) {
+    if (!provider || this.listed.has(provider)) return;
+    this.listed.add(provider);
+    try {
+      const { data } = await call("GET", `api/v1/instances/${encodeURIComponent(provider)}/models`);
+      const found = data.filter((each) => !each.for.length || each.for.includes("chat"));
+      const known = new Set(this.routes.filter((each) => each.provider === provider).map((each) => each.id));
+      this.routes.push(...found.filter((each) => !known.has(each.id)).map(({ name, id }) => ({ model: name, provider, id })));
+      this.showChoices();
+    } catch (error) {
+      const why = error.code === "authentication" ? "the service refuses the key" : error.message;
+      this.notes.append(h("p", { class: "help" }, ...shown(`The models of ${provider} cannot be listed: ${why}.`)));
+    }
   }
 
   /** Only pairs that run: each choice narrows the other. */
   showChoices() {
     const models = unique(this.routes.filter((each) => !this.provider || each.provider === this.provider).map((each) => each.model));
-    const providers = unique(this.routes.filter((each) => !this.model || each.model === this.model).map((each) => each.provider));
+    const open = this.model ? [] : this.instances.filter((each) => each.status === "runs" && each.default_models?.chat).map((each) => each.name);
+    const able = this.routes.filter((each) => !this.model || each.model === this.model).map((each) => each.provider);
+    const providers = unique([...able, ...open]);
     const isOther = this.isOther || (this.model !== "" && !models.includes(this.model));
     options(this.modelSelect, [["", "the usual one"], ...models.map((each) => [each, each]), [OTHER, "another name …"]], isOther ? OTHER : this.model);
     this.other.hidden = !isOther;
@@ -117,13 +161,13 @@ export class Chooser {
   chooseProvider(value) {
     this.provider = value;
     this.showChoices();
+    this.listModels(value);
     this.showParameters();
   }
 
   chooseFeature(name) {
     this.feature = name;
     const found = this.features.find((each) => each.name === name);
-    const why = found?.runs === false && found.reason ? h("p", { class: "bad" }, ...shown(found.reason)) : null;
     const help = found?.help ? h("p", { class: "help" }, ...shown(found.help)) : null;
     this.settingsForm = new SchemaForm(found?.settings, this.row.settings);
     const some = this.settingsForm.fields.length;
@@ -134,7 +178,9 @@ export class Chooser {
       help,
       some ? this.settingsForm.element : null,
     );
-    replace(this.problem, why);
+    replace(this.problem);
+    replace(this.steps);
+    if (found?.runs === false || !this.routes.length) this.tellNone(found?.reason);
   }
 
   /** Of the model that is taken. Which one it is where nothing is chosen, the host knows. */

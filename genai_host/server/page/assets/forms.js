@@ -5,7 +5,7 @@ import { h, newId, plain } from "./dom.js";
 /**
  * element   the controls
  * values()  {set: {name: value}, cleared: [name]}: what differs from what was given. Raises
- *           `Error` for JSON that is none
+ *           `Error` for invalid JSON
  */
 export class SchemaForm {
   constructor(schema, given = {}) {
@@ -156,8 +156,9 @@ class Field {
     try {
       return JSON.parse(text);
     } catch (error) {
+      if (!["object", "array"].includes(this.schema.type)) return text; // it may be one
       this.control.focus();
-      throw new Error(`${this.name} is no JSON: ${error.message}`);
+      throw new Error(`${this.name}: invalid JSON: ${error.message}`);
     }
   }
 }
@@ -180,6 +181,6 @@ const named = (value) =>
 
 function textOf(value, kind) {
   if (kind === "lines" && Array.isArray(value)) return value.join("\n");
-  if (kind === "json") return JSON.stringify(value, null, 2);
+  if (kind === "json" && typeof value !== "string") return JSON.stringify(value, null, 2);
   return String(value);
 }

@@ -6,6 +6,7 @@ import { confirm } from "./dialogs.js";
 import { button, h, newId, plain, replace, shown } from "./dom.js";
 import { SchemaForm } from "./forms.js";
 import { status, view } from "./plugins.js";
+import { preparation } from "./preparing.js";
 import { problemCard } from "./problem.js";
 
 export function instancesView(app) {
@@ -50,8 +51,8 @@ class Instances {
         const { set, cleared } = form.values();
         const settings = { ...set, ...Object.fromEntries(cleared.map((each) => [each, null])) };
         if (!Object.keys(settings).length) return announce("Nothing was changed.", true);
-        await this.patch(instance, { settings });
-        announce(`${name} is saved.`, true);
+        const row = await this.patch(instance, { settings });
+        announce(`${name} is saved${unless(row)}.`, true);
       });
     };
     const enable = () =>
@@ -65,6 +66,7 @@ class Instances {
       h("div", { class: "card-head" }, h("h2", {}, ...shown(instance.name)), status(instance.enabled ? instance.status : "disabled")),
       h("p", { class: "help" }, ...shown([instance.type, this.typeOf(instance.type)?.help].filter(Boolean).join(": "))),
       instance.reason ? h("p", {}, ...shown(instance.reason)) : null,
+      instance.enabled ? preparation(instance, () => this.load()) : null,
       h(
         "details",
         { open: isOpen },
@@ -87,8 +89,9 @@ class Instances {
   }
 
   async patch(instance, changes) {
-    await call("PATCH", `api/v1/instances/${encodeURIComponent(instance.name)}`, changes);
+    const row = await call("PATCH", `api/v1/instances/${encodeURIComponent(instance.name)}`, changes);
     await this.load(instance.name);
+    return row;
   }
 
   async remove(instance, problem) {
@@ -124,8 +127,8 @@ class Instances {
       event.preventDefault();
       await this.attempt(problem, async () => {
         const { set } = form.values();
-        await call("POST", "api/v1/instances", { name: name.value, type: type.value, settings: set });
-        announce(`${plain(name.value)} is added.`, true);
+        const row = await call("POST", "api/v1/instances", { name: name.value, type: type.value, settings: set });
+        announce(`${plain(name.value)} is added${unless(row)}.`, true);
         await this.load(name.value);
       });
     };
@@ -161,6 +164,8 @@ class Instances {
     }
   }
 }
+
+const unless = (row) => (row.status === "failed" ? `, but cannot run: ${plain(row.reason)}` : "");
 
 /** What is needed may come from the environment: the server says what is missing. */
 const optional = (schema) => ({ ...schema, required: [] });

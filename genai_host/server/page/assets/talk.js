@@ -12,6 +12,7 @@ import { Turn, partsOf, textOf } from "./turn.js";
 import { decidedBefore, question } from "./waiting.js";
 
 const PAGE = 40; // turns that are loaded at once
+const AGAIN = 2000; // ms between two looks at a turn that is answered elsewhere
 
 /**
  * app    has `changed(talk)`, for when there is news for the list, `openMenu()`, and the
@@ -77,14 +78,29 @@ export class Talk {
     replace(this.list, h("p", { class: "loading" }, "Loading …"));
     try {
       const row = await this.page();
-      replace(this.list);
-      this.put(row.turns, false);
-      this.update(row);
-      this.toEnd();
+      this.show(row);
     } catch (error) {
       this.title.textContent = "Conversation";
       replace(this.list, problemCard(error, () => this.load()));
     }
+  }
+
+  show(row) {
+    this.turns = [];
+    replace(this.list);
+    this.put(row.turns, false, row.status === "running");
+    this.update(row);
+    this.toEnd();
+    if (this.turns.at(-1)?.status === "running") setTimeout(() => this.lookAgain(), AGAIN);
+  }
+
+  /** What is answered elsewhere is shown once it is answered. */
+  async lookAgain() {
+    if (this.isBusy || this.app.talks.get(this.id) !== this) return;
+    const row = await this.page().catch(() => null);
+    if (!row || this.isBusy) return;
+    if (row.status === "running") setTimeout(() => this.lookAgain(), AGAIN);
+    else this.show(row);
   }
 
   page(before = null) {
@@ -108,9 +124,9 @@ export class Talk {
   }
 
   /** Put turns before all others, or after. */
-  put(rows, isBefore) {
+  put(rows, isBefore, isRunning = false) {
     const kept = rows.filter((row, number) => !isLeftOut(row, rows[number + 1] ?? null));
-    const turns = kept.map((row) => Turn.of(this, row));
+    const turns = kept.map((row) => Turn.of(this, row, isRunning && row === rows.at(-1)));
     if (isBefore) {
       this.turns.unshift(...turns);
       this.list.prepend(...turns.map((each) => each.element));
@@ -229,6 +245,7 @@ export class Talk {
       this.list.append(this.welcome);
       this.welcome.querySelector(".error")?.remove();
       this.welcome.append(problemCard(error));
+      this.chooser.offerSteps();
       const parts = partsOf(typeof message === "string" ? message : { content: message });
       this.composer.put(textOf({ content: parts }), parts.filter((each) => each.type === "image"));
       return false;

@@ -61,11 +61,14 @@ export class Turn {
     );
   }
 
-  /** As the API lists it. */
-  static of(talk, row) {
+  /** As the API lists it; `isRunning` is whether its conversation is being answered. */
+  static of(talk, row, isRunning = false) {
     const turn = new Turn(talk, row.message, row.turn);
+    if (row.partial) turn.writing.add({ text: row.partial });
     if (row.answer) turn.answered(row.answer, false);
+    else if (row.error?.code === "cancelled") turn.stopped(false);
     else if (row.error) turn.failed(row.error);
+    else if (row.status === "unfinished") turn.ended(isRunning ? "running" : "interrupted");
     else turn.ended(row.status);
     return turn;
   }
@@ -195,20 +198,21 @@ export class Turn {
     if (this.started) announce(`It failed: ${plain(error.message)}`);
   }
 
-  stopped() {
+  stopped(isNew = true) {
     this.settle("stopped");
     this.writing.end();
     replace(this.after, h("p", { class: "help" }, "Stopped."));
     replace(this.foot, this.retryButton());
-    announce("Stopped.");
+    if (isNew) announce("Stopped.");
   }
 
   /** Whatever has neither an answer nor an error. */
   ended(status) {
     this.settle(status);
+    this.writing.end();
     const told = {
       interrupted: "This was interrupted before it was answered.",
-      running: "This is being answered elsewhere.",
+      running: "This is being answered now, in another window or by another program.",
     }[status];
     replace(this.after, told ? h("p", { class: "help" }, told) : null);
     replace(this.foot, status === "interrupted" ? this.retryButton() : null);

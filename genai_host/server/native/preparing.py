@@ -1,0 +1,151 @@
+"""What providers do and say at once: the models that they list, and the step that makes one ready,
+whose progress is streamed.
+
+Source of the stream: HTML Living Standard, "Server-sent events".
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from attrs import asdict
+
+from genai_host.api import (
+    CancelToken,
+    Operation,
+    Preparation,
+    PreparationProgress,
+    RouteRequest,
+    RouteResponse,
+    json_response,
+)
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.http_routes import body_of
+from genai_host.errors import Conflict, GenaiError, PermissionDenied, PluginError, ProviderTimeout
+from genai_host.host import Host
+from genai_host.providers.instance import ProviderInstance
+from genai_host.serializers.listings import listed_rows
+from genai_host.server.native.fields import failed
+from genai_host.server.native.providers import instance_named, instance_row
+from genai_host.server.native.turns import COMMENT, sse_event
+from genai_host.util.text import describe_exception
+
+_LISTING = 15.0  # seconds
+_PREPARING = 3600.0  # seconds
+
+
+def models(request: RouteRequest, host: Host) -> RouteResponse:
+    """The models that a provider says it has; `for` is empty where it does not say for what."""
+    instance = instance_named(host, request.parameters["name"])
+    with _bounded(host, request.limits, _LISTING, "list its models") as limits:
+        rows = listed_rows(instance, limits)
+    return json_response({"data": [_listed(host, instance, row) for row in rows]})
+
+
+def _listed(host: Host, instance: ProviderInstance, row: dict[str, Any]) -> dict[str, Any]:
+    dialects = host.registry.dialects
+    operations: set[Operation] = {
+        dialects[name].operation for name in row["dialects"] if name in dialects
+    }
+    return {"name": f"{instance.name}/{row['id']}", **row, "for": sorted(operations)}
+
+
+def prepare(request: RouteRequest, host: Host) -> RouteResponse:
+    """Take the step that makes a provider ready. Closing the stream cancels it."""
+    if request.user:
+        raise PermissionDenied("only who runs the server prepares a provider")
+    body = body_of(request)
+    model = body.text("model")
+    body.nothing_else()
+    instance = instance_named(host, request.parameters["name"])
+    preparation = instance.preparation(_id_of(host, model, instance.name) if model else "")
+    if preparation is None:
+        raise Conflict(f"there is nothing to prepare for {instance.name}")
+
+    def row() -> dict[str, Any]:
+        host.refresh()
+        return instance_row(host, instance)
+
+    stream = PreparationStream(preparation, host, request.limits, row)
+    headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
+    return RouteResponse(stream, headers=headers, silence=COMMENT)
+
+
+def _id_of(host: Host, model: str, provider: str) -> str:
+    """The id that a model is offered under. Raises `NoRoute`."""
+    found = host.explain(model, provider)
+    return found[0].id if found else ""
+
+
+class PreparationStream:
+    """The body of a reply: events `progress`, and `done` or `error`.
+
+    The step runs in a thread of its own, which ends with the limits, with this, and after an
+    hour.
+
+    row   makes what `done` tells: the instance as it is then
+    """
+
+    def __init__(
+        self,
+        preparation: Preparation,
+        host: Host,
+        limits: CancelToken,
+        row: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._row = row
+        self._heard: queue.SimpleQueue[PreparationProgress | GenaiError | None]
+        self._heard = queue.SimpleQueue()
+        self._open = ExitStack()
+        bounded = _bounded(host, limits, _PREPARING, "become ready")
+        self._limits = self._open.enter_context(bounded)
+        self._open.callback(self._limits.cancel)
+        threading.Thread(
+            target=self._run, args=(preparation,), name="genai-host-prepare", daemon=True
+        ).start()
+        self._events = self._written()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._events
+
+    def close(self) -> None:
+        self._events.close()
+        self._open.close()
+
+    def _run(self, preparation: Preparation) -> None:
+        end: GenaiError | None = None
+        try:
+            preparation.run(self._heard.put, self._limits)
+        except GenaiError as error:
+            end = error
+        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises ends this alone
+            end = PluginError(f"the preparation failed: {describe_exception(error)}")
+        self._heard.put(end)
+
+    def _written(self) -> Generator[bytes, None, None]:
+        try:
+            while isinstance(heard := self._heard.get(), PreparationProgress):
+                yield sse_event("progress", asdict(heard))
+            if heard is None:
+                yield sse_event("done", self._row())
+            else:
+                yield sse_event("error", failed(heard))
+        finally:
+            self._open.close()
+
+
+@contextmanager
+def _bounded(host: Host, limits: CancelToken, seconds: float, what: str) -> Iterator[Cancellation]:
+    """A cancellation that ends with limits, and after some seconds."""
+    late = ProviderTimeout(f"the provider took more than {seconds:g} s to {what}")
+    bound = Cancellation()
+    with (
+        bound,
+        limits.on_cancel(bound.cancel),
+        host.clock.call_later(seconds, lambda: bound.cancel(late)),
+    ):
+        yield bound
