@@ -66,13 +66,19 @@ def _row(
         "aliases": [*model.aliases, *aliases],
         "plugin": host.registry.owner("model", model.name),
         "for": model.operation,
-        "window": model.window,
+        "window": _window(model, running),
         "can": sorted(model.capabilities),
         "dialects": list(model.dialects),
         "runs": bool(running),
         "providers": sorted({candidate.provider for candidate in running}),
         "parameters": sorted({name for each in running for name in each.parameters}),
     }
+
+
+def _window(model: Model, running: Sequence[Candidate]) -> int | None:
+    """Of the first that would answer: it may be less than the model can have. Where none runs,
+    that of the model."""
+    return running[0].window if running else model.window
 
 
 def provider_rows(host: Host) -> list[dict[str, Any]]:
