@@ -25,6 +25,7 @@ from genai_host.api.settings import read_settings
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
 from genai_host.providers.limits import CallLimits
+from genai_host.serializers.listings import model_rows
 from genai_host.testing import ManualClock
 
 REQUEST = ProviderRequest(
@@ -126,6 +127,13 @@ def test_weights_that_are_fetched_while_the_host_runs_are_found(
     file.touch()
     assert provider.missing_models() == {}
     assert bare_host.open("chat", "smollm2").models == {"main": f"{DEFAULT.model}@local"}
+
+
+@pytest.mark.weights
+def test_item_8_models_are_listed_with_the_window_that_is_used(make_local_host: MakeHost) -> None:
+    host = make_local_host(window=512)
+    rows = {row["name"]: row for row in model_rows(host)}
+    assert rows["smollm2-135m"]["window"] == 512
 
 
 def test_it_lists_what_is_there(provider: LocalProvider, tmp_path: Path) -> None:
