@@ -4,7 +4,8 @@
     {"id": "a", "prompt": "And of Spain?", "model": "smollm2", "parameters": {"temperature": 0}}
     {"custom_id": "b", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
 
-The last is a line of OpenAI's Batch API, whose result is a line as that API has it.
+The last is a line of OpenAI's Batch API, whose result is a line as that API has it. `custom_id`
+is another name for `id` in the others.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def _row(number: int, line: bytes) -> Row:
         if is_deep(value):
             raise ValidationError("it is nested too deeply", path="$")
         id = given.text("custom_id" if "custom_id" in given else "id")
-        return Row(number, id, _openai(given) if "custom_id" in given else _own(given))
+        is_openai = "url" in given or "body" in given or "method" in given
+        return Row(number, id, _openai(given) if is_openai else _own(given))
     except (ValidationError, ConfigurationError) as error:
         return Row(number, id, {}, str(error))
 

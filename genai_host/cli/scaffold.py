@@ -46,6 +46,9 @@ test = ["genai-host[testing]"]
 
 [tool.setuptools]
 py-modules = ["<module>"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
 """
 
 _VENDOR_README = """\
@@ -133,6 +136,9 @@ test = ["genai-host[testing]"]
 
 [tool.setuptools]
 py-modules = ["<module>"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
 """
 
 _FEATURE_README = """\
@@ -219,6 +225,9 @@ test = ["genai-host[testing]"]
 
 [tool.setuptools]
 py-modules = ["<module>"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
 """
 
 _TOOL_README = """\

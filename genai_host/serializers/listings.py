@@ -100,7 +100,7 @@ def _row(
         "aliases": [*model.aliases, *aliases],
         "plugin": host.registry.owner("model", model.name),
         "for": model.operation,
-        "window": model.window,
+        "window": _window(model, running),
         "can": sorted(model.capabilities),
         "dialects": list(model.dialects),
         "runs": bool(running),
@@ -141,6 +141,12 @@ def listed_rows(
             provider=instance.name,
             hint="this is a fault of a plugin; -v shows where",
         ) from error
+
+
+def _window(model: Model, running: Sequence[Candidate]) -> int | None:
+    """Of the first that would answer: it may be less than the model can have. Where none runs,
+    that of the model."""
+    return running[0].window if running else model.window
 
 
 def provider_rows(host: Host) -> list[dict[str, Any]]:

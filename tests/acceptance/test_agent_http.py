@@ -292,6 +292,21 @@ class TestItem10:
         assert wipe.calls == [{"what": "all"}]
         assert second["history"][-1]["content"] == "so it is"
 
+    def test_item_8_an_approval_needs_no_message(self, make_host: MakeHost) -> None:
+        wipe = Counting("wipe", "wiped", approval="ask")
+        model = in_turn(calls("wipe", what="all"), "so it is")
+        with RouteServer(http_host(make_host, model, wipe)) as server:
+            first = asked(server)
+            decided = {"message": None, "approvals": {"wipe-0": True}}
+            second = post(server, {**decided, "history": first["history"]}).json()
+            unasked = post(server, {**decided, "history": second["history"]})
+        assert wipe.calls == [{"what": "all"}]
+        assert [each["role"] for each in second["history"]] == [
+            "user", "assistant", "tool", "assistant",
+        ]  # fmt: skip
+        assert second["history"][-1]["content"] == "so it is"
+        assert unasked.status_code == 400  # nothing waits for it
+
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

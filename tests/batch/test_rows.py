@@ -39,6 +39,12 @@ def test_a_line_of_openais_batches(tmp_path: Path) -> None:
     assert row.is_openai
 
 
+def test_item_8_a_custom_id_makes_no_line_of_openais_batches(tmp_path: Path) -> None:
+    [row] = rows(tmp_path, {"custom_id": "a", "prompt": "hi"})
+    assert row == Row(1, "a", {"prompt": "hi", **EMPTY})
+    assert row.names == {"id": "a"}
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [

@@ -338,6 +338,22 @@ def test_their_tests_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_item_8_their_tests_run_in_a_folder_that_has_tests_of_its_own(tmp_path: Path) -> None:
+    """Such as a clone of the host."""
+    (tmp_path / "setup.cfg").write_text("[tool:pytest]\naddopts = --no-such-option\n")
+    (tmp_path / "conftest.py").write_text("raise RuntimeError('not of the plugin')\n")
+    folder = Scaffold("tool", "my-words").write(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "samples", folder],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_they_work_as_installed_wheels(environment: Environment, work: Path) -> None:

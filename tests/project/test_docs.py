@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+from documents import blocks
 
-from genai_host import Config, Host, StaticPlugins
 from genai_host.api import hooks
 from genai_host.api.schema import message_schema
 from genai_host.cli.main import cli, commands
@@ -23,7 +21,7 @@ from genai_host.config import read_config
 from genai_host.config.schema import KEYS
 
 if TYPE_CHECKING:
-    from support import Terminal
+    pass
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -89,44 +87,22 @@ def test_every_hook_says_what_it_is() -> None:
             assert inspect.getdoc(hook), name
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-def module_of(comment: str) -> ModuleType:
-    """The example of a plugin in the README, as the module that its comment names."""
-    [source] = [block for block in blocks("python") if block.startswith(f"# {comment}")]
-    module = ModuleType(comment.partition(".")[0])
-    exec(compile(source, comment, "exec"), vars(module))
+def module_of(file: str) -> ModuleType:
+    """The example of a plugin in the README, as the module of that name."""
+    [source] = [block.text for block in blocks("README.md", "python") if block.file == file]
+    module = ModuleType(file.partition(".")[0])
+    exec(compile(source, file, "exec"), vars(module))
     return module
 
 
-def test_the_plugins_in_the_readme_work(make_host: Any) -> None:
+def test_the_plugins_in_the_readme_work(make_host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_KEY", "sk-example")
     host = make_host(
-        poet=module_of("genai_feature_poet.py"), shout=module_of("genai_vendor_shout.py")
+        acme=module_of("genai_vendor_acme.py"), letters=module_of("genai_tools_letters.py")
     )
-    assert host.open("chat", "loud").say("hi there").text == "HI THERE"
-    assert host.open("poet", "loud").say("hi").text == "MAKE IT RHYME: HI"
-
-
-@pytest.mark.weights
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_python_examples_in_the_readme_run(number: int, weights: Path, home: Path) -> None:
-    """As they stand, on the embedded model, in a process of their own."""
-    data = home / "data" / "local"
-    data.parent.mkdir(parents=True)
-    data.symlink_to(weights, target_is_directory=True)
-    source = [block for block in blocks("python") if not block.startswith("# genai_")][number]
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_configuration_in_the_readme_is_in_order(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    [block] = blocks("toml")
-    file.write_text(block, encoding="utf-8")
-    config = read_config(file)
-    assert config.providers["big-window"].settings == {"window": 8192}
+    assert [each.provider for each in host.explain("acme-1") if each.runs] == ["acme"]
+    arguments = {"word": "strawberry", "letter": "r"}
+    assert host.call_tool("count_letters", arguments).text == "3"
 
 
 class TestConfiguration:
@@ -134,13 +110,10 @@ class TestConfiguration:
 
     TEXT = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 
-    def blocks(self, language: str) -> list[str]:
-        return re.findall(rf"```{language}\n(.*?)```", self.TEXT, re.DOTALL)
-
     def test_the_file(self, tmp_path: Path) -> None:
         file = tmp_path / "config.toml"
-        [block] = self.blocks("toml")
-        file.write_text(block, encoding="utf-8")
+        [block] = blocks("docs/configuration.md", "toml")
+        file.write_text(block.text, encoding="utf-8")
         config = read_config(file)
         assert config.providers["groq"].settings["api_key"] == {"env": "GROQ_API_KEY"}
         for key in KEYS:
@@ -151,37 +124,6 @@ class TestConfiguration:
         config = read_config(environ=environ)
         assert config.models == {"chat": "smollm2"}
         assert set(config.providers["groq"].overrides) == {"base_url", "calls.first_token"}
-
-    def test_the_commands(self, terminal: Terminal) -> None:
-        """As they stand, one after the other."""
-        ran = 0
-        for line in "\n".join(self.blocks("console")).splitlines():
-            words = line.partition("#")[0].split()
-            if words[1:2] == ["genai-host"]:
-                code, _, err = terminal(*words[2:], stdin="sk-12345678")
-                assert code == 0, (line, err)
-                ran += 1
-        assert ran > 8
-
-    def test_the_program(self) -> None:
-        [source] = self.blocks("python")
-        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_commands_in_the_readme_exist() -> None:
-    """Each option that they use is one of the command's."""
-    known = dict(commands())
-    with Host(config=Config(), discovery=StaticPlugins({})):
-        pass
-    for line in re.findall(r"genai-host ([a-z].*)", "\n".join(blocks("console"))):
-        words = line.partition("#")[0].partition("|")[0].split()
-        if words[0] in known:
-            command = known[words.pop(0)]
-            while words and words[0] in getattr(command, "commands", {}):
-                command = command.commands[words.pop(0)]
-            options = {option for each in command.params for option in each.opts}
-            assert {word for word in words if word.startswith("--")} <= options, line
 
 
 def test_the_python_versions_are_those_that_tox_runs() -> None:

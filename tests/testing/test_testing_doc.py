@@ -9,23 +9,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def example(name: str, text: str = TEXT) -> str:
+def example(name: str) -> str:
     """The block of code whose first line names it."""
-    blocks: list[str] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     [found] = [block for block in blocks if block.startswith(f"# {name}")]
     return found
 
 
 def test_the_examples_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {name: example(f"{name}.py") for name in ("conftest", "test_acme", "test_own")}
-    poet = example("genai_feature_poet.py", README).replace(
-        'Feature("poet", NoSettings, respond)',
-        'Feature("poet", NoSettings, respond, help="writes verse")',
-    )
-    pytester.makepyfile(**files, genai_feature_poet=poet, test_poet=example("test_poet.py"))
+    names = ("conftest", "genai_feature_poet", "test_acme", "test_own", "test_poet")
+    pytester.makepyfile(**{name: example(f"{name}.py") for name in names})
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
     outcome = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-q")
     outcomes = outcome.parseoutcomes()

@@ -10,7 +10,7 @@ from attrs import validators as must
 from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import AgentLoop
 from genai_feature_agent.reactions import all_reactions
-from genai_host.api import Answer, FeatureSteps, ToolResult, Turn, about
+from genai_host.api import Answer, FeatureSteps, Text, ToolResult, Turn, about
 
 
 @frozen
@@ -47,14 +47,18 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Answer with all that is said on the way, and with what the front end is to do, as
     `Answer.data`: `{"reactions": [...]}`, unless other data is asked for.
 
-    Calls that a history ends with are made before the user is listened to.
+    Calls that a history ends with are made before the user is listened to. With them, the user
+    may say nothing: who approves of a call has said what there is to say.
     """
     settings = turn.settings
     loop = AgentLoop(settings.system_prompt, settings.round_trips, settings.cost, turn.schema)
     envelope = Envelope(turn.history, turn.context)
+    is_silent = bool(envelope.pending) and all(part == Text("") for part in turn.message.content)
     if envelope.pending:
         envelope = yield from loop.call_tools(envelope)
-    envelope = yield from loop.run(evolve(envelope.said(turn.message), ended=False))
+    if not is_silent:
+        envelope = evolve(envelope.said(turn.message), ended=False)
+    envelope = yield from loop.run(envelope)
     reactions = all_reactions(envelope.messages, envelope.reactions)
     data: Any = {"reactions": reactions} if turn.schema is None else loop.value
     adds = envelope.messages[len(turn.history) :]

@@ -42,7 +42,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 class AgentRequest:
     """What a front end asks.
 
-    message      what the user said
+    message      what the user said; empty where approvals are all that there is to say
     context      JSON of what the user looks at
     history      what was said before; it may end in calls that nobody answered, which are
                  made first
@@ -129,11 +129,15 @@ class StatelessAgent:
         must_be_flat(body)
         settings = read_settings(Settings, self._settings or {}, owner="agent")
         must_be_bounded(body, settings.history_messages, settings.characters)
+        history = from_wire(_or(body.get("history"), ()), self._host.codec)
+        approvals = _approvals(body.get("approvals"))
+        decides = bool(approvals) and bool(Envelope(history).pending)
+        is_silent = decides and body.get("message") is None
         request: dict[str, Any] = {
-            "message": _message(body.get("message")),
+            "message": "" if is_silent else _message(body.get("message")),
             "context": _context(body.get("context")),
-            "history": from_wire(_or(body.get("history"), ()), self._host.codec),
-            "approvals": _approvals(body.get("approvals")),
+            "history": history,
+            "approvals": approvals,
             "model": self._alias(body.get("model")),
         }
         if body.get("session_id") is not None:
@@ -249,8 +253,8 @@ class Told:
             before = 1
         if Envelope((*history, *self.added[:before])).pending:
             return history  # the user is not listened to before
-        said = Message("user", self.request.message)
-        return (*history, *self.added[:before], said, *self.added[before:])
+        said = (Message("user", self.request.message),) if self.request.message else ()
+        return (*history, *self.added[:before], *said, *self.added[before:])
 
     def by(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Listen, and pass on. A turn that goes on tells from its beginning."""

@@ -147,6 +147,8 @@ class LocalProvider(Provider):
         engine = self._engine(model_id)
         body.setdefault("max_tokens", self._settings.max_tokens)
         body["return_progress"] = True  # so that a long prompt can be cancelled
+        if "response_format" in body:
+            body["response_format"] = _with_required_properties(body["response_format"])
         if body.get("tool_choice") == "none":
             body.pop("tools", None)
             body.pop("tool_choice")
@@ -278,6 +280,30 @@ class _Reply:
         assert self._choose is not None
         choice["delta"] = self._choose("".join(held))
         return _dumps(data)
+
+
+_DATA = ("const", "default", "enum", "examples")
+"""Keywords of a schema below which there is data, and no schema."""
+
+
+def _with_required_properties(schema: Any) -> Any:
+    """A schema in which each required name is a property as well: llama.cpp's grammar holds a
+    model to those names alone."""
+    if isinstance(schema, list):
+        return [_with_required_properties(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    made = {
+        name: each if name in _DATA else _with_required_properties(each)
+        for name, each in schema.items()
+    }
+    required = made.get("required")
+    if isinstance(required, list) and "$ref" not in made:
+        others = made.get("additionalProperties")
+        usual = others if isinstance(others, Mapping) else {}
+        stated = dict.fromkeys((each for each in required if isinstance(each, str)), usual)
+        made["properties"] = {**stated, **made.get("properties", {})}
+    return made
 
 
 def _refusal(error: Mapping[str, Any]) -> ProviderReply:

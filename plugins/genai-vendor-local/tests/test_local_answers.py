@@ -122,6 +122,8 @@ SCHEMAS: list[Any] = [
     },
     {"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 3},
     {"enum": ["red", "green", 3]},
+    {"required": ["name"], "type": "object"},  # a name that has no properties of its own
+    {"const": {"required": ["name"]}},
     {"type": "boolean"},
     {"anyOf": [{"type": "null"}, {"type": "boolean"}]},
     {"type": "string", "pattern": "^[a-c]{2,4}$"},

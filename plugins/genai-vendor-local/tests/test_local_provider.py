@@ -26,6 +26,7 @@ from genai_host.api.settings import read_settings
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
 from genai_host.providers.limits import CallLimits
+from genai_host.serializers.listings import model_rows
 from genai_host.testing import ManualClock
 
 REQUEST = ProviderRequest(
@@ -167,6 +168,13 @@ def test_item_4_free_memory_is_what_the_control_group_leaves(tmp_path: Path) -> 
     assert free_memory(system, tmp_path) == 1500
     (tmp_path / "memory.max").write_text("max\n")
     assert free_memory(system, tmp_path) == 4096
+
+
+@pytest.mark.weights
+def test_item_8_models_are_listed_with_the_window_that_is_used(make_local_host: MakeHost) -> None:
+    host = make_local_host(window=512)
+    rows = {row["name"]: row for row in model_rows(host)}
+    assert rows["smollm2-135m"]["window"] == 512
 
 
 def test_it_lists_what_is_there(provider: LocalProvider, tmp_path: Path) -> None:

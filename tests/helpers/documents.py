@@ -1,0 +1,280 @@
+"""The blocks of code of a document, and a walk through them: what is typed, in a shell.
+
+A comment that is not shown stands before a block that needs one:
+
+    <!-- not run: REASON -->   the block is read and checked, and not run
+    <!-- varies: REASON -->    its output is not compared
+    <!-- fails: REASON -->     its last command ends with an error
+    <!-- before: COMMANDS -->  what is done first, such as to write a file that it reads
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attrs import field, frozen
+
+from genai_host.testing.environments import Environment
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = ("docs/commands.md", "docs/hooks.md")
+"""They show no programs: `tests/project/test_docs.py` writes them."""
+_COMMENT = re.compile(r"<!-- (not run|varies|fails|before): (.*?) -->", re.DOTALL)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_SERVE = re.compile(r"^genai-host( -\S+)* serve\b(?! --help)")
+_STDIN = {"keys set": "sk-example-12345678\n", "genai-host chat": "Hello\n"}
+
+
+@frozen
+class Typed:
+    """A command, and the output that the document shows of it."""
+
+    command: str
+    output: str
+
+
+@frozen
+class Block:
+    """A block of code.
+
+    comments   what is noted before it: kind to text
+    shown      for a program, the output that stands below it
+    """
+
+    document: str
+    line: int
+    language: str
+    text: str
+    comments: Mapping[str, str]
+    shown: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.document}:{self.line}"
+
+    @property
+    def file(self) -> str | None:
+        """Its name, where a program is a file: `# name.py` is its first line."""
+        found = re.match(r"# ([\w/]+\.py)\b", self.text)
+        return found[1] if found and self.language == "python" else None
+
+    def typed(self) -> list[Typed]:
+        """What is typed in a block of the console."""
+        found: list[tuple[list[str], list[str]]] = []
+        for line in self.text.splitlines():
+            if found and not found[-1][1] and _goes_on(found[-1][0]):
+                found[-1][0].append(line)
+            elif line.startswith("$ "):
+                found.append(([line[2:]], []))
+            else:
+                assert found, f"{self.place}: {line!r} is no command"
+                found[-1][1].append(line)
+        return [Typed("\n".join(command), "\n".join(output)) for command, output in found]
+
+
+def _goes_on(lines: list[str]) -> bool:
+    text = "\n".join(lines)
+    return text.endswith("\\") or re.sub(r"\\.", "", text).count("'") % 2 == 1
+
+
+def documents() -> list[str]:
+    """Where those are that have blocks to run."""
+    found = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    names = [path.relative_to(ROOT).as_posix() for path in found]
+    return sorted(name for name in names if name not in GENERATED)
+
+
+def blocks(document: str, *languages: str) -> list[Block]:
+    """The blocks of a document, in order; of some languages, if any are named."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    found = list(_FENCE.finditer(text))
+    made: list[Block] = []
+    for at, match in enumerate(found):
+        begin = found[at - 1].end() if at else 0
+        comments = dict(_COMMENT.findall(text[begin : match.start()]))
+        made.append(
+            Block(
+                document,
+                text.count("\n", 0, match.start()) + 1,
+                match[1],
+                match[2],
+                comments,
+                _output_below(match, found[at + 1 : at + 2], text),
+            )
+        )
+    return [each for each in made if not languages or each.language in languages]
+
+
+def _output_below(match: re.Match[str], next: list[re.Match[str]], text: str) -> str:
+    """The text that is right below a program, if there is any."""
+    if match[1] != "python" or not next or next[0][1] != "text":
+        return ""
+    return "" if text[match.end() : next[0].start()].strip() else next[0][2]
+
+
+@frozen
+class Walk:
+    """A shell in which the blocks of a document are run, one after the other.
+
+    environment   what is installed; a walk may change it
+    folder        where it begins
+    variables     of the environment, beside those of this process
+    addresses     what stands in the document, and what is there in its place
+    """
+
+    environment: Environment
+    folder: Path
+    variables: Mapping[str, str]
+    addresses: Mapping[str, str]
+    _shell: list[subprocess.Popen[str]] = field(factory=list, init=False)
+
+    def __enter__(self) -> Walk:
+        started = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, **self._own(), **self.variables},
+            start_new_session=True,
+        )
+        self._shell.append(started)
+        self._do(_FUNCTIONS.format(uv=_uv(), python=self.environment.python))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what was started, servers included."""
+        [shell] = self._shell
+        os.killpg(shell.pid, signal.SIGTERM)
+        assert shell.stdin is not None
+        shell.stdin.close()
+        shell.wait(timeout=30)
+        assert shell.stdout is not None
+        shell.stdout.close()
+
+    def run(self, block: Block) -> None:
+        """Run a block, and compare what comes of it with what is shown."""
+        if "before" in block.comments:
+            self._take(block, Typed(self._real(block.comments["before"]), ""), compare=False)
+        compare = "varies" not in block.comments
+        if block.language == "console":
+            typed = block.typed()
+            for at, each in enumerate(typed):
+                fails = "fails" in block.comments and at == len(typed) - 1
+                self._take(block, each, compare=compare, fails=fails)
+        elif block.file:
+            file = self.folder / block.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(self._real(block.text), encoding="utf-8")
+        else:
+            file = self.folder / "block.py"
+            file.write_text(self._real(block.text), encoding="utf-8")
+            self._take(block, Typed("python block.py", block.shown), compare=compare)
+            file.unlink()
+
+    def _take(
+        self, block: Block, typed: Typed, *, compare: bool = True, fails: bool = False
+    ) -> None:
+        code, output, errors = self.take(typed.command)
+        said = f"{block.place}: $ {typed.command}\n{output}\n{errors}"
+        assert (code != 0) == fails, said
+        if typed.output and compare:
+            assert matches(typed.output, f"{output}{errors}"), f"{said}\nis not\n{typed.output}"
+
+    def take(self, command: str) -> tuple[int, str, str]:
+        """Run a command: its exit code, what it printed, and its errors."""
+        real = self._real(command)
+        if _SERVE.match(real):
+            self._do(_END_SERVER)
+            code = self._do(_SERVER.replace("COMMAND", re.sub(r"\s*(&\s*)?(#.*)?$", "", real)))
+        else:
+            text = next((text for part, text in _STDIN.items() if part in command), "")
+            (self.folder.parent / "stdin").write_text(text)
+            code = self._do(f"{{ {real}\n}} >%s/stdout 2>%s/stderr <%s/stdin")
+        printed, errors = (
+            (self.folder.parent / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")
+        )
+        return code, self._shown(printed), self._shown(errors)
+
+    def _do(self, script: str) -> int:
+        """Let the shell do something, and wait until it is done; the exit code."""
+        [shell] = self._shell
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        script = script.replace("%s/", f"{self.folder.parent}/")
+        shell.stdin.write(f"{script}\necho {_MARK} $?\n")
+        shell.stdin.flush()
+        for line in shell.stdout:
+            if line.startswith(_MARK):
+                return int(line.split()[1])
+        raise AssertionError(f"the shell ended at {script}")
+
+    def _own(self) -> dict[str, str]:
+        programs = os.pathsep.join([str(self.environment.python.parent), os.environ["PATH"]])
+        return {
+            "PATH": programs,
+            "VIRTUAL_ENV": str(self.environment.folder),
+            "GENAI_HOST_HOME": str(self.environment.home),
+            "NO_PROXY": "*",
+        }
+
+    def _real(self, text: str) -> str:
+        for there, here in self.addresses.items():
+            text = text.replace(there, here)
+        return text
+
+    def _shown(self, text: str) -> str:
+        for there, here in self.addresses.items():
+            text = text.replace(here, there)
+        return text
+
+
+_MARK = "----done----"
+_FUNCTIONS = """
+pip() {{ '{uv}' pip "$1" --quiet --python '{python}' "${{@:2}}"; }}
+"""
+_SERVER = """exec 7< <(exec COMMAND 2>%s/stderr)
+SERVER=$!
+IFS= read -r -t 60 -u 7 LINE; CODE=$?
+echo "$LINE" >%s/stdout
+(exit $CODE)"""
+_END_SERVER = '[ -z "$SERVER" ] || { kill $SERVER; wait $SERVER 2>/dev/null; SERVER=; }'
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether output is as it is shown: `...` stands for anything, and blanks for blanks."""
+    parts = [re.escape(part) for part in " ".join(shown.split()).split("...")]
+    return re.fullmatch(".*".join(parts), " ".join(printed.split()), re.DOTALL) is not None
+
+
+def _uv() -> str:
+    places = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    found = shutil.which("uv", path=places)
+    assert found is not None
+    return found
+
+
+def copy_clone(folder: Path) -> None:
+    """A clone of this repository, as one has it who reads its documents."""
+    unwanted = shutil.ignore_patterns(
+        ".*", "build", "dist", "*.egg-info", "__pycache__", "node_modules", "tests", "venv"
+    )
+    shutil.copytree(ROOT, folder, ignore=unwanted)
+
+
+def commands_in(block: Block) -> Iterator[list[str]]:
+    """The words of each `genai-host` that is typed in a block."""
+    for typed in block.typed():
+        for part in re.findall(
+            r"(?:^|[|(] ?)genai-host ([^|]*)", typed.command.replace("\\\n", "")
+        ):
+            words = shlex.split(part.partition(" < ")[0].rstrip("& "), comments=True)
+            yield words

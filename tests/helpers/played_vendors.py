@@ -1,0 +1,44 @@
+"""The services of all vendors at one address on this machine: each says the same, in its form."""
+
+from __future__ import annotations
+
+import anthropic_service
+import bedrock_service
+import gemini_service
+import ollama_service
+import openai_service
+
+from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
+
+SAID = "Because air scatters blue light more than red."
+
+
+def played_vendors() -> FakeService:
+    """A service that answers what any vendor's is asked."""
+    return FakeService(answer=_answer)
+
+
+def _answer(asked: Received) -> Reply:
+    path = asked.path.partition("?")[0]
+    if asked.method == "GET":
+        return json_reply({"data": [], "models": []})
+    body = asked.json()
+    streamed = bool(body.get("stream", path.startswith("/api/"))) or "tream" in path
+    if path.endswith("/count_tokens"):
+        return json_reply({"input_tokens": 14})
+    for end, form in _FORMS.items():
+        if end in path:
+            return form(SAID, streamed=streamed)
+    return json_reply({"error": {"message": f"there is no {path}"}}, 404)
+
+
+_FORMS = {
+    "/chat/completions": openai_service.chat,
+    "/responses": openai_service.responses,
+    "/messages": anthropic_service.claude,
+    "/converse": bedrock_service.converse,
+    "enerateContent": gemini_service.gemini,
+    "/api/chat": ollama_service.chat,
+    "/api/generate": ollama_service.generate,
+}
+"""What is in the path, and the form of the answer there."""

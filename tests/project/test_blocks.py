@@ -1,0 +1,113 @@
+"""Each block of the documents runs, as somebody types it who reads them."""
+
+from __future__ import annotations
+
+import ast
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from documents import Block, Walk, blocks, commands_in, copy_clone, documents
+from environments import wheels
+from played_vendors import played_vendors
+
+from genai_host.cli.main import cli, commands
+from genai_host.testing.environments import make_environment
+
+__all__ = ["wheels"]
+
+TUTORIALS = [f"docs/first-{kind}.md" for kind in ("vendor", "feature", "tool")]
+"""Their programs are edits of what they write: `test_tutorials.py` walks through them."""
+NOT_RUN = 12
+"""How many blocks may not be run."""
+
+
+def _code(document: str) -> list[Block]:
+    return blocks(document, "console", "python")
+
+
+@pytest.mark.parametrize("document", documents())
+def test_commands_exist_and_their_options_parse(document: str) -> None:
+    for block in blocks(document, "console"):
+        for words in commands_in(block):
+            _parse(block, words)
+
+
+def _parse(block: Block, words: list[str]) -> None:
+    known = dict(commands())
+    parent = click.Context(cli, info_name="genai-host")
+    while words and words[0].startswith("-"):
+        words.pop(0)
+    if not words or words[0] not in known:
+        return  # a question, or a command of a plugin: those are run
+    name = words.pop(0)
+    command = known[name]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    try:
+        command.make_context(name, [*words], parent=parent, resilient_parsing=True)
+    except click.UsageError as error:
+        pytest.fail(f"{block.place}: genai-host {name}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("document", documents())
+def test_programs_are_in_order(document: str) -> None:
+    for block in blocks(document, "python"):
+        try:
+            ast.parse(block.text)
+        except SyntaxError as error:
+            pytest.fail(f"{block.place}: {error}")
+
+
+def test_few_blocks_are_not_run_and_each_says_why() -> None:
+    left = [each for document in documents() for each in _code(document) if _is_left(each)]
+    assert len(left) <= NOT_RUN, [each.place for each in left]
+    assert all(len(each.comments["not run"]) > 10 for each in left)
+
+
+def _is_left(block: Block) -> bool:
+    return "not run" in block.comments
+
+
+@pytest.fixture
+def walk(wheels: dict[str, Path], weights: Path, tmp_path: Path) -> Iterator[Walk]:
+    """A shell in a clone, and an environment with all that is in it, at a home with the weights."""
+    environment = make_environment(tmp_path / "venv", tmp_path / "home")
+    environment.install(*map(str, wheels.values()))
+    data = environment.home / "data"
+    data.mkdir(parents=True)
+    (data / "local").symlink_to(weights, target_is_directory=True)
+    clone = tmp_path / "genai-host"
+    copy_clone(clone)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with played_vendors() as vendors:
+        addresses = {
+            "127.0.0.1:8642": f"127.0.0.1:{port}",
+            "https://api.groq.com/openai/v1": f"{vendors.url}/v1",
+            "https://my-resource.openai.azure.com": vendors.url,
+        }
+        variables = {
+            "GENAI_HOST_SERVER__PORT": str(port),
+            "UV_FIND_LINKS": str(next(iter(wheels.values())).parent),
+            "OPENAI_BASE_URL": f"{vendors.url}/v1",
+            "ANTHROPIC_BASE_URL": vendors.url,
+            "GOOGLE_GEMINI_BASE_URL": vendors.url,
+            "OLLAMA_HOST": vendors.url,
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": vendors.url,
+            "AWS_ENDPOINT_URL_BEDROCK": vendors.url,
+        }
+        with Walk(environment, clone, variables, addresses) as walk:
+            yield walk
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("document", [each for each in documents() if each not in TUTORIALS])
+def test_a_document_runs(document: str, walk: Walk) -> None:
+    for block in _code(document):
+        if not _is_left(block):
+            walk.run(block)
