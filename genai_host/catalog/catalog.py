@@ -338,12 +338,18 @@ class Catalog:
 
     def _keyed_hint(self, operation: Operation) -> str:
         """How to choose the model of a service that has a key and is not used unasked."""
+        name = self.keyed_model(operation)
         what = of_model(operation)
+        key = "model" if what == "chat" else what
+        return f"to use {name}: genai-host config default {key} {name}" if name else ""
+
+    def keyed_model(self, operation: Operation) -> str:
+        """The default model of a service that has a key and is not used unasked; empty if there
+        is none."""
         for each in self.served.values():
-            name = each.default_models.get(what)
+            name = each.default_models.get(of_model(operation))
             if name and each.automatic and not each.missing and not self._may_default(each):
-                key = "model" if what == "chat" else what
-                return f"to use {name} at {each.name}: genai-host config default {key} {name}"
+                return f"{name}@{each.name}"
         return ""
 
     def _rank(self, instance: str) -> int:

@@ -112,11 +112,15 @@ class App:
         self._is_entered = True
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def close(self) -> None:
+        """Close the host and the store."""
         if self._host is not None:
             self._host.close()
         if self._store is not None:
             self._store.close()
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
         if self.worker is not None:
             self.worker.close()
         if not self._verbose:  # else errors are explained in it yet

@@ -26,12 +26,19 @@ from genai_host.cli.session import (
     asked,
     calls_of,
     leave_out,
-    may_be_asked,
     next_steps,
     talk,
     talk_options,
 )
-from genai_host.cli.terminal import cost_text, echo, echo_json, note, piped_bytes, piped_text
+from genai_host.cli.terminal import (
+    can_ask,
+    cost_text,
+    echo,
+    echo_json,
+    note,
+    piped_bytes,
+    piped_text,
+)
 from genai_host.errors import GenaiError
 from genai_host.serializers.conversations import answer_row
 
@@ -257,7 +264,7 @@ def heard(
 def _asked_for(conversation: Conversation) -> dict[str, bool] | None:
     """What the user decides on the calls that wait; None if nobody does."""
     calls = calls_of(conversation.waiting)
-    if calls is None or not may_be_asked():
+    if calls is None or not can_ask():
         return None
     try:
         return ask_for_each(calls)

@@ -17,7 +17,6 @@ from genai_host.util.names import __version__
 if TYPE_CHECKING:
     from genai_host.catalog.join import ProviderInfo
     from genai_host.host import Host
-    from genai_host.providers.instance import ProviderInstance
 
 
 class Check(NamedTuple):
@@ -145,10 +144,13 @@ def _check_plugins(host: Host) -> Iterator[Check]:
 
 
 def _check_providers(host: Host) -> Iterator[Check]:
+    from genai_host.cli.next_step import missing_key
+
     for served in host.probe().served.values():
         status = "warning" if served.missing else "ok"
         lacks_key = served.missing.startswith("no key")
-        fix = _key_to_set(host.instances[served.name]) if lacks_key else ""
+        lacks_key = lacks_key and missing_key(host.instances[served.name]) is not None
+        fix = f"genai-host keys set {served.name}" if lacks_key else ""
         yield Check(f"provider {served.name}", status, _found(served), fix)
         for id, reason in served.missing_models.items():
             yield Check(f"{served.name}/{id}", "warning", reason)
@@ -158,22 +160,6 @@ def _check_providers(host: Host) -> Iterator[Check]:
 
 def _found(served: ProviderInfo) -> str:
     return "works" if not served.missing else f"{served.state}: {served.missing}"
-
-
-def _key_to_set(instance: ProviderInstance) -> str:
-    """The command that sets the key of an instance that has none; empty if it takes none,
-    or has one."""
-    from genai_host.api.settings import describe
-    from genai_host.errors import ConfigurationError
-
-    secrets = [each for each in describe(instance.type.settings) if each.secret]
-    try:
-        lacks = (
-            bool(secrets) and instance.config.enabled and not any(map(instance.find_key, secrets))
-        )
-    except ConfigurationError:
-        lacks = False
-    return f"genai-host keys set {instance.name}" if lacks else ""
 
 
 def _check_keys(host: Host) -> Iterator[Check]:

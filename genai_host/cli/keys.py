@@ -34,10 +34,14 @@ def set_key(app: App, name: str, setting: str | None) -> None:
     from genai_host.config import must_be_writable
 
     must_be_writable()
-    chosen = _secret_of(app, name, setting)
-    place = app.host.keys.set(name, chosen.name, _read_secret(f"{chosen.name} of {name}"))
-    note(f"kept in {place}: {chosen.name} of {name}")
-    found = app.host.instances[name].find_key(chosen)
+    store_key(app, name, _secret_of(app, name, setting))
+
+
+def store_key(app: App, name: str, setting: Setting) -> None:
+    """Ask for a secret of a provider instance, and store it."""
+    place = app.host.keys.set(name, setting.name, _read_secret(f"{setting.name} of {name}"))
+    note(f"kept in {place}: {setting.name} of {name}")
+    found = app.host.instances[name].find_key(setting)
     if found is not None and found.source != place:
         note(f"{found.source} comes before it", fg="yellow")
 

@@ -35,6 +35,14 @@ class Commands(click.Group):
             option.is_eager = False
         return option
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A question in place of a command is asked: no command has a space in its name."""
+        if any(each.isspace() for each in args[0].strip()) or args[0].endswith("?"):
+            args = ["ask", *args]
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*COMMANDS, *_plugin_commands()})
 
@@ -116,7 +124,7 @@ def cli() -> None:
     """Chat with AI models at any provider.
 
     \b
-    genai-host ask "What is the capital of France?"
+    genai-host "What is the capital of France?"
     git diff | genai-host ask "Write a commit message"
     genai-host chat --model smollm2
     """

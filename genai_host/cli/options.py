@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from genai_host.api import SchemaValidator
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
-from genai_host.cli.terminal import note
+from genai_host.cli.terminal import can_ask, note
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util import paths
 from genai_host.util.files import read_text, write_text
@@ -248,8 +248,30 @@ def open_conversation(app: App, *, record: bool = True, **chosen: Any) -> Conver
     def open_with(names: Chosen) -> Conversation:
         return host.open(**{**wanted, **names._asdict()}, record=record or InMemoryRecord())
 
-    given = Chosen(wanted["feature"], wanted["model"], wanted["provider"])
-    return with_last_used(app, given, open_with)
+    while True:
+        given = Chosen(wanted["feature"], wanted["model"], wanted["provider"])
+        try:
+            return with_last_used(app, given, open_with)
+        except ConfigurationError as error:
+            if not can_ask():
+                raise
+            wanted.update(_step_taken(app, error, wanted))
+
+
+def _step_taken(
+    app: App, error: ConfigurationError, wanted: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What changes once the user has taken the step that helps. Raises the error if there is
+    none, or if the user does not want it."""
+    from genai_host.cli.next_step import next_step
+
+    step = next_step(app, error, wanted["model"], wanted["provider"])
+    if step is None:
+        raise error
+    note(f"{error}", fg="yellow")
+    if not click.confirm(step.question, default=False, err=True):
+        raise error
+    return step.take()
 
 
 def with_last_used(app: App, given: Chosen, use: Callable[[Chosen], T], *, keep: bool = True) -> T:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from genai_host.cli.app import App
 from genai_host.cli.options import changes, open_conversation
-from genai_host.cli.terminal import echo, echo_json, is_terminal, note
+from genai_host.cli.terminal import echo, echo_json, note
 from genai_host.serializers.conversations import wait_row
 
 if TYPE_CHECKING:
@@ -48,11 +47,6 @@ def calls_of(wait: Pause[Any] | None) -> Calls | None:
         for call in calls
     )
     return calls if named and len({call["id"] for call in calls}) == len(calls) else None
-
-
-def may_be_asked() -> bool:
-    """Whether there is somebody who sees what is asked, and can answer."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 def show_call(call: Mapping[str, Any]) -> None:

@@ -103,6 +103,11 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def can_ask() -> bool:
+    """Whether there is somebody who sees a question, and can answer it."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
 def color() -> bool | None:
     """What click takes as `color`: None for colours at a terminal, False for none, where the user
     wants none (https://no-color.org) or the terminal has none."""

@@ -472,10 +472,12 @@ class TestDefaults:
         assert {each.provider for each in catalog(keyed, free).resolve(None)} == {"z"}
         with pytest.raises(NoRoute, match="no default model for chat") as caught:
             catalog(keyed).resolve(None)
-        assert caught.value.hint == "to use claude at first: genai-host config default model claude"
+        assert (
+            caught.value.hint == "to use claude@first: genai-host config default model claude@first"
+        )
         with pytest.raises(NoRoute) as caught:
             catalog(keyed, evolve(free, missing="no weights")).resolve(None, None, "embed")
-        assert caught.value.hint == "to use e5 at first: genai-host config default embed e5"
+        assert caught.value.hint == "to use e5@first: genai-host config default embed e5@first"
 
     def test_item_2_what_is_configured_comes_before_what_is_free(self) -> None:
         chosen = evolve(FIRST, takes_key=True, configured=True)

@@ -1,0 +1,159 @@
+"""The one step that helps where nothing can answer: offered at a terminal, and taken on yes.
+
+    open_conversation → next_step → Step.take → open_conversation again
+
+In this order: a provider prepares itself (it downloads weights); an API key is entered; one of this
+project's distributions is installed; another model answers, one that works.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.settings import describe
+from genai_host.cli.app import App
+from genai_host.cli.terminal import note
+from genai_host.errors import GenaiError, NoRoute
+from genai_host.util.names import APP, our_distributions
+
+if TYPE_CHECKING:
+    from genai_host.api import Preparation, PreparationProgress
+    from genai_host.api.settings import Setting
+    from genai_host.catalog.join import Candidate
+    from genai_host.providers.instance import ProviderInstance
+
+_INSTALL = re.compile(rf'{APP} install "?([a-z-]+(?:\[starter\])?)"?')
+
+
+class Step(NamedTuple):
+    """A step that may help.
+
+    Attributes:
+        question: What the user is asked, to be answered with yes or no.
+        take: Takes it, and returns which options of the command to change.
+    """
+
+    question: str
+    take: Callable[[], Mapping[str, Any]]
+
+
+def next_step(app: App, error: GenaiError, model: str | None, provider: str | None) -> Step | None:
+    """The step to offer after a conversation could not be opened; None if none is known.
+
+    Args:
+        model: As it was asked for; None for the default.
+        provider: As it was asked for.
+    """
+    return next(_steps(app, error, model, provider), None)
+
+
+def _steps(app: App, error: GenaiError, model: str | None, provider: str | None) -> Iterator[Step]:
+    candidates = _candidates(app, model, provider) if isinstance(error, NoRoute) else []
+    for candidate in candidates:
+        preparation = app.host.instances[candidate.provider].preparation(candidate.id)
+        if preparation is not None:
+            yield Step(f"{preparation.label}?", partial(_prepare, preparation))
+    for candidate in candidates:
+        instance = app.host.instances[candidate.provider]
+        setting = missing_key(instance)
+        if setting is not None and not app.host.config.read_only:
+            yield Step(
+                f"Set the API key of {instance.name} now?",
+                partial(_set_key, app, instance.name, setting),
+            )
+    named = _INSTALL.search(error.hint)
+    if named and named[1].partition("[")[0] in (APP, *our_distributions()):
+        yield Step(f"Install {named[1]}?", partial(_install, app, named[1]))
+    yield from _others(app, error, model, provider)
+
+
+def _candidates(app: App, model: str | None, provider: str | None) -> list[Candidate]:
+    """What the model could run on, if something were done."""
+    try:
+        found = app.host.explain(model, provider)
+    except GenaiError:
+        return []
+    return [each for each in found if each.id and not each.runs]
+
+
+def missing_key(instance: ProviderInstance) -> Setting | None:
+    """The secret that an instance lacks; None if it takes none, or has one."""
+    secrets = [each for each in describe(instance.type.settings) if each.secret]
+    try:
+        lacks = instance.config.enabled and not any(map(instance.find_key, secrets))
+    except GenaiError:
+        return None
+    return secrets[0] if secrets and lacks else None
+
+
+def _prepare(preparation: Preparation) -> Mapping[str, Any]:
+    def report(progress: PreparationProgress) -> None:
+        done, total = ((size or 0) / 1e6 for size in (progress.done, progress.total))
+        click.echo(f"\r{progress.text}: {done:.1f} of {total:.1f} MB\033[K", nl=False, err=True)
+
+    with Cancellation() as limits:
+        preparation.run(report, limits)
+    note("")
+    return {}
+
+
+def _set_key(app: App, name: str, setting: Setting) -> Mapping[str, Any]:
+    from genai_host.cli.keys import store_key
+
+    store_key(app, name, setting)
+    app.host.instances.reopen(name)
+    return {}
+
+
+def _install(app: App, distribution: str) -> Mapping[str, Any]:
+    """A new process has the new plugins: the command is run again there."""
+    program = [sys.executable, "-m", "genai_host"]
+    done = subprocess.run([*program, "install", distribution])
+    if done.returncode == 0:
+        app.close()
+        if os.name == "posix":
+            os.execv(program[0], [*program, *app.arguments])  # noqa: S606 - it needs no shell
+        done = subprocess.run([*program, *app.arguments])
+    raise click.exceptions.Exit(done.returncode)
+
+
+def _others(app: App, error: GenaiError, model: str | None, provider: str | None) -> Iterator[Step]:
+    """Models that work in place of one that does not."""
+    if not isinstance(error, NoRoute):
+        return
+    catalog = app.host.probe()
+    for name in error.suggestions:
+        if _works(catalog.resolve, name):
+            yield _instead(name)
+    if model is not None or provider is not None:
+        try:
+            name = app.host.default_model().name
+        except GenaiError:
+            return
+        if _works(catalog.resolve, name):
+            yield _instead(name)
+        return
+    keyed = catalog.keyed_model("chat")
+    if keyed and _works(catalog.resolve, keyed):
+        yield Step(f"Use {keyed} this time? Calls may cost money.", lambda: {"model": keyed})
+
+
+def _instead(name: str) -> Step:
+    return Step(f"Use {name} instead?", lambda: {"model": name, "provider": None})
+
+
+def _works(resolve: Callable[[str], object], name: str) -> bool:
+    try:
+        resolve(name)
+    except GenaiError:
+        return False
+    return True
