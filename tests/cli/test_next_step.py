@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are
 
 _PLUGIN = '''
 from pathlib import Path
+from typing import Any
 
 from attrs import field, frozen
 from genai_host.api import *
@@ -76,7 +78,7 @@ def genai_models():
     yield Model("needs-weights", ["plain"], at={"weighty": "w"})
 '''
 
-Ask = Callable[..., "pexpect.spawn[str]"]
+Ask = Callable[..., Any]  # the types of pexpect are wrong on `waitnoecho`
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def ask(tmp_path: Path, home: Path) -> Iterator[Ask]:
         child.close(force=True)
 
 
-def ended(child: pexpect.spawn[str]) -> tuple[int | None, str]:
+def ended(child: Any) -> tuple[int | None, str]:
     child.expect(pexpect.EOF)
     child.wait()
     return child.exitstatus, child.before or ""
