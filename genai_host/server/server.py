@@ -316,7 +316,7 @@ class _Uvicorn(uvicorn.Server):
         self._ending, self._hurry = asyncio.Event(), asyncio.Event()
         self._leaving = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        loaded = self._shared.start()
+        loaded = self._host_loaded = self._shared.start()
         loaded.add_done_callback(self._loaded)
         if self._is_shared:  # until then, the others take the connections
             await asyncio.wait([loaded])
@@ -335,8 +335,9 @@ class _Uvicorn(uvicorn.Server):
     async def main_loop(self) -> None:
         while not self._leaving.is_set():
             await self.on_tick(0)  # the date that replies have
-            with contextlib.suppress(RuntimeError):  # there are no threads left: the next time
-                self._shared.workers.submit(self._watcher.look)
+            if self._host_loaded.done():
+                with contextlib.suppress(RuntimeError):  # there are no threads left: the next time
+                    self._shared.workers.submit(self._watcher.look)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._leaving.wait(), _LOOK)
 
