@@ -67,6 +67,7 @@ from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
 from genai_host.plugins.discovery import Discovery, InstalledPlugins, Plugins
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
+from genai_host.providers.instance import ProviderInstance
 from genai_host.providers.instances import ProviderInstances
 from genai_host.providers.limits import RateLimiter
 from genai_host.secrets.keys import SecretStore
@@ -374,11 +375,14 @@ class Host:
         """The same, made anew now: keys and weights may have come since."""
         return self._routing.refresh()
 
-    def probe(self) -> Catalog:
+    def probe(self, again: ProviderInstance | None = None) -> Catalog:
         """The catalog with the state of each provider as it was found when it was tried: whether
         its service answers and takes the key, whether its library can be loaded. Results hold
-        for some seconds; a provider that takes longer than 3 s counts as unreachable."""
-        return self._routing.probed()
+        for some seconds; a provider that takes longer than 3 s counts as unreachable.
+
+        again   an instance to try now in any case, such as one that was just made ready
+        """
+        return self._routing.probed(again)
 
     def routes(self) -> list[Candidate]:
         """Every model at every provider, by what they declare: what runs, and what does not and

@@ -155,8 +155,9 @@ class HttpProvider(Provider):
         request = HttpRequest("GET", f"{self.base_url}{path}", self.headers)
         reply = self._carry(self.services.http.send, request, limits)
         if reply.status >= 300:
+            what = "refused the key" if reply.status == 401 else "answered"
             raise self.map_error(reply) or error_of_status(
-                reply.status, f"the service answered with status {reply.status}"
+                reply.status, f"the service {what} with status {reply.status}"
             )
         try:
             return read_json(reply.body)

@@ -82,9 +82,14 @@ class Routing:
             self._joined = None
             return self.catalog
 
-    def probed(self) -> Catalog:
+    def probed(self, again: ProviderInstance | None = None) -> Catalog:
         """The same with what was found when the providers were tried, some seconds ago at
-        most."""
+        most.
+
+        again   an instance to try now in any case
+        """
+        if again is not None:
+            self._probes.forget(again)
         readiness = self._probes.readiness(self._instances)
         return self._join(readiness)
 

@@ -62,6 +62,11 @@ class ReadinessProbes:
             self._try(old)
             return {each.name: self._found[each][1] for each in instances}
 
+    def forget(self, instance: ProviderInstance) -> None:
+        """Try an instance again when it is asked for: it was changed, or made ready."""
+        with self._lock:
+            self._found.pop(instance, None)
+
     def _try(self, instances: list[ProviderInstance]) -> None:
         late = Readiness(f"no answer within {self._seconds:g} s", reachable=False)
         with Cancellation() as limits, self._clock.call_later(self._seconds, limits.cancel):

@@ -114,7 +114,7 @@ def test_item_9_a_person_makes_a_provider_work(
     expect(there.page.locator(".chooser")).to_contain_text("No model is ready to answer")
     there.page.locator(".chooser").get_by_role("link", name="provider").click()
     added = add_acme(there, acme)
-    expect(added.locator(".status")).to_have_text("runs")
+    expect(added.locator(".status")).to_have_text("works")
     assert KEY not in there.page.content()
     assert KEY not in Path(read_config().file).read_text(encoding="utf-8")
     check(there, "a provider is added")
@@ -156,9 +156,9 @@ def test_item_9_the_form_of_each_vendor_takes_an_address(
     vendor.get_by_label("base url").fill("http://127.0.0.1:9")
     vendor.get_by_label("api key").fill(KEY)
     there.button("Save", vendor).click()
-    expect(there.page.locator(".note").last).to_have_text(f"{name} is saved.")
+    expect(there.page.locator(".note").last).to_contain_text(f"{name} is saved")
     assert read_config().providers[name].settings == {"base_url": "http://127.0.0.1:9"}
-    expect(vendor.locator(".status")).to_have_text("runs")
+    expect(vendor.locator(".status")).to_have_text("unreachable")
 
 
 def test_item_9_a_wrong_key_is_told_where_models_are_chosen(
@@ -168,9 +168,7 @@ def test_item_9_a_wrong_key_is_told_where_models_are_chosen(
     add_acme(there, acme, "sk-wrong")
     there.page.get_by_role("button", name="New conversation").click()
     chooser = there.page.locator(".chooser")
-    expect(chooser).to_contain_text(
-        "The models of acme cannot be listed: the service refuses the key."
-    )
+    expect(chooser).to_contain_text("acme cannot answer: the service refused the key")
 
 
 @define
@@ -257,7 +255,7 @@ def test_item_9_a_download_that_fails_says_why(
     expect(card(there, "needy").get_by_role("alert").first).to_contain_text("the disk is full")
     step.fails = False
     there.button(DOWNLOAD).click()
-    expect(card(there, "needy").locator(".status")).to_have_text("runs")
+    expect(card(there, "needy").locator(".status")).to_have_text("works")
 
 
 def add(host: Host, acme: Acme) -> None:

@@ -113,7 +113,7 @@ class TestProviders:
         card.locator("summary").click()
         card.get_by_label("base url").fill("no address")
         there.button("Save", card).click()
-        expect(card.locator(".status")).to_have_text("failed")
+        expect(card.locator(".status")).to_have_text("needs")
         expect(card).to_contain_text("'no address'")
         expect(there.page.locator(".note").last).to_contain_text("saved, but cannot run")
 

@@ -68,6 +68,7 @@ def prepare(request: RouteRequest, host: Host) -> RouteResponse:
 
     def row() -> dict[str, Any]:
         host.refresh()
+        host.probe(again=instance)
         return instance_row(host, instance)
 
     stream = PreparationStream(preparation, host, request.limits, row)

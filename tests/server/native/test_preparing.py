@@ -86,13 +86,13 @@ def prepared(api: Api, body: Any) -> list[tuple[str, Any]]:
 
 def test_item_9_a_provider_is_made_ready(api: Api, shelf: Shelf) -> None:
     before = api.get("/instances/needy")
-    assert (before["status"], before["preparation"]) == ("failed", "Download it (2 MB)")
+    assert (before["status"], before["preparation"]) == ("needs", "Download it (2 MB)")
     assert api.get("/instances/mock")["preparation"] is None
     told = prepared(api, {"model": "needy/some/id"})
     assert shelf.asked[-2] == "some/id"
     assert told[0] == ("progress", {"text": "Downloading", "done": 1, "total": 2})
     assert told[1][0] == "done"
-    assert (told[1][1]["status"], told[1][1]["preparation"]) == ("runs", None)
+    assert (told[1][1]["status"], told[1][1]["preparation"]) == ("works", None)
     document = description()
     described = document["components"]["schemas"]["PreparationEvents"]["properties"]
     for name, data in told:
@@ -111,7 +111,7 @@ def test_a_step_that_fails_says_so(api: Api, shelf: Shelf, error: Exception, cod
     *_, (name, data) = prepared(api, {})
     assert (name, data["code"]) == ("error", code)
     assert str(error) in data["message"]
-    assert api.get("/instances/needy")["status"] == "failed"
+    assert api.get("/instances/needy")["status"] == "needs"
 
 
 def test_who_leaves_cancels_it(api: Api, shelf: Shelf) -> None:

@@ -107,12 +107,19 @@ export class Chooser {
     replace(this.steps, ...this.instances.map((each) => preparation(each, () => this.load())));
   }
 
-  /** Services whose models no plugin declares are asked for theirs. */
+  /** Services whose models no plugin declares are asked for theirs. Of those that the user has
+   * set up, it is said why they do not work. */
   listUndeclared() {
     const known = new Set(this.routes.map((each) => each.provider));
     for (const each of this.instances) {
-      if (each.status === "runs" && !known.has(each.name)) this.listModels(each.name);
+      const isOwn = each.name !== each.type || Object.keys(each.settings).length > 0;
+      if (each.status === "works" && !known.has(each.name)) this.listModels(each.name);
+      else if (["needs", "unreachable"].includes(each.status) && isOwn) this.note(`${each.name} cannot answer: ${each.reason}`);
     }
+  }
+
+  note(text) {
+    this.notes.append(h("p", { class: "help" }, ...shown(text)));
   }
 
   async listModels(provider) {
@@ -125,15 +132,14 @@ export class Chooser {
       this.routes.push(...found.filter((each) => !known.has(each.id)).map(({ name, id }) => ({ model: name, provider, id })));
       this.showChoices();
     } catch (error) {
-      const why = error.code === "authentication" ? "the service refuses the key" : error.message;
-      this.notes.append(h("p", { class: "help" }, ...shown(`The models of ${provider} cannot be listed: ${why}.`)));
+      this.note(`The models of ${provider} cannot be listed: ${error.message}`);
     }
   }
 
   /** Only pairs that run: each choice narrows the other. */
   showChoices() {
     const models = unique(this.routes.filter((each) => !this.provider || each.provider === this.provider).map((each) => each.model));
-    const open = this.model ? [] : this.instances.filter((each) => each.status === "runs" && each.default_models?.chat).map((each) => each.name);
+    const open = this.model ? [] : this.instances.filter((each) => each.status === "works" && each.default_models?.chat).map((each) => each.name);
     const able = this.routes.filter((each) => !this.model || each.model === this.model).map((each) => each.provider);
     const providers = unique([...able, ...open]);
     const isOther = this.isOther || (this.model !== "" && !models.includes(this.model));

@@ -165,7 +165,7 @@ class Instances {
   }
 }
 
-const unless = (row) => (row.status === "failed" ? `, but cannot run: ${plain(row.reason)}` : "");
+const unless = (row) => (["needs", "unreachable"].includes(row.status) ? `, but cannot run: ${plain(row.reason)}` : "");
 
 /** What is needed may come from the environment: the server says what is missing. */
 const optional = (schema) => ({ ...schema, required: [] });
