@@ -2,12 +2,13 @@
 """Everything from a fresh clone, with nothing but Python and its venv module.
 
     python3 make.py ask "What is the capital of France?"
+    python3 make.py --all serve
     python3 make.py test
 
-`ask` makes an environment in .venv, installs the host and the bundled plugins,
-fetches the weights of the embedded model, and asks it: any arguments of
-`genai-host ask` follow. Another command than `ask` is run the same way:
-`python3 make.py chat`.
+`ask` makes an environment in .venv, installs the host with the chat and the embedded model
+(`genai-host[starter]`), downloads the weights of the model, and asks it. Any arguments of
+`genai-host ask` follow. Other commands run in the same way, such as `python3 make.py chat`.
+With `--all` before the command, all plugins are installed (`genai-host[all]`), and they stay.
 
 `test` runs the tests of the default tier with tox, on the newest supported Python that is
 there; `--all` the second tier as well. Further arguments go to tox.
@@ -15,8 +16,10 @@ there; `--all` the second tier as well. Further arguments go to tox.
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 OLDEST, NEWEST = (3, 11), (3, 14)
 IN_CI = (3, 13)  # what the default tier of tox.ini runs on
+_SETUPTOOLS = "setuptools >= 77"  # as pyproject.toml has it: the builds need no environments
+_DOWNLOAD = re.compile(r"\s*Downloading ([\w.]+)-(\d[^-]*)-\S+\.whl \(([\d.]+ MB)\)")
+_UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError")
 _TOX = ("tox >= 4.25, < 5", "tox-uv >= 1.25, < 2")
 
 
@@ -36,15 +42,24 @@ def main(arguments: list[str]) -> int:
         print(__doc__)
         return 0 if arguments else 2
     try:
-        return test(arguments[1:]) if arguments[0] == "test" else run(arguments)
+        if arguments[0] == "test":
+            return test(arguments[1:])
+        return run(arguments[1:], "all") if arguments[0] == "--all" else run(arguments)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
 
 
-def run(command: list[str]) -> int:
-    """Run a command of genai-host, in an environment that has it and the weights."""
-    python = _environment(ROOT / ".venv", [str(ROOT), *map(str, _plugins())], stamp=_sources())
+def run(command: list[str], extra: str = "") -> int:
+    """Run a command of genai-host, in an environment that has it and the weights.
+
+    extra   of the host that is to be installed; empty for the one that is, or else `starter`
+    """
+    folder = ROOT / ".venv"
+    extra = extra or (_stamp(folder).partition(" ")[0] or "starter")
+    plugins = _needed_by(extra)
+    requirements = [f"{ROOT}[{extra}]", *map(str, plugins)]
+    python = _environment(folder, requirements, stamp=f"{extra} {_digest([ROOT, *plugins])}")
     host = [str(python), "-m", "genai_host"]
     pulled = subprocess.run([*host, "local", "pull"], stdout=subprocess.DEVNULL)
     return pulled.returncode or _hand_over([*host, *command])
@@ -89,29 +104,85 @@ def _environment(folder: Path, requirements: list[str], stamp: str) -> Path:
     """The Python of a virtual environment that has what is required. It is made anew
     when the stamp is another."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    mark = folder / "stamp"
-    if mark.exists() and mark.read_text() == stamp:
+    if _stamp(folder) == stamp and python.exists():
         return python
-    print(f"installing into {folder.relative_to(ROOT)} ...", file=sys.stderr)
+    if not os.access(ROOT, os.W_OK):
+        sys.exit(_stop(f"{ROOT} cannot be written", "clone the project into a folder of yours"))
+    print(f"installing into {folder.relative_to(ROOT)}, once:", file=sys.stderr)
     made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)])
     if made.returncode:
-        sys.exit(_stop("Python's venv module is missing; on Debian: apt install python3-venv"))
-    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    installed = subprocess.run([*pip, *requirements])
-    if installed.returncode:
-        sys.exit(_stop("pip could not install what is needed: see its words above"))
-    mark.write_text(stamp)
+        sys.exit(_stop("Python's venv module is missing", "on Debian: apt install python3-venv"))
+    _install(python, [_SETUPTOOLS])
+    _install(python, ["--no-build-isolation", *requirements])
+    (folder / "stamp").write_text(stamp)
     return python
 
 
-def _plugins() -> list[Path]:
-    return sorted(file.parent for file in ROOT.glob("plugins/*/setup.cfg"))
+def _stamp(folder: Path) -> str:
+    file = folder / "stamp"
+    return file.read_text() if file.exists() else ""
 
 
-def _sources() -> str:
-    """A digest of all that is installed from this clone."""
+def _install(python: Path, requirements: list[str]) -> None:
+    """Install by pip, and tell what it downloads. Ends this process if it fails."""
+    options = ["--disable-pip-version-check", "--no-input", "--no-compile", "--progress-bar=off"]
+    variables = {"PIP_RETRIES": "2", "PIP_ROOT_USER_ACTION": "ignore", **os.environ}
+    lines: list[str] = []
+    with subprocess.Popen(
+        [str(python), "-m", "pip", "install", *options, *requirements],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if found := _DOWNLOAD.match(line):
+                print("  downloading {} {} ({})".format(*found.groups()), file=sys.stderr)
+            elif line.startswith("Installing collected packages: ") and "," in line:
+                print(f"  installing {line.count(',') + 1} distributions", file=sys.stderr)
+    if process.returncode == 0:
+        return
+    if any(sign in line for line in lines for sign in _UNREACHABLE):
+        message, step = "the package index cannot be reached", "check the network, and HTTPS_PROXY"
+        sys.exit(_stop(message, f"{step}; PIP_INDEX_URL names another index"))
+    sys.stderr.writelines(lines[-20:])
+    sys.exit(_stop("pip could not install what is needed", "its words above name the cause"))
+
+
+def _plugins() -> dict[str, Path]:
+    """The folders of the plugins, by the names of their distributions."""
+    return {file.parent.name: file.parent for file in sorted(ROOT.glob("plugins/*/setup.cfg"))}
+
+
+def _needed_by(extra: str) -> list[Path]:
+    """The folders of the plugins that an extra of the host needs: no index has them yet."""
+    plugins, needed = _plugins(), set()
+    left = _names(_setup(ROOT)["options.extras_require"][extra])
+    while left:
+        name = left.pop()
+        if name in plugins and name not in needed:
+            needed.add(name)
+            left += _names(_setup(plugins[name])["options"]["install_requires"])
+    return [plugins[name] for name in sorted(needed)]
+
+
+def _setup(folder: Path) -> configparser.ConfigParser:
+    setup = configparser.ConfigParser(interpolation=None)
+    setup.read(folder / "setup.cfg", encoding="utf-8")
+    return setup
+
+
+def _names(requirements: str) -> list[str]:
+    return re.findall(r"^[\w.-]+", requirements, re.MULTILINE)
+
+
+def _digest(folders: list[Path]) -> str:
+    """Of all that is installed from these folders."""
     digest = hashlib.sha256()
-    for folder in (ROOT, *_plugins()):
+    for folder in folders:
         for file in (folder / "setup.cfg", *sorted(folder.glob("genai_*/**/*.py"))):
             digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -138,8 +209,8 @@ def _name(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _stop(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
+def _stop(message: str, step: str = "") -> int:
+    print(f"error: {message}" + (f"\n  {step}" if step else ""), file=sys.stderr)
     return 1
 
 

@@ -122,6 +122,94 @@ class TestTests:
         assert make._supported(str(tmp_path)) == sorted(expected, reverse=True)
 
 
+PIP = """\
+Processing /clone
+Collecting small>=1
+  Downloading small-1.0-py3-none-any.whl.metadata (6.2 kB)
+Downloading small-1.0-py3-none-any.whl (60 kB)
+  Downloading large_one-2026.1-cp310-abi3-manylinux_2_17_x86_64.whl (33.8 MB)
+Installing collected packages: small, large-one, genai-host
+"""
+OFFLINE = """\
+WARNING: Retrying (Retry(total=1)) after connection broken by 'NewConnectionError(...)': /simple/x/
+ERROR: Could not find a version that satisfies the requirement x (from versions: none)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the pip of these tests is a shell script")
+class TestInstalling:
+    """What is installed, and what is told of it."""
+
+    def pip(self, folder: Path, says: str, code: int) -> Path:
+        file = folder / "python"
+        file.write_text(f"#!/bin/sh\ncat << 'END'\n{says}END\nexit {code}\n")
+        file.chmod(0o700)
+        return file
+
+    def test_item_1_each_extra_takes_the_plugins_that_it_needs(self) -> None:
+        starter = [folder.name for folder in make._needed_by("starter")]
+        assert starter == ["genai-feature-chat", "genai-models-open", "genai-vendor-local"]
+        assert make._needed_by("all") == list(make._plugins().values())
+
+    def test_item_1_it_tells_what_is_downloaded_and_how_much(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        make._install(self.pip(tmp_path, PIP, 0), ["x"])
+        shown = "  downloading large_one 2026.1 (33.8 MB)\n  installing 3 distributions\n"
+        assert capsys.readouterr() == ("", shown)
+
+    def test_item_1_without_a_network_it_says_so_in_one_line_and_a_step(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            make._install(self.pip(tmp_path, OFFLINE, 1), ["x"])
+        assert ended.value.code == 1
+        message, step = capsys.readouterr().err.splitlines()
+        assert message == "error: the package index cannot be reached"
+        assert "check the network" in step
+
+    def test_item_1_another_failure_is_shown_in_the_words_of_pip(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        said = "ERROR: Could not install: [Errno 28] No space left on device\n"
+        with pytest.raises(SystemExit):
+            make._install(self.pip(tmp_path, said, 1), ["x"])
+        err = capsys.readouterr().err
+        assert err.startswith(said)
+        assert "error: pip could not install what is needed\n" in err
+
+    def test_item_1_a_clone_of_another_user_is_told(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        with pytest.raises(SystemExit):
+            make._environment(tmp_path / "venv", [], stamp="new")
+        assert "cannot be written\n  clone the project into" in capsys.readouterr().err
+
+    def test_item_1_all_plugins_stay_once_they_are_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wanted: list[tuple[str, str]] = []
+
+        def environment(folder: Path, requirements: list[str], stamp: str) -> Path:
+            wanted.append((requirements[0], stamp.partition(" ")[0]))
+            folder.mkdir(exist_ok=True)
+            (folder / "stamp").write_text(stamp)
+            return self.pip(tmp_path, "", 3)
+
+        monkeypatch.setattr(make, "ROOT", tmp_path)
+        monkeypatch.setattr(make, "_needed_by", lambda extra: [])
+        monkeypatch.setattr(make, "_digest", lambda folders: "digest")
+        monkeypatch.setattr(make, "_environment", environment)
+        for arguments in (["chat"], ["--all", "chat"], ["chat"]):
+            assert make.main(arguments) == 3
+        extras = ["starter", "all", "all"]
+        assert wanted == [(f"{tmp_path}[{extra}]", extra) for extra in extras]
+
+
 def test_the_readme_has_the_commands() -> None:
     assert f"$ {COMMAND}\n" in README
     assert "$ python3 make.py test\n" in README
