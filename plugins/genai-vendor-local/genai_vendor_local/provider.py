@@ -80,7 +80,7 @@ class LocalProvider(Provider):
 
     def missing(self) -> str | None:
         if find_spec("xllamacpp") is None:
-            return "llama.cpp is not installed: pip install xllamacpp"
+            return "llama.cpp is not installed: genai-host upgrade genai-vendor-local"
         return None
 
     def missing_models(self) -> Mapping[str, str]:
@@ -88,6 +88,9 @@ class LocalProvider(Provider):
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
         """Load llama.cpp, and compare the sizes of models with the memory that is free."""
+        if openmp.is_missing(self._folder):
+            return {}  # `missing_models` says that
+        openmp.load(self._folder)
         try:
             import xllamacpp  # noqa: F401 - whether it can be loaded is the question
         except (ImportError, OSError) as error:
