@@ -80,7 +80,7 @@ class LocalProvider(Provider):
 
     def missing(self) -> str | None:
         if find_spec("xllamacpp") is None:
-            return "llama.cpp is not installed: genai-host upgrade genai-vendor-local"
+            return "llama.cpp is not installed: genai-host install genai-vendor-local"
         return None
 
     def missing_models(self) -> Mapping[str, str]:

@@ -191,7 +191,7 @@ def test_without_llama_cpp_it_says_what_to_install(
     bare_host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("genai_vendor_local.provider.find_spec", lambda name: None)
-    with pytest.raises(NoRoute, match="pip install xllamacpp"):
+    with pytest.raises(NoRoute, match="genai-host install genai-vendor-local"):
         bare_host.open("chat", "smollm2")
 
 
