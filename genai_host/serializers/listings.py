@@ -36,7 +36,8 @@ _STATES = ("works", "needs", "unreachable", "not offered")
 
 def model_rows(host: Host) -> list[dict[str, Any]]:
     """The model configurations, then all models that are declared, with the user's other names
-    for them; and what those pass through."""
+    for them, but for those whose name a configuration redirects; and what aliases pass
+    through."""
     catalog = host.probe()
     found: dict[str, list[Candidate]] = {}
     for candidate in catalog.matrix():
@@ -47,6 +48,9 @@ def model_rows(host: Host) -> list[dict[str, Any]]:
         if name not in models:  # what an alias passes through is declared nowhere
             models[name] = catalog.model_named(names[0])
             found[name] = catalog.explain(names[0], None, "chat")
+    for name in host.config.configurations:
+        if name not in aliases.get(name, ()):
+            models.pop(name, None)
     return [
         *(configuration_row(host, name, catalog) for name in host.config.model_configs),
         *(
@@ -93,11 +97,12 @@ def _aliases(host: Host) -> dict[str, list[str]]:
 def _row(
     host: Host, model: Model, candidates: Sequence[Candidate], aliases: Sequence[str] = ()
 ) -> dict[str, Any]:
+    names = host.config.configurations
     running = [candidate for candidate in candidates if candidate.runs]
     best = min(candidates, key=lambda each: _STATES.index(each.state), default=None)
     return {
         "name": model.name,
-        "aliases": [*model.aliases, *aliases],
+        "aliases": [*(each for each in model.aliases if each not in names), *aliases],
         "plugin": host.registry.owner("model", model.name),
         "for": model.operation,
         "window": _window(model, running),

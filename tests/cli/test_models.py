@@ -65,6 +65,8 @@ def test_item_3_a_declared_name_is_redirected(terminal: Terminal) -> None:
     done(terminal, "models", "add", "gpt-5.5", "--of", "mock@mock")
     assert done(terminal, "ask", "-m", "gpt-5.5", "hi") == "hi\n"
     done(terminal, "models", "add", "mock", "--of", "mock", "--param", "max_tokens=9")
+    rows = json.loads(done(terminal, "models", "--json"))
+    assert [row["configuration"]["of"] for row in rows if row["name"] == "mock"] == ["mock"]
     assert done(terminal, "ask", "-m", "mock", "hi") == "hi\n"
 
 
