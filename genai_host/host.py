@@ -489,7 +489,11 @@ class Host:
         tolls = self._tolls(owner, is_kept=is_kept)
         agent = self._agent("main", "chat", model, {}, provider, tolls)
         with self._until(limits) as until:
-            return (yield from agent.stream(prompt, until, in_pieces=in_pieces))
+            # without a trace, no waits are among the pieces
+            pieces: Generator[Any, None, Completion] = agent.stream(
+                prompt, until, in_pieces=in_pieces
+            )
+            return (yield from pieces)
 
     def embed(
         self,

@@ -428,18 +428,39 @@ class Feature(Generic[S]):
 
 
 @frozen
+class RetryWait:
+    """The host waits before it calls a service again.
+
+    Attributes:
+        seconds: How long.
+        provider: The instance that is called again.
+        reason: Why the last attempt failed, in one line.
+    """
+
+    seconds: float
+    provider: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """One line for a user."""
+        return f"{self.provider}: {self.reason}; next attempt in {self.seconds:.0f} s"
+
+
+@frozen
 class Event:
     """One piece of news about a turn.
 
     delta      data is a `Delta`: a piece of an answer that is being written
     void       the pieces so far are void: their prompt is made again
     progress   data is a `Progress`: the feature tells how it goes
+    retry      data is a `RetryWait`: the host waits a second or more before another attempt
     step       data is a `Detail`: a step has ended
     waiting    data is a `Pause`: the turn pauses for a result from outside
     answer     data is the `Answer`; the last event of a turn
     """
 
-    kind: Literal["delta", "void", "progress", "step", "waiting", "answer"]
+    kind: Literal["delta", "void", "progress", "retry", "step", "waiting", "answer"]
     data: Any = None
 
     @property

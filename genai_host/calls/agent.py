@@ -36,6 +36,7 @@ from genai_host.api import (
 )
 from genai_host.api.calls import Draft
 from genai_host.api.cancellation import Cancellation
+from genai_host.api.features import RetryWait
 from genai_host.api.settings import read_settings
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.raw_replies import RawReplies
@@ -110,7 +111,7 @@ class Agent:
         raw: RawReplies | None = None,
         form: Any = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> Generator[Delta, None, Completion]:
+    ) -> Generator[Delta | RetryWait, None, Completion]:
         """Answer a prompt: the pieces as they come, then the whole.
 
         in_pieces   whether the service is asked for pieces at all

@@ -17,6 +17,7 @@ from attrs import field, frozen
 
 from genai_host.api import Clock, Completion, Delta, Embeddings, RouteInfo, Usage
 from genai_host.api.cancellation import Cancellation
+from genai_host.api.features import RetryWait
 from genai_host.calls.middleware import CallMiddleware, around
 from genai_host.calls.route import Route
 from genai_host.errors import (
@@ -30,6 +31,7 @@ from genai_host.errors import (
 from genai_host.plugins.observers import CallRecord
 
 _NO_USAGE = Usage()
+_TOLD = 1.0  # seconds: a wait that is shorter is not worth a line
 
 
 @frozen
@@ -60,11 +62,13 @@ class StepTrace:
     parent   the id of the turn, as observers are told it; empty if there are none
     failed   the calls for it that failed, in their order
     pieces   text of the answer that was shown as it came
+    waits    whether waits before another attempt are told among the pieces
     """
 
     parent: str = ""
     failed: list[Attempt] = field(factory=list)
     pieces: list[str] = field(factory=list)
+    waits: bool = False
 
     def fail(self, route: RouteInfo, clock: Clock, error: GenaiError, report: CallRecord) -> None:
         """A call has failed; it is none if nothing was sent."""
@@ -144,7 +148,7 @@ class Retry:
         act: Callable[[Route, CallRecord], Generator[Delta, None, T]],
         trace: StepTrace | None = None,
         tolls: Sequence[CallMiddleware] = (),
-    ) -> Generator[Delta, None, T]:
+    ) -> Generator[Delta | RetryWait, None, T]:
         """The pieces of an answer as they come, and the first result; raises the error of
         the last try. Once there is a piece, there is no other try.
 
@@ -172,6 +176,9 @@ class Retry:
                 if begun:
                     raise
                 seconds = tries.seconds_after(error)
+                reason = error.message
+            if trace is not None and trace.waits and seconds >= _TOLD:
+                yield RetryWait(seconds, tries.route.info.provider, reason)
             self._wait(seconds, cancellation)
 
     def _wait(self, seconds: float, cancellation: Cancellation) -> None:

@@ -280,6 +280,8 @@ def _heard(events: Generator[Event, None, None], printing: Printing, whole: bool
             for event in events:
                 if event.kind == "progress":
                     printing.progress(event.data.text)
+                elif event.kind == "retry":
+                    note(event.data.text, dim=True)
                 elif not whole:
                     printing.hear(event)
                 answer = event.answer

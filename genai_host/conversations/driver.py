@@ -44,7 +44,7 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.codec import json_round_trip
-from genai_host.api.features import Event
+from genai_host.api.features import Event, RetryWait
 from genai_host.calls.agent import Agent
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import StepTrace
@@ -338,7 +338,8 @@ class Driver:
         return self._agent(role).ask(step, cancellation, self._trace(path))
 
     def _trace(self, path: Path) -> StepTrace:
-        return self._traces.setdefault(path, StepTrace(self._id))
+        tells = bool(self._heard) and len(path) == 1
+        return self._traces.setdefault(path, StepTrace(self._id, waits=tells))
 
     def _agent(self, role: str) -> Agent:
         try:
@@ -425,7 +426,7 @@ def _a(value: object) -> str:
 
 
 def _shown(
-    deltas: Generator[Delta, None, Completion],
+    deltas: Generator[Delta | RetryWait, None, Completion],
     show: bool,
     trace: StepTrace,
     cancellation: Cancellation,
@@ -437,6 +438,8 @@ def _shown(
             except StopIteration as ended:
                 return ended.value
             cancellation.check()  # a provider that has all at hand need not look
-            if show:
+            if isinstance(delta, RetryWait):
+                yield Event("retry", delta)
+            elif show:
                 trace.pieces.append(delta.text)
                 yield Event("delta", delta)

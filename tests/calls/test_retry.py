@@ -8,11 +8,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from fixtures import MakeHost
 
 from genai_host import RetryPolicy
 from genai_host.api import Delta, RouteInfo
 from genai_host.api.cancellation import Cancellation
-from genai_host.calls.retry import Retry, drained
+from genai_host.api.features import RetryWait
+from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route
 from genai_host.errors import (
     AuthenticationFailed,
@@ -28,7 +30,7 @@ from genai_host.errors import (
     UnsupportedPart,
 )
 from genai_host.plugins.observers import CallRecord
-from genai_host.testing import ManualClock
+from genai_host.testing import FakeModel, ManualClock
 
 NO_WAIT = RetryPolicy(jitter=lambda _: 0.0)
 
@@ -243,3 +245,33 @@ class TestStreams:
         next(pieces)
         pieces.close()
         assert ended == [True]
+
+
+def test_item_9_waits_of_a_second_or_more_are_told_if_that_is_asked_for(clock: ManualClock) -> None:
+    busy = RateLimited("slow down", retry_after=30.0)
+    soon = RateLimited("slow down", retry_after=0.5)
+    for error, told in ((busy, [RetryWait(30.0, "a", "slow down")]), (soon, [])):
+        for waits in (True, False):
+            service = Service(a=[error, "yes"])
+            pieces = Retry(clock).stream(
+                routes("a"), Cancellation(), service.whole, StepTrace(waits=waits)
+            )
+            with ThreadPoolExecutor(1) as pool:
+                found = pool.submit(list, pieces)
+                clock.wait_for_alarm_in(error.retry_after or 0)
+                clock.advance(error.retry_after or 0)
+                assert found.result(30) == (told if waits else [])
+
+
+def test_item_9_a_turn_tells_of_its_waits(make_host: MakeHost, clock: ManualClock) -> None:
+    fake = FakeModel()
+    fake.faults[0] = RateLimited("slow down", retry_after=30.0)
+    host = make_host(fake=fake, clock=clock, patience=RetryPolicy())
+    with ThreadPoolExecutor(1) as pool, host.open("chat", "fake") as conversation:
+        found = pool.submit(list, conversation.stream("hi"))
+        clock.wait_for_alarm_in(30.0)
+        clock.advance(30.0)
+        events = found.result(30)
+    [wait] = [each.data for each in events if each.kind == "retry"]
+    assert wait.text == "fake: slow down; next attempt in 30 s"
+    assert events[-1].kind == "answer"

@@ -41,6 +41,14 @@ class TestAnAnswer:
         expect(answer.locator("li em")).to_have_text("two")
         expect(turn.locator(".bubble")).to_have_text(TABLE)
 
+    def test_item_9_keeps_formulas_as_they_are_written(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        there = visit(talking())
+        turn = there.hear(r"**So** \(a^2_1 * b_1 * c\)")
+        expect(there.answer(turn).locator("strong")).to_have_text("So")
+        expect(there.answer(turn)).to_have_text(r"So \(a^2_1 * b_1 * c\)")
+
     def test_is_shown_as_it_is_written(
         self, talking: MakeTalking, visit: Visiting, clock: ManualClock
     ) -> None:

@@ -21,7 +21,7 @@ from page.kinds import Check, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
-from genai_host import Host
+from genai_host import Host, RetryPolicy
 from genai_host.api import (
     CancelToken,
     NoSettings,
@@ -46,7 +46,8 @@ KEY = "sk-canary-first-hour"
 class Acme:
     """A service in OpenAI's form, with a key; what is asked is said again.
 
-    The answer to `wait` is held up before its end, and that to `cut` ends there.
+    The answer to `wait` is held up before its end, and that to `cut` ends there. To `busy` it
+    says when to come again.
     """
 
     def __init__(self) -> None:
@@ -59,6 +60,8 @@ class Acme:
             return json_reply({"data": [{"id": "acme/small"}, {"id": "large"}]})
         given = asked.json()
         said = given["messages"][-1]["content"]
+        if said == "busy":
+            return json_reply({}, 429, {"Retry-After": "40"})
         reply = chat(f"{given['model']} heard: {said}", streamed=given.get("stream", False))
         middle = len(reply.steps) - 8
         if "wait" in said:
@@ -85,7 +88,9 @@ def bare(make_host: MakeHost, home: Path) -> Iterator[Callable[..., Host]]:
                 "gemini": genai_vendor_gemini,
                 "openai": genai_vendor_openai,
             }
-            return make_host(store=store, config=Config(), **vendors, **plugins)
+            return make_host(
+                store=store, config=Config(), patience=RetryPolicy(), **vendors, **plugins
+            )
 
         yield make
 
@@ -169,6 +174,24 @@ def test_item_9_a_wrong_key_is_told_where_models_are_chosen(
     there.page.get_by_role("button", name="New conversation").click()
     chooser = there.page.locator(".chooser")
     expect(chooser).to_contain_text("acme cannot answer: the service refused the key")
+
+
+def test_item_9_a_wait_for_a_service_that_is_busy_is_told_and_can_be_stopped(
+    talk: Host, visit: Visiting, check: Check
+) -> None:
+    there = visit(talk)
+    there.listed.first.click()
+    expect(there.turns).to_have_count(1)
+    turn = there.say("busy")
+    progress = turn.locator(".progress")
+    expect(progress).to_contain_text("acme: ")
+    expect(progress).to_contain_text(re.compile("429.*Next attempt in [1-9][0-9]? s"))
+    check(there, "it waits for the service")
+    there.page.keyboard.press("Escape")
+    expect(turn).to_contain_text("Stopped.")
+    expect(progress).not_to_contain_text("Next attempt")
+    there.hear("hello again")
+    expect(there.answer(there.turns.last)).to_have_text("large heard: hello again")
 
 
 @define

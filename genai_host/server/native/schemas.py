@@ -84,6 +84,7 @@ _EVENTS: Mapping[str, Schema] = {
     ),
     "void": _OBJECT,
     "progress": _shape({"text": _TEXT, "data": _ANY}, "data"),
+    "retry": _shape({"seconds": {"type": "number"}, "provider": _NAME, "reason": _TEXT}),
     "step": _shape({"kind": _NAME, "title": _TEXT, "data": _ANY}, "data"),
     "waiting": _WAITING,
     "answer": _ref("Answer"),

@@ -17,6 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
@@ -41,6 +43,10 @@ _ABOVE = 2  # levels of headings that the page has itself
 _DEEPEST = 6
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _ALIGNED = MappingProxyType({"text-align:center": "center", "text-align:right": "right"})
+_LONGEST_FORMULA = 3_000  # letters
+_MOST_LINES = 50  # of a formula
+_CLOSING = MappingProxyType({"\\(": "\\)", "\\[": "\\]", "$$": "$$"})
+_OPENING_BLOCKS = frozenset(("\\[", "$$"))
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 
 
@@ -75,9 +81,53 @@ def tree(text: str) -> list[Node]:
 
 def _parser() -> MarkdownIt:
     """CommonMark with tables and strikethrough; addresses that are no links are not sought,
-    and HTML is text."""
+    HTML is text, and formulas in TeX stay as they are written."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 40})
+    parser.inline.ruler.before("escape", "formula", _formula)
+    parser.block.ruler.before(
+        "code", "formula", _formula_block, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
     return parser.enable(["table", "strikethrough"])
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    """What stands in `\\(...\\)`, `\\[...\\]` or `$$...$$` is no Markdown."""
+    closing = _CLOSING.get(state.src[state.pos : state.pos + 2])
+    if closing is None:
+        return False
+    end = state.src.find(closing, state.pos + 3, min(state.posMax, state.pos + _LONGEST_FORMULA))
+    if end < 0:
+        return False
+    if not silent:
+        state.push("text", "", 0).content = state.src[state.pos : end + 2]
+    state.pos = end + 2
+    return True
+
+
+def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Lines from `\\[` or `$$` to the end of the formula are one paragraph, whatever they
+    begin with."""
+    begin = state.bMarks[start] + state.tShift[start]
+    opening = state.src[begin : begin + 2]
+    if opening not in _OPENING_BLOCKS or state.is_code_block(start):
+        return False
+    close = state.src.find(_CLOSING[opening], begin + 2, begin + _LONGEST_FORMULA)
+    last = start
+    while close > state.eMarks[last]:
+        last += 1
+        if last >= min(end, start + _MOST_LINES) or state.isEmpty(last):
+            return False
+    if close < 0 or state.src[close + 2 : state.eMarks[last]].strip():
+        return False
+    if silent:
+        return True
+    state.line = last + 1
+    state.push("paragraph_open", "p", 1)
+    token = state.push("inline", "", 0)
+    token.content = state.getLines(start, state.line, state.blkIndent, False).strip()
+    token.children = []
+    state.push("paragraph_close", "p", -1)
+    return True
 
 
 class _Builder:

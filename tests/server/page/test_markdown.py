@@ -55,6 +55,36 @@ def test_elements(text: str, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "formula",
+    [
+        r"\(a^2\)",
+        r"\(a_1 * b_1 * [x](y)\)",
+        r"\[\frac{a}{b} \\ c\]",
+        "\\[\n- a\n= b \\\\\n1. c\n\\]",
+        "$$\n# a\n> b\n$$",
+        r"$$a_1 *b* \{c\}$$",
+    ],
+)
+def test_item_9_a_formula_stays_as_it_is_written(formula: str) -> None:
+    assert text_of(tree(formula)) == formula
+    assert formula in text_of(tree(f"So:\n{formula}\n\n*then*"))
+    assert [node[0] for node in nodes(tree(formula)) if not isinstance(node, str)] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (r"`\(a\)`", r"\(a\)"),
+        (r"\*a\* costs $$ or $$", r"*a* costs $$ or $$"),
+        (r"\(a", "(a"),
+        ("\\[a\n\n- b\\]", "[ab]"),
+    ],
+)
+def test_what_is_no_formula_is_markdown(text: str, found: str) -> None:
+    assert text_of(tree(text)) == found
+
+
+@pytest.mark.parametrize(
     ("text", "levels"),
     [
         ("# a\n## b\n# c", ["h3", "h4", "h3"]),

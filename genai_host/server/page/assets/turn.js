@@ -85,13 +85,35 @@ export class Turn {
   /** An event of the stream. */
   hear(name, data) {
     if (name === "turn") this.number = data.turn;
-    else if (name === "delta") this.writing.add(data);
+    else if (name === "delta") this.write(data);
+    else if (name === "retry") this.retry(data);
     else if (name === "void") this.writing.clear();
     else if (name === "progress") this.tell(data.text);
     else if (name === "step") this.step(data);
     else if (name === "waiting") this.status = "waiting";
     else if (name === "answer") this.answered(this.timed(data), true);
     else if (name === "error") this.failed(data);
+  }
+
+  write(delta) {
+    this.retryLine?.remove();
+    this.writing.add(delta);
+  }
+
+  /** The service is called again in some seconds, which are counted down. */
+  retry({ seconds, provider, reason }) {
+    this.retryLine?.remove();
+    const left = h("span", {});
+    const line = (this.retryLine = h("li", {}, h("span", {}, ...shown(`${provider}: ${reason}. `), left)));
+    const until = performance.now() + 1000 * seconds;
+    const tick = () => {
+      const rest = Math.ceil((until - performance.now()) / 1000);
+      left.textContent = rest > 0 ? `Next attempt in ${rest} s. Press Esc to stop.` : "Trying again …";
+      if (rest > 0 && line === this.retryLine && this.status === "running") setTimeout(tick, 1000);
+    };
+    tick();
+    this.progress.append(line);
+    announce(`${plain(provider)}: ${plain(reason)}. Next attempt in ${Math.ceil(seconds)} s.`);
   }
 
   timed(answer) {
@@ -228,6 +250,7 @@ export class Turn {
 
   settle(status) {
     this.status = status;
+    this.retryLine?.remove();
     this.element.classList.remove("running");
     replace(this.foot);
   }
