@@ -41,7 +41,10 @@ def command() -> None:
 )
 @conversation_options
 @click.option(
-    "--at-once", type=click.IntRange(min=1), metavar="N", help=f"Ask so many at once.  [{_AT_ONCE}]"
+    "--at-once",
+    type=click.IntRange(1, 10**9),
+    metavar="N",
+    help=f"Ask so many at once.  [{_AT_ONCE}]",
 )
 @click.option("--schema", metavar="FILE|JSON", help="Answers are JSON that satisfies this schema.")
 @click.option("--record", is_flag=True, help="Keep each row as a conversation.")

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 _SHORT = 12  # digits of an id in a table: the time, and some by chance
 _LIMIT = 20
+_MOST = 1_000_000
 
 _id = click.argument("id", shell_complete=complete_ids)
 
@@ -69,7 +70,7 @@ def command() -> None:
 @click.option(
     "--limit",
     "-n",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST),
     default=_LIMIT,
     show_default=True,
     help="How many, the last ones first.",
@@ -263,7 +264,12 @@ def _named(summary: Summary) -> dict[str, str]:
 @command.command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option(
-    "--limit", "-n", type=click.IntRange(min=1), default=_LIMIT, show_default=True, help="How many."
+    "--limit",
+    "-n",
+    type=click.IntRange(1, _MOST),
+    default=_LIMIT,
+    show_default=True,
+    help="How many.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of messages.")
 @pass_app

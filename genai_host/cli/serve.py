@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.options import FiniteRange
 from genai_host.cli.terminal import echo, echo_json_line, note
+from genai_host.config.schema import MOST_WORKERS
 from genai_host.errors import GenaiError
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ Listening = Callable[[str, str], None]
 """Told the address, and what stands before all paths there, once it is listened at."""
 
 _FILES = 65536
+_MOST = 10**9  # requests, or seconds
 
 
 class Log(NamedTuple):
@@ -46,27 +49,30 @@ class Log(NamedTuple):
 )
 @click.option("--root-path", metavar="PATH", help="What a proxy puts before all paths.")
 @click.option(
-    "--at-once", type=click.IntRange(min=1), metavar="N", help="Answer so many at once.  [64]"
+    "--at-once", type=click.IntRange(1, _MOST), metavar="N", help="Answer so many at once.  [64]"
 )
 @click.option(
     "--waiting",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, _MOST),
     metavar="N",
     help="Let so many wait, and refuse others.  [twice as many]",
 )
 @click.option(
     "--rate",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST),
     metavar="N",
     help="Take so many requests a minute of one user, or address.",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Serve in so many processes.  [1]"
+    "--workers",
+    type=click.IntRange(1, MOST_WORKERS),
+    metavar="N",
+    help="Serve in so many processes.  [1]",
 )
 @click.option("--pin/--no-pin", default=None, help="Keep each of them on a core of its own.")
 @click.option(
     "--drain",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0, max=_MOST),
     metavar="SECONDS",
     help="Let requests go on so long once it is to end.  [10]",
 )
