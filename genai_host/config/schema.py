@@ -307,7 +307,7 @@ def wrong_with(key: str, value: Any) -> str:
     least, most = _RANGES.get(key, (None, None))
     if value is not None and least is not None and not least <= value <= most:
         is_small = most == _MOST and not value > most
-        return f"must be {least} or more" if is_small else f"must be {least} to {most:g}"
+        return f"must be {least} or more" if is_small else f"must be {least} to {most:.0f}"
     return wrong_with_amount(value) if key == "budgets.run" and value is not None else ""
 
 
