@@ -42,7 +42,7 @@ def command() -> None:
 @conversation_options
 @click.option(
     "--at-once",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 10**9),
     metavar="N",
     help=f"Number of rows to run concurrently.  [{_AT_ONCE}]",
 )

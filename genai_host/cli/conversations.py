@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 _SHORT = 12  # digits of an id in a table: the time, and some by chance
 _LIMIT = 20
+_MOST = 1_000_000
 
 _id = click.argument("id", shell_complete=complete_ids)
 
@@ -69,7 +70,7 @@ def command() -> None:
 @click.option(
     "--limit",
     "-n",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST),
     default=_LIMIT,
     show_default=True,
     help="Maximum number of conversations.",
@@ -270,7 +271,7 @@ def _named(summary: Summary) -> dict[str, str]:
 @click.option(
     "--limit",
     "-n",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST),
     default=_LIMIT,
     show_default=True,
     help="Maximum number.",

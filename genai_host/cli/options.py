@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds, which `nan` is in whatever they are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
 
 
 class Chosen(NamedTuple):
@@ -158,7 +169,7 @@ _OPTIONS = (
     click.option("--no-tools", is_flag=True, help="Disable tools."),
     click.option(
         "--max-cost",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         metavar="DOLLARS",
         help="Make no further model calls in a turn that has cost this much, in US dollars.",
     ),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.options import FiniteRange
 from genai_host.cli.terminal import echo, echo_json_line, note
+from genai_host.config.schema import MOST_WORKERS
 from genai_host.errors import GenaiError
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ Listening = Callable[[str, str], None]
 """Told the address, and what stands before all paths there, once it is listened at."""
 
 _FILES = 65536
+_MOST = 10**9  # requests, or seconds
 
 
 class Log(NamedTuple):
@@ -50,29 +53,32 @@ class Log(NamedTuple):
 @click.option("--root-path", metavar="PATH", help="Path prefix added by a reverse proxy.")
 @click.option(
     "--at-once",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST),
     metavar="N",
     help="Maximum number of concurrent requests.  [64]",
 )
 @click.option(
     "--waiting",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, _MOST),
     metavar="N",
     help="Queue size; further requests get 429.  [twice --at-once]",
 )
 @click.option(
     "--rate",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST),
     metavar="N",
     help="Requests per minute per user, or per address without tokens.",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Number of worker processes.  [1]"
+    "--workers",
+    type=click.IntRange(1, MOST_WORKERS),
+    metavar="N",
+    help="Number of worker processes.  [1]",
 )
 @click.option("--pin/--no-pin", default=None, help="Pin each worker to a CPU core (Linux).")
 @click.option(
     "--drain",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0, max=_MOST),
     metavar="SECONDS",
     help="Time for running requests to finish at shutdown.  [10]",
 )

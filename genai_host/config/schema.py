@@ -245,6 +245,7 @@ _CHOICES = {"budgets.unknown": ("allow", "refuse")}
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
+MOST_WORKERS = 1000
 _MOST = 1e15  # that may be spent, of dollars or of tokens: what a database counts exactly
 _NUMBERS = {int: "whole number", float: "number"}
 
@@ -304,7 +305,7 @@ _RANGES: dict[str, tuple[int, float]] = {
     "server.at_once": (1, _MOST),
     "server.waiting": (0, _MOST),
     "server.rate": (1, _MOST),
-    "server.workers": (1, _MOST),
+    "server.workers": (1, MOST_WORKERS),
     "server.drain": (0, _MOST),
 }
 
@@ -339,7 +340,8 @@ def wrong_with(key: str, value: Any) -> str:
         return f"is none of {', '.join(choices)}"
     least, most = _RANGES.get(key, (None, None))
     if value is not None and least is not None and not least <= value <= most:
-        return f"must be {least} or more" if most == _MOST else f"must be {least} to {most}"
+        is_small = most == _MOST and not value > most
+        return f"must be {least} or more" if is_small else f"must be {least} to {most:.0f}"
     return wrong_with_amount(value) if key == "budgets.run" and value is not None else ""
 
 

@@ -31,9 +31,13 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 
+_MOST = 1_000_000_000  # seconds, of which no clock counts many more, or calls
+_AT_MOST = validators.le(_MOST)
+
 
 def _seconds(default: float, help: str) -> float:
-    seconds: float = field(default=default, validator=validators.gt(0), metadata=about(help))
+    valid = validators.and_(validators.gt(0), _AT_MOST)
+    seconds: float = field(default=default, validator=valid, metadata=about(help))
     return seconds
 
 
@@ -47,17 +51,17 @@ class CallLimits:
     total: float = _seconds(600.0, "seconds for a whole reply")
     at_once: int | None = field(
         default=None,
-        validator=validators.optional(validators.ge(1)),
+        validator=validators.optional(validators.and_(validators.ge(1), _AT_MOST)),
         metadata=about("calls under way at once; the others wait in line"),
     )
     line: int = field(
         default=200,
-        validator=validators.ge(0),
+        validator=validators.and_(validators.ge(0), _AT_MOST),
         metadata=about("calls that may wait in line; more are refused"),
     )
     failures: int = field(
         default=5,
-        validator=validators.ge(1),
+        validator=validators.and_(validators.ge(1), _AT_MOST),
         metadata=about("failures in a row after which the service is left alone"),
     )
     pause: float = _seconds(30.0, "seconds that it is left alone then")

@@ -4,6 +4,7 @@ their owner can read them."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 
@@ -21,6 +22,8 @@ def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
 
     lock = FileLock(f"{path}.lock", timeout=_SECONDS)
     with writing(path, hint):
+        if os.path.exists(path) and not os.path.isfile(path):  # a device would be replaced
+            raise OSError(errno.EINVAL, "it is no file")
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         # a lock would be waited for as well where no file can be made
         os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, 0o600))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -55,16 +54,30 @@ class Providers:
         return bool(self._ours)
 
     def flush(self, seconds: float) -> None:
-        """Send what there is; what takes longer goes on without being waited for."""
-        self._gave_up = not _all_done([each.force_flush for each in self._ours], seconds)
+        """Send what there is; what takes longer, or finds nobody to connect to, goes on without
+        being waited for."""
+        self._gave_up = not self._all_done([each.force_flush for each in self._ours], seconds)
         if self._gave_up:
             self._trouble.tell(f"it took more than {seconds:g} seconds")
 
     def close(self, seconds: float) -> None:
         """The same, and send nothing more. A collector that was away just now is not waited
         for again."""
-        _all_done([each.shutdown for each in self._ours], 0.0 if self._gave_up else seconds)
+        self._all_done([each.shutdown for each in self._ours], 0.0 if self._gave_up else seconds)
         _SDK.removeHandler(self._trouble)
+
+    def _all_done(self, works: list[Callable[[], Any]], seconds: float) -> bool:
+        """Each in a thread that can be left behind; whether all ended in time."""
+        self._trouble.away.clear()  # numbers of threads are used again
+        threads = [_Thread(work, self._trouble.changed) for work in works]
+        for thread in threads:
+            thread.start()
+        with self._trouble.changed:
+            self._trouble.changed.wait_for(
+                lambda: all(each.is_done or each.ident in self._trouble.away for each in threads),
+                seconds,
+            )
+            return all(each.is_done for each in threads)
 
     def _own_traces(self, exporters: Iterable[str]) -> Any:
         from opentelemetry.sdk.trace import TracerProvider
@@ -93,9 +106,15 @@ class _Trouble(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._is_told = False
+        self.away: set[int | None] = set()  # threads that could not connect, and try again
+        self.changed = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
         self.tell(record.getMessage())
+        if any(isinstance(each, OSError) for each in record.args or ()):
+            with self.changed:
+                self.away.add(record.thread)
+                self.changed.notify_all()
 
     def tell(self, why: str) -> None:
         if not self._is_told:
@@ -137,19 +156,18 @@ def _name(signal: Signal) -> str:
     return "otlp_proto_grpc" if protocol.strip() == "grpc" else "otlp_proto_http"
 
 
-def _all_done(works: list[Callable[[], Any]], seconds: float) -> bool:
-    """Each in a thread that can be left behind; whether all ended in time."""
-    threads = [threading.Thread(target=_quietly, args=(work,), daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    return not any(thread.is_alive() for thread in threads)
+class _Thread(threading.Thread):
+    def __init__(self, work: Callable[[], Any], changed: threading.Condition) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._changed = changed
+        self.is_done = False
 
-
-def _quietly(work: Callable[[], Any]) -> None:
-    try:
-        work()
-    except Exception:  # noqa: BLE001 - telemetry that is lost must not be the end of anything
-        _log.debug("telemetry could not be sent", exc_info=True)
+    def run(self) -> None:
+        try:
+            self._work()
+        except Exception:  # noqa: BLE001 - telemetry that is lost must not be the end of anything
+            _log.debug("telemetry could not be sent", exc_info=True)
+        with self._changed:
+            self.is_done = True
+            self._changed.notify_all()

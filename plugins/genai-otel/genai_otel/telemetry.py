@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from genai_otel.operation import Operation
     from genai_otel.providers import Providers
 
-PATIENCE = 2.0
-"""Seconds that the end of a host, and of the process, waits for a collector."""
+PATIENCE = 1.0
+"""Seconds that the end of a host, and of the process, waits for a collector that is there."""
 
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _PROPAGATE = "GENAI_OTEL_PROPAGATE"  # OpenTelemetry has no variable for it

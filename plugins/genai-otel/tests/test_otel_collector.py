@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -44,21 +43,16 @@ def test_a_short_command_loses_no_span(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["refuses", "hangs"])
-def test_a_collector_that_is_away_costs_two_seconds_and_one_line(
+def test_item_7_a_collector_that_is_away_delays_no_answer_and_costs_one_line(
     tmp_path: Path, answers: bool
 ) -> None:
+    """Its own timeout is an hour: who waited for that would not come to an end here."""
     with Receiver(answers=answers) as receiver:
         url = "http://127.0.0.1:1" if answers else receiver.url
-        began = time.monotonic()
-        off = ask(environ(tmp_path, url, OTEL_SDK_DISABLED="true"))
-        alone = time.monotonic() - began
-        done = ask(environ(tmp_path, url))
-        assert (off.returncode, done.returncode) == (0, 0)
-        assert done.stdout == off.stdout
-        assert off.stderr == ""
+        done = ask(environ(tmp_path, url, OTEL_EXPORTER_OTLP_TIMEOUT="3600"))
+        assert (done.returncode, done.stdout) == (0, f"{SAID}\n")
         assert done.stderr.startswith("telemetry is not taken: ")
         assert done.stderr.count("\n") == 1
-        assert time.monotonic() - began - 2 * alone < 6  # two seconds, on a busy machine
 
 
 def test_a_server_sends_what_it_does_and_goes_on_with_traces(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""Numbers that cannot be: each is refused in one line where it is given, and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import Terminal
+
+_NEVER = ("-1", "nan", "inf", "-inf", "1e400", "9" * 30, "true")
+_IN_FILES = ("-1", "nan", "inf", "-inf", "9" * 30, "true", '"1"')
+
+
+def _refused(terminal: Terminal, *command: str) -> str:
+    """The first line of an error, which has no more than a next step besides it."""
+    code, out, err = terminal(*command)
+    assert (code, out) == (1, ""), (command, err)
+    first, *hint = err.splitlines()
+    assert first.startswith("error: "), err
+    assert len(hint) <= 1, err
+    return first
+
+
+_OF_CALLS = ("connect", "first_token", "idle", "total", "at_once", "line", "failures", "pause")
+_KEYS = (
+    *(f"server.{name}" for name in ("port", "at_once", "waiting", "rate", "workers", "drain")),
+    "budgets.run",
+    *(f"providers.mock.calls.{name}" for name in _OF_CALLS),
+    "tools.pages.seconds",
+    "tools.pages.megabytes",
+    "tools.sandbox.memory",
+    "tools.sandbox.idle_seconds",
+)
+_NO_ZERO = {"server.port", "server.waiting", "server.drain", "budgets.run", "line"}
+
+
+@pytest.mark.parametrize("key", _KEYS)
+def test_item_9_config_set_refuses_it(terminal: Terminal, home: Path, key: str) -> None:
+    zero = () if {key, key.rpartition(".")[2]} & _NO_ZERO else ("0",)
+    for value in (*_NEVER, *zero, "", "1,5"):
+        assert key.rpartition(".")[2] in _refused(terminal, "config", "set", f"{key}={value}")
+    assert not (home / "config" / "config.toml").exists()
+
+
+@pytest.fixture
+def config(home: Path) -> Path:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+@pytest.mark.parametrize("name", _OF_CALLS)
+def test_item_9_a_file_with_it_is_refused(terminal: Terminal, config: Path, name: str) -> None:
+    for value in _IN_FILES:
+        config.write_text(f'[providers.mock]\ntype = "mock"\ncalls.{name} = {value}\n')
+        assert name in _refused(terminal, "ask", "-p", "mock", "hi")
+
+
+@pytest.mark.parametrize("name", ["day", "month", "day_tokens", "month_tokens"])
+@pytest.mark.parametrize("table", ["total", "user", "users.ann"])
+def test_item_9_a_budget_of_it_is_refused(
+    terminal: Terminal, config: Path, table: str, name: str
+) -> None:
+    for value in _IN_FILES:
+        config.write_text(f"[budgets.{table}]\n{name} = {value}\n")
+        assert f"{name} " in _refused(terminal, "ask", "-p", "mock", "hi")
+
+
+@pytest.mark.parametrize(
+    ("option", "command"),
+    [
+        ("--max-cost", "ask -p mock hi"),
+        ("--max-cost", "chat -p mock"),
+        ("--max-cost", "batch run none.jsonl"),
+        ("--at-once", "batch run none.jsonl"),
+        ("--limit", "conversations list"),
+        ("--limit", "conversations search hi"),
+        ("--turn", "conversations fork last"),
+        ("--older-than", "conversations delete --yes"),
+        ("--port", "serve"),
+        ("--at-once", "serve"),
+        ("--waiting", "serve"),
+        ("--rate", "serve"),
+        ("--workers", "serve"),
+        ("--drain", "serve"),
+    ],
+)
+def test_item_9_an_option_refuses_it(terminal: Terminal, option: str, command: str) -> None:
+    terminal("ask", "-p", "mock", "there is a conversation")
+    for value in (*_NEVER, ""):
+        if option == "--max-cost" and value == "9" * 30:
+            continue  # it is much, and a number
+        code, out, err = terminal(*command.split(), option, value)
+        assert (code, out) == (2, ""), (value, err)
+        assert option in err.splitlines()[-1]
