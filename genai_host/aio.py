@@ -170,7 +170,7 @@ class AsyncConversation:
         last = self._turn
         await self._end_what_was_left()
         if self._turn is not last or (last is not None and not last.is_left()):
-            raise ConversationBusy("a turn is under way", hint="wait for it, or cancel() it")
+            raise ConversationBusy("a turn is running", hint="wait for it, or cancel() it")
         self._turn = turn
         return turn
 

@@ -600,7 +600,7 @@ class Host:
                     "genai-host is installed without plugins that answer", hint=STARTER_HINT
                 ) from None
             raise ConfigurationError(
-                f"there is no feature {name!r}",
+                f"unknown feature {name!r}",
                 hint=what_there_is("feature", name, known),
             ) from None
 

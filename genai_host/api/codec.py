@@ -148,14 +148,14 @@ class Codec:
 
         def read(data: Any, _: Any) -> Any:
             if not isinstance(data, Mapping):
-                raise TypeError(f"expected an object, not {type(data).__name__}")
+                raise TypeError(f"expected an object, not {_name(type(data))}")
             return read_fields(data, kind)
 
         return read
 
     def _read_part(self, data: Any, form: Any) -> Any:
         if not isinstance(data, Mapping):
-            raise TypeError(f"expected an object, not {type(data).__name__}")
+            raise TypeError(f"expected an object, not {_name(type(data))}")
         tag = data.get("type")
         known = [k for k, part in self._parts.items() if issubclass(part, get_args(form) or form)]
         if tag not in known:
@@ -177,12 +177,27 @@ def usual_codec() -> Codec:
     return Codec()
 
 
+_NAMES = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def _name(kind: type) -> str:
+    return _NAMES.get(kind, kind.__name__)
+
+
 def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any]:
     """Without this, cattrs would take 3.7 for an int and "no" for a true bool."""
 
     def read(value: Any, _: Any) -> Any:
         if type(value) not in accepted:
-            raise TypeError(f"expected {kind.__name__}, not {type(value).__name__}")
+            raise TypeError(f"expected {_name(kind)}, not {_name(type(value))}")
         return value
 
     return read
@@ -190,7 +205,7 @@ def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any
 
 def _read_float(value: Any, _: Any) -> float:
     if type(value) not in (int, float):
-        raise TypeError(f"expected a number, not {type(value).__name__}")
+        raise TypeError(f"expected a number, not {_name(type(value))}")
     return float(value)
 
 
@@ -250,7 +265,7 @@ def _read_tuple(converter: cattrs.Converter, items: tuple[Any, ...]) -> Callable
 
 def _must_be_list(value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"expected a list, not {type(value).__name__}")
+        raise TypeError(f"expected a list, not {_name(type(value))}")
     return value
 
 
@@ -278,7 +293,8 @@ def _read_union(
                     return converter.structure(value, member)
                 except Exception:  # noqa: BLE001, S112 - it is for the next member then
                     continue
-            raise TypeError(f"expected {form}, not {type(value).__name__}")
+            names = [_name(get_origin(member) or member) for member in get_args(form)]
+            raise TypeError(f"expected {' or '.join(names)}, not {_name(type(value))}")
 
         return read
 
@@ -350,7 +366,8 @@ def _explain(error: Exception, form: Any) -> ValidationError:
         return ValidationError("nested too deeply")
     first = cattrs.transform_error(error, format_exception=_phrase)[0]
     text, _, path = first.rpartition(" @ ")
-    return ValidationError(f"{text or first} (at {path})" if path else first, path=path)
+    where = f" (at {path})" if path not in ("", "$") else ""
+    return ValidationError(f"{text or first}{where}" if path else first, path=path)
 
 
 def _phrase(error: BaseException, kind: type | None) -> str:

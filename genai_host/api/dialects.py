@@ -90,7 +90,7 @@ def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise malformed(f"{name} is no object")
+        raise malformed(f"{name} is not an object")
     return value
 
 
@@ -100,7 +100,7 @@ def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise malformed(f"{name} is no list")
+        raise malformed(f"{name} is not a list")
     return value
 
 
@@ -110,7 +110,7 @@ def string_in(data: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise malformed(f"{name} is no string")
+        raise malformed(f"{name} is not a string")
     return value
 
 
@@ -152,7 +152,7 @@ def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
 def read_vector(numbers: Any) -> list[float]:
     """Raises `MalformedReply` for what is no list of finite numbers, and for none."""
     if not isinstance(numbers, list) or not all(type(each) in (int, float) for each in numbers):
-        raise MalformedReply("an embedding is no list of numbers")
+        raise MalformedReply("an embedding is not a list of numbers")
     try:
         vector = [float(each) for each in numbers]
     except OverflowError:
@@ -167,7 +167,7 @@ def decode_vector(text: str) -> list[float]:
     try:
         numbers = array("f", base64.b64decode(text, validate=True))
     except ValueError as error:
-        raise MalformedReply("an embedding is no base64 of numbers") from error
+        raise MalformedReply("an embedding is not base64 of numbers") from error
     if sys.byteorder == "big":
         numbers.byteswap()
     return read_vector(numbers.tolist())
@@ -362,7 +362,7 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> TokenCount:
         tokens: Any = read_object(reply.body).get(self.tokens)
         if type(tokens) is not int or tokens < 0:
-            raise malformed(f"{self.tokens} is no number of tokens")
+            raise malformed(f"{self.tokens} is not a number of tokens")
         return TokenCount(tokens)
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:

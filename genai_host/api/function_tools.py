@@ -32,7 +32,7 @@ _NO_TOOLS = (
     (inspect.iscoroutinefunction, "async"),
     (inspect.isasyncgenfunction, "an async generator"),
     (inspect.isgeneratorfunction, "a generator"),
-    (lambda given: not inspect.isroutine(given) or inspect.isbuiltin(given), "no function"),
+    (lambda given: not inspect.isroutine(given) or inspect.isbuiltin(given), "not a function"),
 )
 _SECTION = re.compile(
     r"^(:\w+.*:|(Args|Arguments|Parameters|Returns|Raises|Examples?|Notes?)(:|\s*\n-+))", re.M
@@ -139,7 +139,7 @@ class _Signature:
         built = {}
         for name, value in arguments.items():
             if name not in types or types[name] is ToolContext:
-                raise ValidationError(f"there is no argument {name!r}")
+                raise ValidationError(f"unknown argument {name!r}")
             try:
                 built[name] = build(value, _bare(types[name]))
             except ValidationError as error:

@@ -279,7 +279,7 @@ def listed_models(data: Any) -> list[ListedModel]:
     try:
         return [ListedModel(each["id"], window=_window(each)) for each in data["data"]]
     except (LookupError, TypeError, AttributeError) as error:
-        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+        raise MalformedReply(f"the reply is not a list of models: {error!r}") from error
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
@@ -304,7 +304,7 @@ def _checked(base_url: str) -> str:
         raise ConfigurationError("the address of a service must not hold a query")
     if not known:
         raise ConfigurationError(
-            f"{base_url!r} is no address of a service", hint="as https://api.example.com/v1"
+            f"{base_url!r} is not an address of a service", hint="as https://api.example.com/v1"
         )
     return base_url
 
@@ -312,7 +312,7 @@ def _checked(base_url: str) -> str:
 def _checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise ConfigurationError(f"{name!r} is no name of a header")
+            raise ConfigurationError(f"{name!r} is not a valid header name")
         if not value.isascii() or not value.isprintable():
             raise ConfigurationError(f"the header {name} has characters that none may have")
     return headers
@@ -320,5 +320,5 @@ def _checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 def _path_segment(model_id: str) -> str:
     if model_id in ("", ".", ".."):
-        raise ConfigurationError(f"{model_id!r} is no model id")
+        raise ConfigurationError(f"{model_id!r} is not a model id")
     return quote(model_id, safe="")

@@ -172,7 +172,7 @@ class RouteRequest:
         try:
             return read_json(self.body)
         except ValueError as error:
-            raise ValidationError(f"the body is no JSON: {error}", path="$") from error
+            raise ValidationError(f"the body is not JSON: {error}", path="$") from error
 
 
 @frozen
@@ -277,7 +277,7 @@ class JsonReader:
 
     def __init__(self, value: Any, path: str, *, camel: bool = False) -> None:
         if not isinstance(value, dict):
-            raise ValidationError(f"{short_repr(value)} is no object", path=path)
+            raise ValidationError(f"{short_repr(value)} is not an object", path=path)
         self.path = path
         self.value: Mapping[str, Any] = value
         self._camel = camel
@@ -311,14 +311,14 @@ class JsonReader:
         if value is None:
             return usual
         if not isinstance(value, str):
-            raise self.wrong(name, "no text")
+            raise self.wrong(name, "not a string")
         return value
 
     def choice(self, name: str, choices: Collection[str], usual: str = "") -> str:
         """One of several words."""
         value = self.text(name, usual)
         if name in self and value not in choices:
-            raise self.wrong(name, f"none of {', '.join(choices)}")
+            raise self.wrong(name, f"not one of {', '.join(choices)}")
         return value
 
     def flag(self, name: str) -> bool | None:
@@ -336,12 +336,12 @@ class JsonReader:
             return int(value)
         if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII):
             return int(value)
-        raise self.wrong(name, "no whole number")
+        raise self.wrong(name, "not an integer")
 
     def number(self, name: str) -> int | float | None:
         value = self.raw(name)
         if value is not None and type(value) not in (int, float):
-            raise self.wrong(name, "no number")
+            raise self.wrong(name, "not a number")
         return value  # type: ignore[no-any-return]  # it was looked at
 
     def data(self, name: str) -> bytes:
@@ -352,7 +352,7 @@ class JsonReader:
         """Empty if it is not there."""
         value = self.raw(name)
         if value is not None and not isinstance(value, list):
-            raise self.wrong(name, "no list")
+            raise self.wrong(name, "not a list")
         return value or ()
 
     def texts(self, name: str) -> Sequence[str]:
@@ -360,7 +360,7 @@ class JsonReader:
         for number, each in enumerate(values):
             if not isinstance(each, str):
                 raise ValidationError(
-                    f"{short_repr(each)} is no text", path=f"{self.at(name)}[{number}]"
+                    f"{short_repr(each)} is not text", path=f"{self.at(name)}[{number}]"
                 )
         return values
 
@@ -378,7 +378,7 @@ class JsonReader:
         """An object whose names are not the format's."""
         value = self.raw(name)
         if value is not None and not isinstance(value, dict):
-            raise self.wrong(name, "no object")
+            raise self.wrong(name, "not an object")
         return value
 
     def refuse(self, *names: str) -> None:
@@ -392,9 +392,7 @@ class JsonReader:
         """Raises `ValidationError` if there is a field that nobody read."""
         for name, written in self._names.items():
             if name not in self.read:
-                raise ValidationError(
-                    f"there is no field {short_repr(written)} here", path=self.path
-                )
+                raise ValidationError(f"unknown field {short_repr(written)} here", path=self.path)
 
     def wrong(self, name: str, why: str) -> ValidationError:
         return ValidationError(f"{name}: {short_repr(self.raw(name))} is {why}", path=self.at(name))
@@ -406,7 +404,7 @@ def bytes_of(text: str, path: str) -> bytes:
         plain = text.translate(_PLAIN_ALPHABET).rstrip("=")
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ValidationError(f"{short_repr(text)} is no base64", path=path) from error
+        raise ValidationError(f"{short_repr(text)} is not base64", path=path) from error
 
 
 def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:

@@ -64,7 +64,7 @@ def check_numbers(value: Any) -> None:
         if isinstance(value, float):
             if not math.isfinite(value):
                 path = _path(place)
-                raise ValidationError(f"{json.dumps(value)} is no JSON (at {path})", path=path)
+                raise ValidationError(f"{json.dumps(value)} is not JSON (at {path})", path=path)
         elif isinstance(value, (Mapping, list, tuple)) and id(value) not in seen:
             seen.add(id(value))
             items = value.items() if isinstance(value, Mapping) else enumerate(value)
@@ -93,7 +93,7 @@ def _finite(number: str) -> float:
 
 
 def _no_json(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 # `json.loads` and `json.dumps` would make these anew for each call

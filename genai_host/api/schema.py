@@ -39,7 +39,7 @@ class SchemaValidator:
     It loads nothing: a reference to another document is an error. A pattern that
     takes too long on a value is one, too.
 
-    Raises `ValidationError` if the schema itself is wrong.
+    Raises `ValidationError` if the schema itself is invalid.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -48,9 +48,7 @@ class SchemaValidator:
         from referencing import Registry
 
         if not isinstance(schema, (Mapping, bool)):
-            raise ValidationError(
-                f"the schema itself is wrong: it is a {type(schema).__name__}", path="$"
-            )
+            raise ValidationError(f"invalid JSON Schema: it is a {type(schema).__name__}", path="$")
         try:
             kind = validators.validator_for(schema, default=Draft202012Validator)
             kind.check_schema(schema)  # type: ignore[arg-type]  # the stubs want dicts only
@@ -59,16 +57,14 @@ class SchemaValidator:
             check_numbers(schema)
         except SchemaError as error:
             raise ValidationError(
-                f"the schema itself is wrong: {error.message}", path=error.json_path
+                f"invalid JSON Schema: {error.message}", path=error.json_path
             ) from error
         except ValidationError as error:
-            raise ValidationError(
-                f"the schema itself is wrong: {error}", path=error.path
-            ) from error
+            raise ValidationError(f"invalid JSON Schema: {error}", path=error.path) from error
         except RecursionError as error:
-            raise ValidationError("the schema itself is wrong: it is nested too deeply") from error
+            raise ValidationError("invalid JSON Schema: it is nested too deeply") from error
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ValidationError(f"the schema itself is wrong: {error}") from error
+            raise ValidationError(f"invalid JSON Schema: {error}") from error
         self._validator = kind(schema, registry=Registry())
 
     def check(self, value: Any) -> None:
@@ -88,8 +84,8 @@ class SchemaValidator:
             # a reference to what is no schema, or a number beyond arithmetic
             raise ValidationError(f"it cannot be checked: {error}") from error
         if fault is not None:
-            message = fault.message if len(fault.message) < 300 else fault.message[:300] + " ..."
-            raise ValidationError(f"{message} (at {fault.json_path})", path=fault.json_path)
+            where = f" (at {fault.json_path})" if fault.json_path != "$" else ""
+            raise ValidationError(f"{_told(fault)}{where}", path=fault.json_path)
 
     def check_references(self) -> None:
         """Raises `ValidationError` if the schema refers to what is not in it, wherever that is: for
@@ -113,6 +109,29 @@ class SchemaValidator:
                 raise _elsewhere(error) from error
             except (TypeError, ValueError, AttributeError, LookupError):
                 continue  # to what is no schema: as `check` finds, if a value comes there
+
+
+_TYPES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "a boolean",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def _told(fault: Any) -> str:
+    """What is wrong with a value. The most common faults in other words than the library's."""
+    if fault.validator == "type":
+        kinds = fault.validator_value
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        wanted = " or ".join(_TYPES.get(kind, kind) for kind in kinds)
+        return f"expected {wanted}, not {short_repr(fault.instance)}"
+    message = str(fault.message)
+    if fault.validator == "required":
+        return message.replace(" is a required property", " is required")
+    return message if len(message) < 300 else f"{message[:300]} ..."
 
 
 def _references(schema: Any) -> list[str]:

@@ -195,7 +195,7 @@ def output_of(given: ToolReturn) -> ToolOutput:
         return given
     if given is None or isinstance(given, (str, Part, list, tuple)):
         return ToolOutput(given)
-    raise TypeError(f"{short_repr(given)} is no output of a tool")
+    raise TypeError(f"{short_repr(given)} is not an output of a tool")
 
 
 def tool_message(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> Message:

@@ -53,8 +53,8 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
     if declared is None:
         there = ", ".join(host.registry.executors) or "none: genai-host install genai-dask"
         raise ConfigurationError(
-            f"there is no executor {name!r}",
-            hint=did_you_mean(name, host.registry.executors) or f"there are: {there}",
+            f"unknown executor {name!r}",
+            hint=did_you_mean(name, host.registry.executors) or f"choose from {there}",
         )
     settings = read_settings(declared.settings, given, owner=f"the executor {name}")
     return declared.open(settings)
@@ -154,7 +154,7 @@ class Batch:
     def _must_be_new(self) -> None:
         if self._output.exists() and not self.journal_path.exists():
             raise ConfigurationError(
-                f"{self._output} is there already", hint="give another --output, or delete it"
+                f"{self._output} already exists", hint="use another --output, or delete it"
             )
 
     def _do_rest(self, journal: Journal, name: str) -> None:
@@ -236,7 +236,7 @@ class Batch:
             raise LimitExceeded(
                 f"the rows so far cost ${journal.spent:.4f}, and may cost ${self._max_cost:g}: "
                 f"{len(journal.done)} of {self._progress.rows} are done",
-                hint="the same command with a larger --max-cost goes on",
+                hint="continue with the same command and a larger --max-cost",
             )
 
     def _write(self, journal: Journal) -> None:
@@ -252,9 +252,9 @@ class Batch:
         except OSError as error:
             part.unlink(missing_ok=True)
             raise StoreError(
-                f"{self._output} cannot be written: {error.strerror or error}",
+                f"cannot write {self._output}: {error.strerror or error}",
                 file=str(self._output),
-                hint=f"the results are in {self.journal_path}: the same command goes on",
+                hint=f"the results are in {self.journal_path}; continue with the same command",
             ) from error
 
 
@@ -270,7 +270,7 @@ def _result_of(row: Row, future: Future[Result]) -> Result:
         return future.result()
     except (Cancelled, CancelledError):
         raise ServiceUnavailable(
-            "rows were cancelled where they were done", hint="the same command goes on"
+            "rows were cancelled by the executor", hint="continue with the same command"
         ) from None
     except GenaiError as error:
         return {**row.names, "error": problem_of(error)}

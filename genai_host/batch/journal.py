@@ -108,7 +108,7 @@ class Journal:
                     raise ConfigurationError(
                         f"{self.path} is of another batch: the rows, or what holds for all of "
                         "them, were others",
-                        hint="give the same as before, another --output, or --restart",
+                        hint="use the same options as before, another --output, or --restart",
                     )
                 if end:
                     self._take(value["row"], end, value["result"])
@@ -150,7 +150,8 @@ def _locked(path: Path) -> Any:
         lock.acquire()
     except Timeout as error:
         raise Conflict(
-            f"another process is at {path}", hint="wait until it is done, or give another --output"
+            f"another process is using {path}",
+            hint="wait until it is done, or use another --output",
         ) from error
     except OSError as error:
         raise _failed(path, error) from error
@@ -175,7 +176,7 @@ def _begins(value: Any) -> bool:
 
 def _failed(path: Path, error: OSError) -> StoreError:
     return StoreError(
-        f"{path} cannot be written: {error.strerror or error}",
+        f"cannot write {path}: {error.strerror or error}",
         file=str(path),
         hint="what is in it stays: the same command goes on",
     )

@@ -67,7 +67,7 @@ def survey(path: Path) -> Survey:
         for _, line in _lines(stream):
             if not rows and line[:1] not in (b'"', b"{"):
                 raise ValidationError(
-                    f"{path} has no rows: its first line is no string and no object of JSON",
+                    f"{path} has no rows: line 1 is neither a JSON string nor a JSON object",
                     hint='each line is "what is asked", or {"prompt": "what is asked"}',
                 )
             rows += 1
@@ -102,7 +102,7 @@ def _row(number: int, line: bytes) -> Row:
     try:
         value = read_json(line)
     except ValueError as error:
-        return Row(number, "", {}, f"this is no JSON: {error}")
+        return Row(number, "", {}, f"this is not JSON: {error}")
     id = ""
     try:
         given = JsonReader({"prompt": value} if isinstance(value, str) else value, "$")

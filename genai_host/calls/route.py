@@ -243,10 +243,10 @@ class Route:
         valid = self.candidate.parameters
         if name not in valid:
             raise InvalidParameter(
-                f"{self.candidate.name} takes no parameter {name!r}",
+                f"{self.candidate.name} does not accept parameter {name!r}",
                 parameter=name,
                 valid=sorted(valid),
-                hint=did_you_mean(name, valid) or f"it takes {', '.join(sorted(valid))}",
+                hint=did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid))}",
                 model=self.info.model,
                 provider=self.info.provider,
             )
@@ -257,7 +257,7 @@ class Route:
         except ValidationError as error:
             about = valid[name].get("description", "") if isinstance(valid[name], Mapping) else ""
             raise InvalidParameter(
-                f"{name}: {error}",
+                f"invalid value for parameter {name!r}: {error}",
                 parameter=name,
                 valid=sorted(valid),
                 hint=f"{name}: {about}" if about else "",

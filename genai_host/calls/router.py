@@ -142,11 +142,11 @@ class Routing:
         for role in others:
             if role not in feature.roles:
                 raise ConfigurationError(
-                    f"the feature {feature.name} has no role {role!r}",
-                    hint=f"its roles: {', '.join(feature.roles) or 'none'}",
+                    f"unknown role {role!r} of feature {feature.name!r}",
+                    hint=f"choose from {', '.join(feature.roles)}" if feature.roles else "",
                 )
         if (model or provider) and "main" not in feature.roles:
-            raise ConfigurationError(f"the feature {feature.name} uses no model")
+            raise ConfigurationError(f"feature {feature.name!r} uses no model")
         chosen: dict[str, ModelChoice] = {}
         roles = sorted(feature.roles.items(), key=lambda each: each[0] != "main")
         for role, operation in roles:

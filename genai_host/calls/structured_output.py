@@ -44,10 +44,10 @@ def with_value(completion: Completion, checker: SchemaValidator) -> Completion:
     except (ValueError, ValidationError) as error:
         cut = completion.finish == "length"
         raise OutputValidationError(
-            f"the answer is not the JSON that was asked for: {error}",
+            f"the answer is not valid JSON for the schema: {error}",
             reason=completion.reason,
             detail=text,
-            hint="it was cut: allow it more tokens with max_tokens" if cut else "",
+            hint="the answer was cut off: raise max_tokens" if cut else "",
             **completion.place,
         ) from error
     return evolve(completion, value=value)

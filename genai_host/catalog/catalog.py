@@ -307,7 +307,7 @@ class Catalog:
                 f"{who} no default model for {operation}",
                 hint=hint
                 or (
-                    "name one with --model; genai-host models lists them"
+                    "name one with --model; list models: genai-host models"
                     if self.served
                     else vendors_hint()
                 ),
@@ -363,19 +363,19 @@ class Catalog:
         own = [each for each, config in self.configurations.items() if config.of != name]
         known = list(dict.fromkeys([*self.names, *own]))
         near = close_matches(name, known, 3)
-        hint = did_you_mean(name, known, 3) or "genai-host models lists them"
+        hint = did_you_mean(name, known, 3) or "list models: genai-host models"
         line = plugin_line("vendor", provider)
         if line:
             hint += f"; a plugin brings the provider {provider}: {line}"
         elif not near:
             hint += f"; {vendors_hint()}"
-        return NoRoute(f"there is no model {name!r}", suggestions=near, hint=hint, model=name)
+        return NoRoute(f"unknown model {name!r}", suggestions=near, hint=hint, model=name)
 
     def _unknown_provider(self, name: str) -> NoRoute:
         if name in self.absent:
             return NoRoute(f"the provider {name!r} cannot run: {self.absent[name]}", provider=name)
         return NoRoute(
-            f"there is no provider {name!r}",
+            f"unknown provider {name!r}",
             suggestions=close_matches(name, self.served),
             hint=what_there_is("vendor", name, list(self.served)),
             provider=name,

@@ -149,10 +149,12 @@ def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
         command = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a plugin's command must not break the others
         raise PluginError(
-            f"the command {name} of the plugin {plugin} cannot be loaded: {error}",
+            f"cannot load command {name!r} of plugin {plugin!r}: {error}",
             plugin=plugin,
             hint=f"genai-host plugins show {plugin}",
         ) from error
     if not isinstance(command, click.Command):
-        raise PluginError(f"{declared.load} of the plugin {plugin} is no command", plugin=plugin)
+        raise PluginError(
+            f"{declared.load} of plugin {plugin!r} is not a click command", plugin=plugin
+        )
     return command

@@ -113,7 +113,7 @@ def command(
 
         text = asked_text(words, (*fragments, *attach))
         if chosen["tools"] or chosen["no_tools"] or chosen["max_cost"]:
-            raise click.UsageError("a template has neither --tools nor --max-cost")
+            raise click.UsageError("--save cannot be used with --tools, --no-tools or --max-cost")
         named = {name: chosen[name] for name in chosen if name not in _OF_ONE_TALK}
         given = {"fragments": fragments, "attach": attach, "schema": returns, **named}
         note(f"saved: {save_as_template(save, template, variables, text, **given)}")
@@ -141,7 +141,7 @@ def command(
 
 def _must_be_one_input(fragments: tuple[str, ...], attach: tuple[str, ...]) -> None:
     if [*fragments, *attach].count("-") > 1:
-        raise click.UsageError("standard input is there once: one option can take it")
+        raise click.UsageError("only one option can read standard input (-)")
 
 
 def question(
@@ -169,7 +169,7 @@ def question(
         parts.append(text)
     parts += attachments(attach, piped_bytes)
     if not parts and not optional:
-        raise click.UsageError('there is nothing to ask: genai-host ask "..."')
+        raise click.UsageError('nothing to ask: give a prompt, for example genai-host ask "Hello"')
     return parts
 
 
@@ -223,7 +223,8 @@ def resumed(
 
     if conversation.status == "idle":
         raise ReplayError(
-            "there is no turn to go on with", hint="every turn has ended; just say something"
+            "no turn to resume: every turn of this conversation has ended",
+            hint='continue it: genai-host ask -c "..."',
         )
     result = decided if value is None else json_or_text(value)
     if conversation.status == "waiting" and value is None and decided is None:
@@ -233,7 +234,7 @@ def resumed(
             raise TurnPaused(
                 f"the conversation waits for {asked(conversation)}",
                 kind="" if wait is None else wait.kind,
-                hint=f"give it: {give}",
+                hint=f"answer it: {give}",
             )
     return heard(conversation, conversation.resume_stream(result), **how)
 
@@ -316,7 +317,7 @@ class Printing:
 
     def hear(self, event: Event) -> None:
         if event.kind == "void" and self._printed:
-            note("\n(the answer begins anew)", dim=True)
+            note("\n(the answer starts over)", dim=True)
             self._printed = ""
         elif event.kind == "step":
             self._is_between = bool(self._printed) and not self._is_broken_off

@@ -120,7 +120,7 @@ def run_command(
             progress = batch.run()
         except KeyboardInterrupt:
             bar.end()
-            note("what is done is kept: the same command goes on")
+            note("finished rows are saved; continue with the same command")
             raise
         finally:
             bar.end()
@@ -139,7 +139,7 @@ def _task(app: App, chosen: dict[str, Any], schema: str | None, record: bool) ->
 
         names = names.over(LastUsed().read())
     if given["models"]:
-        raise click.UsageError("rows have one model: there is no --role in a batch")
+        raise click.UsageError("batch run does not support --role")
     return Task(
         feature=names.feature or "",
         model=names.model or "",

@@ -27,9 +27,9 @@ def command(app: App, as_json: bool) -> None:
     if config.run is not None:
         note(f"a turn may cost ${config.run:g}")
     if not found and config.run is None:
-        note("there are no budgets: docs/usage.md says how to set some")
+        note("no budgets; set one: genai-host config set budgets.run=0.5")
     echo_table(
-        ("budget", "spent", "of", "", "begins anew"),
+        ("budget", "spent", "of", "", "resets"),
         [
             [
                 budget.name,

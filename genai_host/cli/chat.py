@@ -69,7 +69,9 @@ def command(
     """
     for option, sources in {"--attach": attach, "--fragment": fragments}.items():
         if "-" in sources:
-            raise click.BadParameter("standard input is what you say here", param_hint=option)
+            raise click.BadParameter(
+                "standard input has the messages of the chat", param_hint=option
+            )
     using = chosen_template(template, variables)
     if using is not None:
         _must_be_for_chats(using)
@@ -113,7 +115,7 @@ def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
                 if is_empty:
                     app.store.delete(conversation.id)
     if conversation.id and not is_empty and conversation.unrecorded is None:
-        note(f"to go on: genai-host chat --cid {conversation.id}", dim=True)
+        note(f"continue: genai-host chat --cid {conversation.id}", dim=True)
 
 
 def _must_be_for_chats(template: Template) -> None:
@@ -121,9 +123,9 @@ def _must_be_for_chats(template: Template) -> None:
 
     if template.schema is not None:
         raise ConfigurationError(
-            f"{template.file}: it has a schema, which no chat holds its answers to",
+            f"{template.file}: chat does not support templates with a schema",
             file=template.file,
-            hint="genai-host ask -t uses it",
+            hint="use it with: genai-host ask -t NAME",
         )
 
 
@@ -221,7 +223,7 @@ class Chat:
             if name in self.commands:
                 self.commands[name](rest.strip())
             elif name.startswith("/") and name[1:].isalpha():
-                note(f"there is no command {name}: /help lists them")
+                note(f"unknown command {name}; list commands: /help")
             elif line.strip():
                 self._say(line)
         except Conflict:
@@ -295,13 +297,13 @@ class Chat:
     def _system(self, text: str) -> None:
         """change the system prompt"""
         self._conversation.configure(system_prompt=text)
-        note("the system prompt is changed")
+        note("system prompt changed")
 
     def _edit(self, _: str) -> None:
         """edit your last message and send it again"""
         message = self._conversation.last_message
         if message is None:
-            note("there is nothing to edit")
+            note("nothing to edit")
             return
         try:
             text = click.edit(_words(message))
@@ -316,14 +318,14 @@ class Chat:
     def _retry(self, _: str) -> None:
         """send your last message again"""
         if self._conversation.last_message is None:
-            note("there is nothing to retry")
+            note("nothing to retry")
             return
         self._say_again()
 
     def _undo(self, _: str) -> None:
         """remove your last message and its answer"""
         message = self._conversation.undo()
-        note("there is nothing to take back" if message is None else "taken back")
+        note("nothing to undo" if message is None else "removed the last message and its answer")
 
     def _resume(self, value: str) -> None:
         """resume an interrupted turn, or answer one that is waiting"""
@@ -332,12 +334,12 @@ class Chat:
     def _reset(self, _: str) -> None:
         """clear the history"""
         self._conversation.reset()
-        note("forgotten")
+        note("history cleared")
 
     def _details(self, _: str) -> None:
         """show the steps, tokens and cost of the last answer"""
         if self._last is None:
-            note("there is no answer yet")
+            note("no answer yet")
             return
         show_details(self._last)
 

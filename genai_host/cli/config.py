@@ -261,7 +261,7 @@ def _set(app: App, values: Mapping[str, str]) -> None:
         set_keys(document, types, values, sets)
     note(f"set: {', '.join(values)}")
     for variable in _overriding(values):
-        note(f"the environment variable {variable} comes before it", fg="yellow")
+        note(f"the environment variable {variable} overrides it", fg="yellow")
 
 
 def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
@@ -319,7 +319,7 @@ def _show_next_step(app: App, name: str, type: str, given: Mapping[str, str]) ->
     settings = describe(app.host.registry.providers[type].settings)
     secrets = [each.name for each in settings if each.secret]
     if secrets and not any(secret in given for secret in secrets):
-        note(f"its key, if it has one: genai-host keys set {name}")
+        note(f"if it needs a key: genai-host keys set {name}")
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:
@@ -327,7 +327,7 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise click.UsageError(f"{pair!r} is not NAME=VALUE")
+            raise click.UsageError(f"expected KEY=VALUE, not {pair!r}")
         if name in pairs:
             raise click.UsageError(f"{name} is given twice")
         pairs[name] = value

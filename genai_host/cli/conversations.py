@@ -97,7 +97,7 @@ def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
         columns, [[id, *_cells(summary)] for id, summary in zip(ids, summaries, strict=True)]
     )
     if more:
-        note("there are more: --all", dim=True)
+        note("more conversations: --all", dim=True)
 
 
 def _ids(summaries: Sequence[Summary]) -> list[str]:
@@ -216,7 +216,7 @@ def resume(
     again: genai-host ask --again --cid ID.
     """
     if value is not None and (yes or no or allow):
-        raise click.UsageError("VALUE is given, and --yes, --no or --allow as well")
+        raise click.UsageError("use either VALUE or --yes, --no and --allow")
     with (
         reopened(app, id) as conversation,
         next_steps(conversation, as_json=as_json),
@@ -330,7 +330,7 @@ def delete(
 
     limits = [moment for moment in (before, older_than) if moment is not None]
     if not ids and not limits:
-        raise click.UsageError("name conversations, or use --before or --older-than")
+        raise click.UsageError("nothing to delete: give an ID, --before or --older-than")
     chosen = {summary.id: summary for summary in (found(app, id) for id in ids)}
     if limits:
         chosen |= {
@@ -351,7 +351,7 @@ def delete(
 def _must_agree(chosen: Iterable[Summary]) -> None:
     chosen = list(chosen)
     if not is_terminal(sys.stdin):
-        raise click.UsageError("nobody can be asked whether to delete: use --yes")
+        raise click.UsageError("cannot ask for confirmation without a terminal: use --yes")
     for summary in chosen[:_LIMIT]:
         note(f"{summary.id}  {local(summary.updated)}  {title_of(summary)}")
     if len(chosen) > _LIMIT:
@@ -400,8 +400,8 @@ def import_(app: App, file: str) -> None:
         id = app.store.load(read_json(data), app.host.codec)
     except (ValueError, ValidationError) as error:
         raise ValidationError(
-            f"{file} is no conversation that was exported: {message_of(error)}",
-            hint="as genai-host conversations export ID -o FILE.json writes it",
+            f"{file} is not an exported conversation: {message_of(error)}",
+            hint="export one: genai-host conversations export ID -o FILE.json",
         ) from error
     echo(id)
 
@@ -420,7 +420,7 @@ def fork(app: App, id: str, turn: int | None) -> None:
     summary = found(app, id)
     if turn is not None and turn >= summary.turns:
         raise click.BadParameter(
-            f"there is no turn {turn}: genai-host conversations show {summary.id}",
+            f"unknown turn {turn}; list turns: genai-host conversations show {summary.id}",
             param_hint="--turn",
         )
     echo(app.store.fork(summary.id, turn=turn))

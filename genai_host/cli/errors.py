@@ -45,5 +45,5 @@ def _usual_hint(error: GenaiError) -> str:
     if isinstance(error, (RateLimited, CircuitOpen)):
         return f"{wait}, then try again"
     if isinstance(error, ServiceUnavailable) and error.provider:
-        return "is it running? genai-host doctor"
+        return f"try again, or check its settings: genai-host config show {error.provider}"
     return ""

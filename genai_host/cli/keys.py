@@ -40,10 +40,10 @@ def set_key(app: App, name: str, setting: str | None) -> None:
 def store_key(app: App, name: str, setting: Setting) -> None:
     """Ask for a secret of a provider instance, and store it."""
     place = app.host.keys.set(name, setting.name, _read_secret(f"{setting.name} of {name}"))
-    note(f"kept in {place}: {setting.name} of {name}")
+    note(f"stored in {place}: {setting.name} of {name}")
     found = app.host.instances[name].find_key(setting)
     if found is not None and found.source != place:
-        note(f"{found.source} comes before it", fg="yellow")
+        note(f"{found.source} overrides it", fg="yellow")
 
 
 @command.command("list")
@@ -67,7 +67,7 @@ def remove(app: App, name: str, setting: str | None) -> None:
     removed = app.host.keys.remove(name, setting)
     if not removed:
         raise ConfigurationError(
-            f"no {setting or 'key'} of {name} is kept", hint="genai-host keys list"
+            f"no {setting or 'key'} of {name!r} is stored", hint="list keys: genai-host keys list"
         )
     note(f"removed: {', '.join(removed)} of {name}")
 
@@ -78,11 +78,11 @@ def _secret_of(app: App, name: str, setting: str | None) -> Setting:
         each.name: each for each in describe(app.instance(name).type.settings) if each.secret
     }
     if not secrets:
-        raise ConfigurationError(f"the provider {name!r} takes no key")
+        raise ConfigurationError(f"provider {name!r} has no API key")
     if setting is not None and setting not in secrets:
         raise ConfigurationError(
-            f"the provider {name!r} has no secret {setting!r}",
-            hint=f"it has {', '.join(secrets)}",
+            f"unknown secret {setting!r} of provider {name!r}",
+            hint=f"choose from {', '.join(secrets)}",
         )
     return secrets[setting] if setting is not None else next(iter(secrets.values()))
 
@@ -95,9 +95,12 @@ def _read_secret(what: str) -> Secret:
         text = piped_text()
     text = text.strip()
     if not text:
-        raise ConfigurationError("there is no key on standard input")
+        raise ConfigurationError(
+            "no key on standard input",
+            hint="run it at a terminal, or redirect a file: genai-host keys set NAME < FILE",
+        )
     if not text.isprintable():
-        raise ConfigurationError("the key has several lines, or characters that no key has")
+        raise ConfigurationError("invalid key: several lines, or characters that are not printable")
     return Secret(text)
 
 
@@ -109,7 +112,7 @@ def _rows(app: App) -> Any:
                 kept.pop((instance.name, setting.name), None)
                 yield _row(instance.name, setting.name, _source(instance, setting))
     for (name, secret), place in kept.items():
-        yield _row(name, secret, f"{place}; there is no such provider")
+        yield _row(name, secret, f"{place}; unknown provider")
 
 
 def _source(instance: Any, setting: Setting) -> str:

@@ -231,7 +231,7 @@ def chosen_template(name: str | None, variables: tuple[str, ...]) -> Template | 
     values = named_texts(variables, "--var")
     if name is None:
         if values:
-            raise click.BadParameter("it is for a --template", param_hint="--var")
+            raise click.UsageError("--var requires --template")
         return None
     from genai_host.prompts.templates import read_template
 
@@ -301,7 +301,7 @@ def with_last_used(app: App, given: Chosen, use: Callable[[Chosen], T], *, keep:
     except ConfigurationError as error:
         if names == given:
             raise
-        note(f"what was used last is left out: {error}", fg="yellow")
+        note(f"the last used model is skipped: {error}", fg="yellow")
         names = given
         used = use(names)
     if keep and not app.host.config.read_only:
@@ -357,7 +357,7 @@ def changes(
 def _tool_names(given: tuple[str, ...], none: bool) -> list[str] | None:
     """Of the tools that may be used; None for all."""
     if given and none:
-        raise click.UsageError("give --tools, or --no-tools")
+        raise click.UsageError("use either --tools or --no-tools")
     names = [name.strip() for each in given for name in each.split(",")]
     return [name for name in names if name] if given or none else None
 
@@ -379,7 +379,7 @@ def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
 def _pair(given: str, option: str) -> tuple[str, str]:
     name, equals, value = given.partition("=")
     if not equals or not name:
-        raise click.BadParameter(f"{given!r} is not NAME=VALUE", param_hint=option)
+        raise click.BadParameter(f"expected NAME=VALUE, not {given!r}", param_hint=option)
     return name, value
 
 
@@ -398,15 +398,16 @@ def read_schema(given: str) -> dict[str, Any]:
         try:
             text = Path(given).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
             raise click.BadParameter(
-                f"{given} cannot be read: {error}", param_hint="--schema"
+                f"cannot read {given!r}: {why}", param_hint="--schema"
             ) from error
     try:
         schema = read_json(text)
     except ValueError as error:
-        raise click.BadParameter(f"it is not JSON: {error}", param_hint="--schema") from error
+        raise click.BadParameter(f"invalid JSON: {error}", param_hint="--schema") from error
     if not isinstance(schema, dict):
-        raise click.BadParameter("it is not a JSON object", param_hint="--schema")
+        raise click.BadParameter("expected a JSON object", param_hint="--schema")
     return checked_schema(schema, "--schema")
 
 

@@ -91,7 +91,7 @@ def disable(names: tuple[str, ...]) -> None:
     if added:
         note(f"disabled: {', '.join(added)}")
     if known:
-        note(f"disabled already: {', '.join(known)}")
+        note(f"already disabled: {', '.join(known)}")
     _note_what_comes_first()
 
 
@@ -184,7 +184,7 @@ def _note_what_comes_first() -> None:
 
     variable = overrides_in(os.environ).get("plugins.disabled")
     if variable is not None:
-        note(f"the environment variable {variable} comes before it", fg="yellow")
+        note(f"the environment variable {variable} overrides it", fg="yellow")
 
 
 def _load(config: Config) -> list[Result]:
@@ -223,6 +223,6 @@ def _must_exist(names: tuple[str, ...], *, suggest: bool = True) -> None:
 
             known = sorted({found.name for found in plugins}) if suggest else ()
             raise ConfigurationError(
-                f"there is no plugin {name!r}",
-                hint=did_you_mean(name, known) or "genai-host plugins lists them",
+                f"unknown plugin {name!r}",
+                hint=did_you_mean(name, known) or "list plugins: genai-host plugins",
             )

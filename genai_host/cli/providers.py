@@ -108,7 +108,7 @@ def value_of(config: Config, key: str) -> Any:
     if table == "aliases":
         if name not in config.aliases:
             raise ConfigurationError(
-                f"there is no alias {name!r}", hint=f"genai-host config alias {name} MODEL"
+                f"unknown alias {name!r}", hint=f"define it: genai-host config alias {name} MODEL"
             )
         return config.aliases[name]
     if name in MODELS:

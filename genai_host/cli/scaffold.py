@@ -366,7 +366,7 @@ class Scaffold:
             folder.mkdir()
         except FileExistsError:
             raise ConfigurationError(
-                f"{folder} is there already, and stays as it is",
+                f"{folder} already exists",
                 hint="choose another name, or --directory DIR",
             ) from None
         for path, text in self.files().items():
@@ -403,8 +403,8 @@ def new_scaffold(kind: str, name: str, index: PluginIndex) -> Scaffold:
     """
     if not re.fullmatch(PLAIN_NAME, name):
         raise ConfigurationError(
-            f"{name!r} cannot be the name of a {kind}",
-            hint="lower case letters and digits, with single hyphens between, as my-ai-2",
+            f"invalid {kind} name {name!r}",
+            hint="use lower-case letters, digits and single hyphens, for example my-ai-2",
         )
     outcomes = index.outcomes()
     scaffold = Scaffold(kind, name)

@@ -241,4 +241,4 @@ def _open_page(url: str) -> None:
     import webbrowser
 
     if not webbrowser.open(f"{url}/"):
-        note("there is no browser to open it in")
+        note("no browser found")

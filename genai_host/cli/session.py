@@ -99,14 +99,14 @@ def decided_by(
     if not given:
         return None
     if given > 1:
-        raise click.UsageError("use one of --yes, --no and --allow")
+        raise click.UsageError("use only one of --yes, --no and --allow")
     if calls is None:
-        raise click.UsageError("--yes, --no and --allow are for calls that wait for an approval")
+        raise click.UsageError("--yes, --no and --allow require calls that wait for approval")
     ids = [call["id"] for call in calls]
     for id in allowed:
         if id not in ids:
             raise click.BadParameter(
-                f"no call {visible(id)!r} waits; there are: {', '.join(map(visible, ids))}",
+                f"unknown call {visible(id)!r}: choose from {', '.join(map(visible, ids))}",
                 param_hint="--allow",
             )
     return {id: yes or id in allowed for id in ids}
@@ -155,13 +155,17 @@ def talk_options(function: F) -> F:
 def found(app: App, id: str) -> Summary:
     """The conversation that is meant: `last`, or the beginning of an id. Raises
     `NotFound`."""
-    if id != LAST:
-        return app.store.summary(id)
     from genai_host.errors import NotFound
 
+    if id != LAST:
+        try:
+            return app.store.summary(id)
+        except NotFound as error:
+            error.hint = error.hint or "list conversations: genai-host conversations list"
+            raise
     last = app.store.conversations(limit=1)
     if not last:
-        raise NotFound("there is no conversation yet", hint='begin one: genai-host ask "..."')
+        raise NotFound("no conversation is saved", hint='start one: genai-host ask "..."')
     return last[0]
 
 
@@ -186,12 +190,12 @@ def reopened(
     summary = found(app, id)
     if summary.status == "running":
         raise ConversationBusy(
-            "another process is at this conversation", hint="wait until its turn has ended"
+            "another process is using this conversation", hint="wait until its turn has ended"
         )
     if feature not in (None, summary.feature):
         raise ConfigurationError(
-            f"the conversation is with the feature {summary.feature}, not {feature}",
-            hint="begin another one for that: leave out -c and --cid",
+            f"the conversation uses feature {summary.feature!r}, not {feature!r}",
+            hint="start a new conversation: omit -c and --cid",
         )
     app.host.store = app.store
     return app.host.conversation(summary.id, record=record, **changed)
@@ -212,11 +216,11 @@ def leave_out(
     if conversation.status == "waiting":
         raise ConversationBusy(
             f"the conversation waits for {asked(conversation)}",
-            hint=f"{give} gives it; {again} says the last message again",
+            hint=f"answer it: {give}; or send the last message again: {again}",
         )
     if conversation.status == "pending":
         conversation.drop()
-        note("the last turn was interrupted, and is left out", dim=True)
+        note("the last turn was interrupted and is skipped", dim=True)
 
 
 def asked(conversation: Conversation) -> str:
@@ -236,9 +240,9 @@ def asked(conversation: Conversation) -> str:
 def give_in_chat(conversation: Conversation) -> str:
     """How to give it in a chat."""
     return (
-        "/resume VALUE gives it"
+        "answer it: /resume VALUE"
         if calls_of(conversation.waiting) is None
-        else "/resume asks you; /resume true, or false, says it of all"
+        else "decide: /resume; or for all calls: /resume true, /resume false"
     )
 
 
@@ -263,10 +267,10 @@ def show_end(conversation: Conversation) -> None:
         note(f"it waits for {asked(conversation)}; {give_in_chat(conversation)}")
     elif conversation.status == "pending":
         note(f"interrupted: {shortened(last.text if last else '')}")
-        note("/resume goes on with it, /retry says it again")
+        note("resume it: /resume; or send it again: /retry")
     elif last is not None and last not in conversation.history:
         note(f"not answered: {shortened(last.text)}")
-        note("/retry says it again")
+        note("send it again: /retry")
 
 
 def shortened(text: str) -> str:
@@ -278,7 +282,7 @@ def shortened(text: str) -> str:
 def give_command(conversation: Conversation) -> str:
     """The command that gives a turn what it waits for."""
     if not conversation.id:
-        return "no command does: the conversation is not kept"
+        return "not possible, since the conversation is not saved"
     resume = f"genai-host conversations resume {conversation.id}"
     if calls_of(conversation.waiting) is None:
         return f"{resume} VALUE"
@@ -297,7 +301,7 @@ def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator
     try:
         yield
     except Conflict as error:
-        error.hint = f"go on with it as it is now: genai-host chat --cid {conversation.id}"
+        error.hint = f"continue from its current state: genai-host chat --cid {conversation.id}"
         raise
     except TurnPaused as error:
         if as_json:
@@ -305,7 +309,7 @@ def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator
         else:
             for call in calls_of(conversation.waiting) or ():
                 show_call(call)
-        error.hint = f"give it: {give_command(conversation)}"
+        error.hint = f"answer it: {give_command(conversation)}"
         raise
 
 

@@ -51,7 +51,7 @@ def save_as_template(
         settings={**base.settings, **named_values(settings, "--set")},
     )
     if made == NO_TEMPLATE:
-        raise click.UsageError('there is nothing to save: genai-host ask --save NAME "..."')
+        raise click.UsageError('nothing to save: genai-host ask --save NAME "..."')
     return save_template(name, made)
 
 

@@ -62,7 +62,9 @@ def read_date(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     try:
         return datetime.fromisoformat(value).astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(f"{value!r} is no date, as 2030-01-31", ctx, param) from None
+        raise click.BadParameter(
+            f"invalid date {value!r}: expected YYYY-MM-DD", ctx, param
+        ) from None
 
 
 def read_age(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -71,7 +73,9 @@ def read_age(ctx: click.Context, param: click.Parameter, value: str | None) -> f
         return None
     read = re.fullmatch(r"([0-9]{1,6})([mhdw])", value)
     if read is None:
-        raise click.BadParameter(f"{value!r} is no age, as 30d, 12h or 4w", ctx, param)
+        raise click.BadParameter(
+            f"invalid age {value!r}: expected for example 30d, 12h or 4w", ctx, param
+        )
     number, unit = read.groups()
     return time.time() - int(number) * _UNITS[unit]
 
@@ -173,8 +177,8 @@ def _decoding() -> Iterator[None]:
         from genai_host.errors import ConfigurationError
 
         raise ConfigurationError(
-            f"standard input is no text in {error.encoding}",
-            hint="a file can be sent along: --attach FILE",
+            f"standard input is not text in {error.encoding}",
+            hint="attach it as a file: --attach FILE",
         ) from error
 
 

@@ -68,7 +68,7 @@ def show(app: App, name: str, as_json: bool) -> None:
     echo(f"repeatable: {'yes' if row['repeatable'] else 'no'}")
     echo(f"seconds: {row['seconds']:g}")
     if row["fault"]:
-        note(f"warning: it cannot be called: {row['fault']}", fg="yellow")
+        note(f"warning: the tool cannot be called: {row['fault']}", fg="yellow")
 
 
 @command.command("call")
@@ -184,7 +184,7 @@ def _object(text: str, option: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        raise click.BadParameter(f"it is not JSON: {error}", param_hint=option) from error
+        raise click.BadParameter(f"invalid JSON: {error}", param_hint=option) from error
     if not isinstance(value, dict):
-        raise click.BadParameter("it is not a JSON object", param_hint=option)
+        raise click.BadParameter("expected a JSON object", param_hint=option)
     return value

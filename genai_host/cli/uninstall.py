@@ -51,11 +51,11 @@ def _must_be_free(names: Sequence[str], installed: Mapping[str, Installed]) -> N
     for name in names:
         if name == APP:
             raise ConfigurationError(
-                f"{APP} does not uninstall itself",
-                hint=f"with what it was installed with: pip uninstall {APP}, "
-                f"pipx uninstall {APP}, uv tool uninstall {APP}",
+                f"{APP} cannot uninstall itself",
+                hint=f"use the installer that created its environment: pip uninstall {APP}, "
+                f"pipx uninstall {APP} or uv tool uninstall {APP}",
             )
         holder = who_needs(name, installed, [APP, *staying])
         if holder:
             hint = "" if holder == APP else f"genai-host uninstall {holder} {name}"
-            raise ConfigurationError(f"{name} stays: {holder} needs it", hint=hint)
+            raise ConfigurationError(f"cannot uninstall {name}: {holder} needs it", hint=hint)

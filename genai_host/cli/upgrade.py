@@ -47,11 +47,11 @@ def command(
     from genai_host.plugins.installer import Place, find_installer, installed_distributions
 
     if bool(plugins) == all_plugins:
-        raise click.UsageError("name plugins, or say --all", ctx)
+        raise click.UsageError("name plugins or use --all", ctx)
     installed = installed_distributions()
     names = _all(installed) if all_plugins else must_be_installed(plugins, installed, suggest=True)
     if not names:
-        note("there is nothing to upgrade")
+        note("nothing to upgrade")
         return 0
     if not dry_run:
         again = shlex.join([APP, "upgrade", "--yes", *plugins])
@@ -70,7 +70,7 @@ def _all(installed: Mapping[str, Installed]) -> list[str]:
     for name in plugins:
         found = installed.get(name)
         if found is not None and found.source:
-            note(f"left as it is: {name}, which no index brought", dim=True)
+            note(f"skipped: {name}, not installed from a package index", dim=True)
         elif found is not None:
             names.append(name)
     return names

@@ -94,7 +94,7 @@ def _text_of(document: TOMLDocument, path: str) -> str:
     checked(text, path)
     if not _same(parse(text, path), meant):
         raise ConfigurationError(
-            f"{path} cannot be changed in that way", file=path, hint="edit it yourself"
+            f"cannot change {path} in this way", file=path, hint="edit the file yourself"
         )
     return text
 
@@ -124,5 +124,5 @@ def _changing(path: str) -> Iterator[None]:
         yield
     except (TOMLKitError, RecursionError, UnicodeEncodeError) as error:
         raise ConfigurationError(
-            f"{path} cannot be changed: {error}", file=path, hint="edit it yourself"
+            f"cannot change {path}: {error}", file=path, hint="edit the file yourself"
         ) from error

@@ -138,8 +138,8 @@ def _of_instance(variable: str) -> str:
         or rest == ["calls"]
     ):
         raise ConfigurationError(
-            f"the environment variable {variable} names no setting of a provider",
-            hint=f"as {_PROVIDERS}MY_NAME__BASE_URL",
+            f"the environment variable {variable} names no provider setting",
+            hint=f"for example {_PROVIDERS}MY_NAME__BASE_URL",
         )
     return ".".join(["providers", name, *rest])
 
@@ -149,8 +149,8 @@ def _of_tools(variable: str) -> str:
     name = name.replace("_", "-")
     if not re.fullmatch(PLAIN_NAME, name) or len(rest) != 1 or not rest[0]:
         raise ConfigurationError(
-            f"the environment variable {variable} names no setting of a set of tools",
-            hint=f"as {_TOOLS}MY_NAME__FOLDER",
+            f"the environment variable {variable} names no tool setting",
+            hint=f"for example {_TOOLS}MY_NAME__FOLDER",
         )
     return f"tools.{name}.{rest[0]}"
 

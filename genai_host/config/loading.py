@@ -28,7 +28,9 @@ def read_config(
     text = read_text(path)
     if text is None and (file or paths.named_config_file()):
         raise ConfigurationError(
-            f"there is no {path}", file=path, hint="correct its name, or GENAI_HOST_CONFIG"
+            f"cannot read {path}: no such file",
+            file=path,
+            hint="check --config or GENAI_HOST_CONFIG",
         )
     config = Config() if text is None else checked(text, path)
     environ = os.environ if environ is None else environ

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from genai_host.config.schema import (
@@ -16,6 +16,7 @@ from genai_host.config.schema import (
     MODELS,
     OF_INSTANCES,
     OF_MODELS,
+    TABLES,
     BudgetConfig,
     BudgetsConfig,
     Config,
@@ -31,7 +32,8 @@ from genai_host.config.schema import (
     wrong_with_store,
 )
 from genai_host.errors import ConfigurationError
-from genai_host.util.names import ALIAS, PLAIN_NAME
+from genai_host.util.names import ALIAS, PLAIN_NAME, PLAIN_NAME_RULE
+from genai_host.util.text import close_matches
 
 _LINE = re.compile(r"\bline (\d+)\b")
 
@@ -45,10 +47,10 @@ def parse(text: str, path: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = _LINE.search(str(error))
         raise ConfigurationError(
-            f"{path} is not TOML: {error}",
+            f"{path}{':' + found[1] if found else ''}: invalid TOML: {error}",
             file=path,
-            line=int(found.group(1)) if found else None,
-            hint="correct it; it was not changed",
+            line=int(found[1]) if found else None,
+            hint="correct the file",
         ) from error
     except RecursionError as error:
         raise ConfigurationError(f"{path} is nested too deeply", file=path) from error
@@ -111,8 +113,9 @@ def _in_common(path: Sequence[str], key: Sequence[str]) -> int:
 
 
 VERSION = 1
-_SECRETS = 'as token = { env = "VARIABLE" }'
-_KINDS = {int: "whole number", float: "number"}
+_SECRETS = 'write token = { env = "VARIABLE" }'
+_KINDS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
+_FOUND = {**_KINDS, bool: "a boolean", list: "a list", dict: "a table"}
 
 
 class Reader:
@@ -155,21 +158,21 @@ class Reader:
     def _must_be_ours(self, data: dict[str, Any]) -> None:
         version = data.get("version", VERSION)
         if type(version) is not int or version < 1:
-            raise self._wrong(("version",), f"is not {VERSION}")
+            raise self._wrong(("version",), f"must be {VERSION}")
         if version > VERSION:
             raise self._wrong(
                 ("version",),
-                f"is not {VERSION} but {version}: it was written by a newer genai-host",
-                "pip install --upgrade genai-host",
+                f"{version} is newer than this genai-host supports ({VERSION})",
+                "upgrade: genai-host upgrade genai-host",
             )
 
     def _instance(self, providers: dict[str, Any], name: str) -> InstanceConfig:
         where = ("providers", name)
         if not re.fullmatch(PLAIN_NAME, name):
-            raise self._wrong(where, "is no name for a provider", f"it must match {PLAIN_NAME}")
+            raise self._wrong(where, "is not a valid provider name", PLAIN_NAME_RULE)
         table = self._table(providers, name, *where)
         if "type" not in table:
-            raise self._wrong(where, "has no type")
+            raise self._wrong(where, "must have a type", "list types: genai-host config types")
         models = self._table(table, "models", *where, "models")
         return InstanceConfig(
             type=self._of(str, table["type"], *where, "type"),
@@ -187,9 +190,9 @@ class Reader:
         for name in users:
             where = ("server", "users", name)
             if not re.fullmatch(PLAIN_NAME, name):
-                raise self._wrong(where, "is no name for a user", f"it must match {PLAIN_NAME}")
+                raise self._wrong(where, "is not a valid user name", PLAIN_NAME_RULE)
             if list(self._table(users, name, *where)) != ["token"]:
-                raise self._wrong(where, "has a token, and nothing else", _SECRETS)
+                raise self._wrong(where, "must have a token, and nothing else", _SECRETS)
         tokens = {name: self._token(users[name], "server", "users", name) for name in users}
         values = {
             key.removeprefix("server."): value
@@ -202,7 +205,7 @@ class Reader:
         """Where it is: what is wrong is not shown, since it may be the token itself."""
         token = table.get("token")
         if token is not None and not isinstance(token, dict):
-            raise self._wrong((*where, "token"), "must not stand here", _SECRETS)
+            raise self._wrong((*where, "token"), "must not be in the file", _SECRETS)
         return token
 
     def _budgets(self, data: dict[str, Any], found: dict[str, Any]) -> BudgetsConfig:
@@ -211,7 +214,7 @@ class Reader:
         for name in users:
             where = ("budgets", "users", name)
             if not re.fullmatch(PLAIN_NAME, name):
-                raise self._wrong(where, "is no name for a user", f"it must match {PLAIN_NAME}")
+                raise self._wrong(where, "is not a valid user name", PLAIN_NAME_RULE)
         return BudgetsConfig(
             found["budgets.run"],
             found["budgets.unknown"],
@@ -225,7 +228,7 @@ class Reader:
         for name, value in self._table(data, key, *where).items():
             if name not in BudgetConfig._fields:
                 hint = hint_for(name, BudgetConfig._fields)
-                raise self._wrong((*where, name), "is not known", hint)
+                raise self._wrong((*where, name), "is unknown", hint)
             kind = int if name.endswith("_tokens") else float
             values[name] = self._of(kind, value, *where, name)
             wrong = wrong_with_amount(values[name])
@@ -238,9 +241,9 @@ class Reader:
         for name, model in aliases.items():
             self._of(str, model, "aliases", name)
             if not re.fullmatch(ALIAS, name):
-                raise self._wrong(("aliases", name), "is no alias", f"it must match {ALIAS}")
+                raise self._wrong(("aliases", name), "is not a valid alias", f"match {ALIAS}")
             if not model:
-                raise self._wrong(("aliases", name), "stands for no model")
+                raise self._wrong(("aliases", name), "must name a model")
         return aliases
 
     def _model_configs(
@@ -252,27 +255,27 @@ class Reader:
         for name in names:
             where = ("models" if name in configs else "aliases", name)
             if name in configs and name in aliases:
-                raise self._wrong(where, "is an alias as well", "leave one of them out")
+                raise self._wrong(where, "is an alias as well", "remove one of them")
             chain = [name]
             while following := configuration_in(names[chain[-1]], names):
                 if following == chain[-1]:  # what is declared by that name
                     break
                 if following in chain:
                     way = " of ".join([*chain, following])
-                    raise self._wrong(where, f"leads to no model, but in a circle: {way}")
+                    raise self._wrong(where, f"must not refer to itself: {way}")
                 chain.append(following)
         return configs
 
     def _model_config(self, models: dict[str, Any], name: str) -> ModelConfig:
         where = ("models", name)
         if not re.fullmatch(ALIAS, name):
-            raise self._wrong(where, "is no name for a configuration", f"it must match {ALIAS}")
+            raise self._wrong(where, "is not a valid configuration name", f"match {ALIAS}")
         table = self._table(models, name, *where)
         for key in table:
             if key not in OF_MODELS:
-                raise self._wrong((*where, key), "is not known", hint_for(key, OF_MODELS))
+                raise self._unknown((*where, key), table[key], OF_MODELS)
         if not table.get("of"):
-            raise self._wrong(where, "names no model", 'as of = "smollm2"')
+            raise self._wrong(where, "must name a model", 'for example of = "smollm2"')
         return ModelConfig(
             self._of(str, table["of"], *where, "of"),
             self._strings(table.get("provider_order", []), *where, "provider_order"),
@@ -284,24 +287,24 @@ class Reader:
             try:
                 json.dumps(value, allow_nan=False)
             except (TypeError, ValueError):  # TOML has dates, and numbers that are none
-                raise self._wrong((*where, "parameters", name), "is no JSON") from None
+                raise self._wrong((*where, "parameters", name), "is not JSON") from None
         return parameters
 
     def _approvals(self, data: dict[str, Any]) -> dict[str, str]:
         approvals = self._table(data, "approvals")
         for tool, approval in approvals.items():
             if self._of(str, approval, "approvals", tool) not in APPROVALS:
-                raise self._wrong(("approvals", tool), f"is none of {', '.join(APPROVALS)}")
+                raise self._wrong(("approvals", tool), f"must be one of {', '.join(APPROVALS)}")
             if "*" in tool[:-1]:  # it would hold for no tool, and say nothing of it
-                raise self._wrong(("approvals", tool), "has a * elsewhere than at its end")
+                raise self._wrong(("approvals", tool), "may have a * only at its end")
         return approvals
 
     def _tools(self, data: dict[str, Any]) -> dict[str, SetConfig]:
         tools = self._table(data, "tools")
         for name in tools:
             if not re.fullmatch(PLAIN_NAME, name):
-                what = "is no name for a set of tools"
-                raise self._wrong(("tools", name), what, f"it must match {PLAIN_NAME}")
+                what = "is not a valid name for a set of tools"
+                raise self._wrong(("tools", name), what, PLAIN_NAME_RULE)
         return {name: SetConfig(self._table(tools, name, "tools", name)) for name in tools}
 
     def _store(self, place: str) -> str:
@@ -328,31 +331,44 @@ class Reader:
     def _table(self, data: dict[str, Any], key: str, *where: str) -> dict[str, Any]:
         value = data.get(key, {})
         if not isinstance(value, dict):
-            raise self._wrong(where or (key,), "is not a table")
+            raise self._wrong(where or (key,), f"must be a table, not {_found(value)}")
         return value
 
     def _of(self, kind: type, value: Any, *where: str) -> Any:
         if kind is float and type(value) is int:
             return float(value)
         if type(value) is not kind:
-            raise self._wrong(where, f"is not a {_KINDS.get(kind, kind.__name__)}")
+            raise self._wrong(where, f"must be {_KINDS[kind]}, not {_found(value)}")
         return value
 
     def _strings(self, value: Any, *where: str) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._wrong(where, "is not a list of strings")
+            raise self._wrong(where, "must be a list of strings")
         return tuple(value)
 
     def _only(self, table: dict[str, Any], where: str) -> None:
         known = names_in(where)
         for key in table:
             if key not in known:
-                place = (where, key) if where else (key,)
-                raise self._wrong(place, "is not known", hint_for(key, known))
+                raise self._unknown((where, key) if where else (key,), table[key], known)
+
+    def _unknown(
+        self, where: tuple[str, ...], value: Any, known: Iterable[str]
+    ) -> ConfigurationError:
+        if isinstance(value, dict) and len(where) == 1:
+            near = close_matches(where[0], TABLES)
+            hint = f"did you mean [{near[0]}]?" if near else hint_for(where[0], known)
+            return self._error(where, f"unknown table [{where[0]}]", hint)
+        return self._error(where, f"unknown key {'.'.join(where)!r}", hint_for(where[-1], known))
 
     def _wrong(self, where: tuple[str, ...], what: str, hint: str = "") -> ConfigurationError:
+        return self._error(where, f"{'.'.join(where)} {what}", hint)
+
+    def _error(self, where: tuple[str, ...], what: str, hint: str) -> ConfigurationError:
         line = line_of(self._text, where)
         place = f"{self._path}:{line}" if line else self._path
-        return ConfigurationError(
-            f"{place}: {'.'.join(where)} {what}", file=self._path, line=line, hint=hint
-        )
+        return ConfigurationError(f"{place}: {what}", file=self._path, line=line, hint=hint)
+
+
+def _found(value: Any) -> str:
+    return _FOUND.get(type(value), "a date or time")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError
 from genai_host.util.names import APP
-from genai_host.util.text import did_you_mean
+from genai_host.util.text import did_you_mean, short_repr
 
 
 class InstanceConfig(NamedTuple):
@@ -129,19 +129,19 @@ class Config(NamedTuple):
 
     feature     used where the user names none
     models      for an operation, as `chat`, the model used where the user names none
-    prefer      provider instances, best first, where several have a model
-    remember    whether what was used last is used again where the user names nothing
+    prefer      order of providers, best first
+    remember    use the last used feature and model again where the user names nothing
     disabled    plugins not to load: a name, or `distribution:name`
     allowed     the only plugins to load; None for all
-    strict      whether a broken plugin is an error
+    strict      treat a broken plugin as an error
     providers   the named instances
     aliases     the user's own names of models, to what each stands for
     model_configs   the table `models`; `configurations` has the aliases as well
     approvals   of tools, by name, whether they may run: `allow`, `ask` or `deny`; others
                 are as they say themselves
     tools       the settings of sets of tools, by their names
-    read_only   whether no command may change anything
-    record      whether the command line keeps conversations
+    read_only   do not let any command change anything
+    record      save conversations of the command line
     store       where: a file, or the address of a database; empty for the usual file
     record_served   whether what programs ask of models through the server is kept as well
     server      how the host is served
@@ -247,7 +247,7 @@ _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 MOST_WORKERS = 1000
 _MOST = 1e15  # that may be spent, of dollars or of tokens: what a database counts exactly
-_NUMBERS = {int: "whole number", float: "number"}
+_NUMBERS = {int: "an integer", float: "a number"}
 
 
 class Key(NamedTuple):
@@ -259,40 +259,38 @@ class Key(NamedTuple):
 
 
 KEYS: dict[str, Key] = {
-    "read_only": Key(bool, False, "whether no command may change anything"),
-    "defaults.feature": Key(str, "chat", "what is conversed with where none is named"),
-    "defaults.model": Key(str, "", "the model for chat where none is named"),
-    "defaults.embed": Key(str, "", "the model for embeddings"),
-    "defaults.moderate": Key(str, "", "the model that judges texts"),
-    "defaults.prefer": Key(list, (), "provider instances, best first, where several have a model"),
-    "defaults.remember": Key(bool, False, "whether what was used last is used again"),
-    "plugins.disabled": Key(list, (), "plugins not to load: NAME, or DISTRIBUTION:NAME"),
-    "plugins.allowed": Key(list, None, "the only plugins to load; all if it is not set"),
-    "plugins.strict": Key(bool, False, "whether a broken plugin is an error"),
-    "conversations.record": Key(bool, True, "whether the command line keeps conversations"),
+    "read_only": Key(bool, False, "do not let any command change anything"),
+    "defaults.feature": Key(str, "chat", "default feature"),
+    "defaults.model": Key(str, "", "default model for chat"),
+    "defaults.embed": Key(str, "", "default model for embeddings"),
+    "defaults.moderate": Key(str, "", "default model for moderation"),
+    "defaults.prefer": Key(list, (), "order of providers, best first"),
+    "defaults.remember": Key(bool, False, "use the last used feature and model again"),
+    "plugins.disabled": Key(list, (), "plugins that are not loaded: NAME or DISTRIBUTION:NAME"),
+    "plugins.allowed": Key(list, None, "the only plugins that are loaded; all if not set"),
+    "plugins.strict": Key(bool, False, "treat a broken plugin as an error"),
+    "conversations.record": Key(bool, True, "save conversations of the command line"),
     "conversations.store": Key(
-        str, "", "where: a file, or postgresql://user@host/database; the usual file if not set"
+        str, "", "database: an absolute path, or postgresql://user@host/database"
     ),
-    "server.host": Key(str, "127.0.0.1", "the address to listen at"),
-    "server.port": Key(int, 8642, "the port to listen at; 0 for any that is free"),
-    "server.hosts": Key(list, (), "names that clients may ask for it by; * for any"),
-    "server.cors": Key(list, (), "origins whose pages may use it, as https://app.example"),
-    "server.root_path": Key(str, "", "what stands before all paths behind a proxy"),
-    "server.record": Key(bool, False, "whether what is asked of models is kept, too"),
-    "server.at_once": Key(int, 64, "requests that are answered at once"),
-    "server.waiting": Key(int, None, "requests that wait; twice as many if it is not set"),
-    "server.rate": Key(int, None, "requests a minute of one user; any if it is not set"),
-    "server.workers": Key(int, 1, "processes that serve"),
-    "server.pin": Key(bool, False, "whether each of them is kept on a core"),
-    "server.drain": Key(float, 10.0, "seconds that requests may go on once it is to end"),
-    "server.log": Key(bool, False, "whether each request is logged"),
-    "server.log_json": Key(bool, False, "whether the log is lines of JSON"),
-    "server.certfile": Key(str, "", "certificates in PEM, for https"),
-    "server.keyfile": Key(str, "", "the key of the certificate in PEM"),
-    "budgets.run": Key(float, None, "US dollars that a turn may cost; any if it is not set"),
-    "budgets.unknown": Key(
-        str, "allow", "calls whose cost is not known, where there is a budget: allow or refuse"
-    ),
+    "server.host": Key(str, "127.0.0.1", "address to listen on"),
+    "server.port": Key(int, 8642, "port to listen on; 0 selects a free one"),
+    "server.hosts": Key(list, (), "accepted Host headers; * for any"),
+    "server.cors": Key(list, (), "allowed CORS origins, for example https://app.example"),
+    "server.root_path": Key(str, "", "path prefix added by a reverse proxy"),
+    "server.record": Key(bool, False, "save model calls of API clients as conversations"),
+    "server.at_once": Key(int, 64, "maximum number of concurrent requests"),
+    "server.waiting": Key(int, None, "queue size; twice server.at_once if not set"),
+    "server.rate": Key(int, None, "requests per minute per user; no limit if not set"),
+    "server.workers": Key(int, 1, "number of worker processes"),
+    "server.pin": Key(bool, False, "pin each worker to a CPU core (Linux)"),
+    "server.drain": Key(float, 10.0, "seconds for running requests to finish at shutdown"),
+    "server.log": Key(bool, False, "log requests"),
+    "server.log_json": Key(bool, False, "write the log as lines of JSON"),
+    "server.certfile": Key(str, "", "TLS certificate (PEM file)"),
+    "server.keyfile": Key(str, "", "TLS private key (PEM file)"),
+    "budgets.run": Key(float, None, "maximum cost of a turn in US dollars; no limit if not set"),
+    "budgets.unknown": Key(str, "allow", "calls of unknown cost under a budget: allow or refuse"),
 }
 """By their place in the file, with a dot between table and name."""
 
@@ -330,14 +328,14 @@ def names_in(table: str) -> list[str]:
 def hint_for(name: str, known: Iterable[str]) -> str:
     """What may have been meant by an unknown name."""
     known = list(known)
-    return did_you_mean(name, known) or f"known: {', '.join(known)}"
+    return did_you_mean(name, known) or f"choose from {', '.join(known)}"
 
 
 def wrong_with(key: str, value: Any) -> str:
     """What is wrong with the value of a key, which is of its kind; empty if it may be."""
     choices = _CHOICES.get(key)
     if choices is not None and value not in choices:
-        return f"is none of {', '.join(choices)}"
+        return f"must be one of {', '.join(choices)}"
     least, most = _RANGES.get(key, (None, None))
     if value is not None and least is not None and not least <= value <= most:
         is_small = most == _MOST and not value > most
@@ -347,7 +345,7 @@ def wrong_with(key: str, value: Any) -> str:
 
 def wrong_with_amount(value: float) -> str:
     """The same for what may be spent."""
-    return "" if 0 <= value <= _MOST else "is no amount"
+    return "" if 0 <= value <= _MOST else "must be 0 or more"
 
 
 def wrong_with_store(place: str) -> tuple[str, str]:
@@ -361,11 +359,11 @@ def wrong_with_store(place: str) -> tuple[str, str]:
 
     if "://" not in place:
         is_whole = os.path.isabs(os.path.expanduser(place))
-        return ("", "") if is_whole else ("is no whole path", "begin it with / or ~")
+        return ("", "") if is_whole else ("must be an absolute path", "begin it with / or ~")
     asked = {name.lower() for name, _ in parse_qsl(place.partition("?")[2])}
     # as SQLAlchemy reads it: a password may have any character but @
     if re.match("[^/]*://[^:/]*:[^@]*@", place) or asked & {"password", "sslpassword"}:
-        return "has a password in it", "leave it out: PGPASSWORD is to have it, or ~/.pgpass"
+        return "must not contain a password", "remove it, and use PGPASSWORD or ~/.pgpass"
     return "", ""
 
 
@@ -378,10 +376,12 @@ def read_value(owner: str, text: str, kind: type) -> Any:
         try:
             return kind(text)
         except ValueError:
-            raise ConfigurationError(f"{owner} is no {_NUMBERS[kind]}") from None
+            raise ConfigurationError(
+                f"{owner} must be {_NUMBERS[kind]}, not {short_repr(text)}"
+            ) from None
     if kind is not bool:
         return text
     try:
         return _WORDS[text.strip().lower()]
     except KeyError:
-        raise ConfigurationError(f"{owner} is neither true nor false") from None
+        raise ConfigurationError(f"{owner} must be true or false, not {short_repr(text)}") from None

@@ -265,19 +265,19 @@ class Conversation:
     def _go_on(self, result: Any, returns: Any, *, heard: bool) -> Generator[Event, None, None]:
         with self._alone():
             if self._pending is None:
-                raise ReplayError("there is no turn to go on with")
+                raise ReplayError("no turn to resume")
             started, journal = self._pending
             if started.version != self.feature.version:
                 raise ReplayError(
                     f"the turn began with version {started.version} of {self.feature.name}, "
                     f"this is version {self.feature.version}",
-                    hint="drop the turn with undo() and say it again",
+                    hint="remove the turn with undo(), and send its message again",
                 )
             if journal.waiting() is not None:
                 journal.give(result)
             elif result is not None:
                 raise ValidationError(
-                    "the turn waits for no result", hint="go on with resume() without one"
+                    "the turn does not wait for a result", hint="call resume() without a result"
                 )
             form = self._form_of(started) if returns is None else returns
             yield from self._turn(started, journal, form, heard)
@@ -459,7 +459,7 @@ class Conversation:
         try:
             return json_round_trip(context, self._codec)
         except ValidationError as error:
-            raise ValidationError(f"the context is no JSON: {error}") from error
+            raise ValidationError(f"the context is not JSON: {error}") from error
 
     def _failure(self, error: BaseException) -> GenaiError:
         """The error as it is put on record."""
@@ -500,7 +500,7 @@ class Conversation:
         if self._closed:
             raise ConversationClosed("the conversation is closed")
         if not self._busy.acquire(blocking=False):
-            raise ConversationBusy("a turn is under way", hint="wait for it, or cancel() it")
+            raise ConversationBusy("a turn is running", hint="wait for it, or cancel() it")
         try:
             yield
         finally:

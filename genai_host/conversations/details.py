@@ -259,10 +259,11 @@ class TurnUsage:
         """A step is about to begin. Raises `LimitExceeded` if it may not."""
         self.count_past(step)
         if self._steps > self._max_steps:
-            raise LimitExceeded(f"the turn took more than {self._max_steps} steps", limit="steps")
+            raise LimitExceeded(f"turn stopped after {self._max_steps} steps", limit="steps")
         if self._round_trips > self._max_round_trips:
             raise LimitExceeded(
-                f"the turn may call models {self._max_round_trips} times", limit="round_trips"
+                f"turn stopped after {self._max_round_trips} model calls without a final answer",
+                limit="round_trips",
             )
         if self._max_dollars is not None and isinstance(step, _CALLS):
             self._must_afford(self._max_dollars)
@@ -315,13 +316,13 @@ class TurnUsage:
         if cost.dollars >= most:
             least = "at least " if cost.unknown else ""
             raise LimitExceeded(
-                f"the turn has cost {least}{cost.dollars:.4g} US dollars, and may cost {most:g}",
+                f"turn stopped: cost {least}{cost.dollars:.4g} of {most:g} US dollars",
                 limit="cost",
-                hint="ask for less at once, or let it cost more",
+                hint="raise the limit, or ask for less in one turn",
             )
         if self._unpriced and not self._may_be_unpriced:
             raise LimitExceeded(
-                f"the turn may cost {most:g} US dollars, and what a call cost is not known",
+                f"turn stopped: limit {most:g} US dollars, and the cost of a call is unknown",
                 limit="cost",
                 hint='pip install "genai-host[prices]" knows many prices; else bound its '
                 "round trips in place of its cost",

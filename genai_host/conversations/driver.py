@@ -244,7 +244,7 @@ class Driver:
             return None
         perform = self._performers.get(type(step))
         if perform is None:
-            raise self._wrong(f"yields {short_repr(step)}, which is no step")
+            raise self._wrong(f"yields {short_repr(step)}, which is not a step")
         try:
             self._journal.start(path, step)
         except TypeError as error:

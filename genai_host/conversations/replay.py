@@ -125,10 +125,10 @@ class ConversationState:
         """
         last = self.last
         if again and last is None:
-            raise ValidationError("there is no turn that could be said again")
+            raise ValidationError("no turn to send again")
         if message is None:
             if not again or last is None:
-                raise ValidationError("nothing is said", hint="give a message, or again=True")
+                raise ValidationError("no message", hint="give a message, or again=True")
             message = last.message
             context = last.context if context is None else context
         again = again and (self.failed is None or self.failed.again)

@@ -122,7 +122,7 @@ def write_text(text: str, file: str | os.PathLike[str]) -> None:
             stream.write(data)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"{file} cannot be written: {why}") from error
+        raise ConfigurationError(f"cannot write {file}: {why}") from error
 
 
 def _for_the_user_alone(path: str, flags: int) -> int:

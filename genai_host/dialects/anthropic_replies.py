@@ -115,7 +115,7 @@ def read_message(data: Mapping[str, Any]) -> Completion:
     content: list[Part] = []
     for at, block in enumerate(list_in(data, "content")):
         if not isinstance(block, dict):
-            raise malformed("a block is no object")
+            raise malformed("a block is not an object")
         content += _read_block(block, at)
     reason = string_in(data, "stop_reason")
     finish: FinishReason = _FINISHES.get(reason, "other")

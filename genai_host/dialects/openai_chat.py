@@ -149,12 +149,12 @@ class ChatDecoder:
     def _add_tool_call(self, piece: Any) -> None:
         """Its id and name come with its first piece, its arguments bit by bit."""
         if not isinstance(piece, dict):
-            raise malformed("a tool call is no object")
+            raise malformed("a tool call is not an object")
         index = piece.get("index")
         if index is None:  # then a new one comes with an id, and what has none goes on
             index = len(self._calls) - (bool(self._calls) and not piece.get("id"))
         if type(index) is not int:
-            raise malformed("the index of a tool call is no number")
+            raise malformed("the index of a tool call is not a number")
         call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
         function = object_in(piece, "function")
         call["id"] = call["id"] or string_in(piece, "id")
@@ -197,7 +197,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 def _read_tool_call(data: Any, at: int) -> ToolCall:
     if not isinstance(data, dict):
-        raise malformed("a tool call is no object")
+        raise malformed("a tool call is not an object")
     function = object_in(data, "function")
     id = string_in(data, "id") or f"call_{at}"
     return read_tool_call(id, string_in(function, "name"), string_in(function, "arguments"))
@@ -222,7 +222,7 @@ def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
     if not choices:
         raise GenerationError("the model gave no answer", reason="no choices")
     if not isinstance(choices[0], dict):
-        raise malformed("a choice is no object")
+        raise malformed("a choice is not an object")
     return choices[0]
 
 

@@ -107,5 +107,5 @@ class OpenAIModerate(Dialect[ModerateCall, ModerationResult]):
 
 def _share(score: object) -> float:
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1:
-        raise ValueError(f"{score!r} is no share")
+        raise ValueError(f"{score!r} is not a share")
     return float(score)

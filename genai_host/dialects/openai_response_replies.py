@@ -68,7 +68,7 @@ def read_response(data: Mapping[str, Any]) -> Completion:
     refused = False
     for at, item in enumerate(list_in(data, "output")):
         if not isinstance(item, dict):
-            raise malformed("an item of the output is no object")
+            raise malformed("an item of the output is not an object")
         content += _read_item(item, at)
         refused = refused or _is_refusal(item)
     calls = any(isinstance(part, ToolCall) for part in content)
@@ -204,7 +204,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
 
 def _text_of(content: Any) -> str:
     if not isinstance(content, dict):
-        raise malformed("a piece of an item is no object")
+        raise malformed("a piece of an item is not an object")
     return string_in(content, "text") + string_in(content, "refusal")
 
 

@@ -220,7 +220,7 @@ class Adapter(HTTPAdapter):
                     self._context = ssl.create_default_context(cafile=file)
                 except (OSError, ssl.SSLError) as error:
                     raise ConfigurationError(
-                        f"ca_file: {file} cannot be read: {error.strerror or type(error).__name__}",
+                        f"ca_file: cannot read {file}: {error.strerror or type(error).__name__}",
                         file=file,
                     ) from error
             return self._context

@@ -187,12 +187,12 @@ class Transport:
         """What it means that a request failed before there was a reply. The messages of
         the libraries are not repeated: they quote addresses whole."""
         if isinstance(error, NameResolutionError):
-            return ServiceUnavailable(f"{origin} cannot be reached: its name is not known")
+            return ServiceUnavailable(f"cannot connect to {origin}: unknown host name")
         if isinstance(error, NewConnectionError):
-            return ServiceUnavailable(f"{origin} cannot be reached: {_system_reason(error)}")
+            return ServiceUnavailable(f"cannot connect to {origin}: {_system_reason(error)}")
         if isinstance(error, ConnectTimeoutError):
             return ProviderTimeout(
-                f"{origin} cannot be reached within {self._connect:g} s",
+                f"cannot connect to {origin} within {self._connect:g} s",
                 deadline="connect",
                 retryable=True,
             )
@@ -200,8 +200,8 @@ class Transport:
             return ServiceUnavailable(f"the proxy to {origin} failed: {_system_reason(error)}")
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             return ConfigurationError(
-                f"{origin} cannot be trusted: {_system_reason(error)}",
-                hint="for a service of your own, set ca_file to its certificate authority",
+                f"cannot verify the certificate of {origin}: {_system_reason(error)}",
+                hint="for your own service, set ca_file to its certificate authority",
             )
         return ServiceUnavailable(f"{origin} broke the connection: {_system_reason(error)}")
 

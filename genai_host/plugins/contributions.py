@@ -154,14 +154,16 @@ class _Kind:
         found: list[Any] = []
         for declared in hook():
             if not isinstance(declared, Iterable):
-                raise PluginError(f"{hook.name} gives {short_repr(declared)}, which is no list")
+                raise PluginError(f"{hook.name} gives {short_repr(declared)}, which is not a list")
             found.extend(islice(declared, _MOST + 1))  # it may be endless
         if len(found) > _MOST:
             raise PluginError(f"{hook.name} gives more than {_MOST}")
         for item in found:
             if not isinstance(item, self.types):
                 names = " and no ".join(kind.__name__ for kind in self.types)
-                raise PluginError(f"{hook.name} gives {short_repr(item)}, which is no {names}")
+                raise PluginError(
+                    f"{hook.name} gives {short_repr(item)}, which is not of type {names}"
+                )
         self.look(hook.name, found)
         return tuple(found)
 
@@ -178,7 +180,7 @@ def _look_at(**fields: Must) -> Callable[[str, Sequence[Any]], None]:
 def _look_at_parts(hook: str, found: Sequence[Any]) -> None:
     for item in found:
         if not issubclass(item, Part) or not isinstance(getattr(item, "type", None), str):
-            raise PluginError(f"{hook} gives {short_repr(item)}, which is no subclass of Part")
+            raise PluginError(f"{hook} gives {short_repr(item)}, which is not a subclass of Part")
     if found:
         Codec((*PARTS, *found))  # raises for fields that have no JSON form
 
@@ -223,13 +225,13 @@ KINDS: Mapping[str, _Kind] = {
 def _must_be_plain(title: str, name: str) -> None:
     if len(name) > _LONGEST or not _PLAIN_NAME.fullmatch(name):
         raise PluginError(
-            f"{short_repr(name)} is no name for a {title}: it must match {PLAIN_NAME}"
+            f"{short_repr(name)} is not a valid name for a {title}: it must match {PLAIN_NAME}"
         )
 
 
 def _must_be_solid(title: str, name: str) -> None:
     if not 0 < len(name) <= _LONGEST or not name.isprintable() or " " in name:
         raise PluginError(
-            f"{short_repr(name)} is no name for a {title}: it must be printable, without a space, "
-            f"and have at most {_LONGEST} characters"
+            f"{short_repr(name)} is not a valid name for a {title}: it must be printable, "
+            f"without a space, and have at most {_LONGEST} characters"
         )

@@ -350,7 +350,7 @@ def _read(file: str, parse: Any) -> dict[str, Any]:
         with open(file, encoding="utf-8") as stream:
             return _table(parse(stream.read()))
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{file} cannot be read: {error}", file=file) from error
+        raise ConfigurationError(f"cannot read {file}: {error}", file=file) from error
 
 
 def _toml(text: str) -> object:

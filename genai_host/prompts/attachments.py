@@ -110,7 +110,7 @@ def read_file(name: str, most: int | None = None) -> bytes:
             data = stream.read(most + 1)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"{name} cannot be read: {why}", file=name) from error
+        raise ConfigurationError(f"cannot read {name!r}: {why}", file=name) from error
     if len(data) > most:
         raise _too_large(name, most)
     return data
@@ -214,7 +214,7 @@ def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
         outcome = ended.get(timeout=_MOST_SECONDS)
     except queue.Empty:
         raise ServiceUnavailable(
-            f"{shown(address)} cannot be read within {_MOST_SECONDS:g} s", retryable=True
+            f"cannot fetch {shown(address)} within {_MOST_SECONDS:g} s", retryable=True
         ) from None
     if isinstance(outcome, BaseException):
         raise outcome
@@ -235,7 +235,7 @@ def _fetch(address: str, most: int) -> tuple[bytes, str]:
                 status = reply.status_code
                 if status >= 400:
                     raise ServiceUnavailable(
-                        f"{shown(address)} cannot be read: it answered with status {status}",
+                        f"cannot fetch {shown(address)}: status {status}",
                         status=status,
                         retryable=status >= 500 or status == 429,
                     )
@@ -247,14 +247,16 @@ def _fetch(address: str, most: int) -> tuple[bytes, str]:
                 return bytes(data), reply.headers.get("Content-Type", "")
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         # from None: the libraries quote addresses whole
-        raise ServiceUnavailable(f"{shown(address)} cannot be read: {_reason(error)}") from None
+        raise ServiceUnavailable(f"cannot fetch {shown(address)}: {_reason(error)}") from None
 
 
 def _must_stay_encrypted(reply: requests.Response, **_: object) -> None:
     """requests follows redirects to http and https only, from one to the other too."""
     target = urllib.parse.urljoin(reply.url, reply.headers.get("Location", ""))
     if reply.is_redirect and reply.url.startswith("https:") and not target.startswith("https:"):
-        raise ServiceUnavailable(f"{shown(reply.url)} cannot be read: it leads away from https")
+        raise ServiceUnavailable(
+            f"cannot fetch {shown(reply.url)}: it redirects from https to http"
+        )
 
 
 def _reason(error: BaseException) -> str:
@@ -340,5 +342,5 @@ def _said(media_type: str) -> tuple[str, str]:
 
 def _no_text(source: str, what: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{source} is no text{what}", file=source, hint=f"send it along: --attach {source}"
+        f"{source} is not text{what}", file=source, hint=f"attach it: --attach {source}"
     )

@@ -86,7 +86,7 @@ class Template(NamedTuple):
         none, and for one that it does not have."""
         for name in given:
             if name not in self.needs:
-                raise self._wrong(f"has no variable {name}", did_you_mean(name, self.needs))
+                raise self._wrong(f"unknown variable {name!r}", did_you_mean(name, self.needs))
         values = {**self.variables, **given}
         missing = [name for name in self.needs if name not in values]
         if missing:
@@ -105,7 +105,7 @@ class Template(NamedTuple):
             asked = string.Template(self.prompt).substitute(self.variables)
             return "\n\n".join(filter(None, [asked, said]))
         if not said:
-            raise self._wrong("needs something that is said: $input stands in its prompt")
+            raise self._wrong("needs a message: its prompt has $input")
         return string.Template(self.prompt).substitute({**self.variables, _INPUT: said})
 
     def _wrong(self, what: str, hint: str = "") -> ConfigurationError:
@@ -132,8 +132,8 @@ def template_file(name: str) -> str:
     if len(name) > _MOST_NAME or not re.fullmatch(PLAIN_NAME, name):
         shown = ascii(name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}...")
         raise ConfigurationError(
-            f"{shown} cannot be the name of a template",
-            hint="lower case letters and digits, with single hyphens between, as my-template-2",
+            f"invalid template name {shown}",
+            hint="use lower-case letters, digits and single hyphens, for example my-template-2",
         )
     return os.path.join(paths.templates_dir(), f"{name}{_SUFFIX}")
 
@@ -162,19 +162,19 @@ def save_template(name: str, template: Template) -> str:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
         raise ConfigurationError(
-            f"there is a template {name} already, and it stays as it is",
+            f"template {name!r} already exists",
             file=file,
-            hint=f"choose another name, or: genai-host templates remove {name}",
+            hint=f"choose another name, or remove it: genai-host templates remove {name}",
         ) from error
     except OSError as error:
-        raise _wrong(file, f"cannot be written: {error.strerror or error}") from error
+        raise _wrong(file, f"cannot write it: {error.strerror or error}") from error
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(file)
-        raise _wrong(file, f"cannot be written: {error.strerror or error}") from error
+        raise _wrong(file, f"cannot write it: {error.strerror or error}") from error
     return file
 
 
@@ -187,7 +187,7 @@ def remove_template(name: str) -> None:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _none(name, ()) from error
     except OSError as error:
-        raise _wrong(file, f"cannot be removed: {error.strerror or error}") from error
+        raise _wrong(file, f"cannot remove it: {error.strerror or error}") from error
 
 
 def _text(file: str, name: str) -> str:
@@ -198,7 +198,7 @@ def _text(file: str, name: str) -> str:
             raise OSError(errno.ELOOP, "it is a link")
         with os.fdopen(os.open(file, flags), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise OSError(errno.EINVAL, "it is no file")
+                raise OSError(errno.EINVAL, "it is not a file")
             data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
@@ -207,12 +207,12 @@ def _text(file: str, name: str) -> str:
         raise _none(name, template_names()) from error
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise _wrong(file, f"cannot be read: {why}") from error
+        raise _wrong(file, f"cannot read it: {why}") from error
 
 
 def _none(name: str, suggested: Iterable[str]) -> ConfigurationError:
-    hint = did_you_mean(name, suggested) or "genai-host templates list shows what there is"
-    return ConfigurationError(f"there is no template {name}", hint=hint)
+    hint = did_you_mean(name, suggested) or "list templates: genai-host templates list"
+    return ConfigurationError(f"unknown template {name!r}", hint=hint)
 
 
 def _parse(text: str, file: str) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _wrong(file, f"is not TOML: {error}") from error
+        raise _wrong(file, f"invalid TOML: {error}") from error
     except RecursionError as error:
         raise _wrong(file, "is nested too deeply") from error
 
@@ -236,8 +236,8 @@ class _Reader:
         known = [name for name in Template._fields if name != "file"]
         for key in data:
             if key not in known:
-                hint = did_you_mean(key, known) or f"known: {', '.join(known)}"
-                raise _wrong(self._file, f"{key} is not known", hint)
+                hint = did_you_mean(key, known) or f"choose from {', '.join(known)}"
+                raise _wrong(self._file, f"unknown key {key!r}", hint)
         texts = ("prompt", "system", "model", "provider", "feature")
         template = Template(
             **{key: self._string(data.get(key, ""), key) for key in texts},
@@ -266,11 +266,11 @@ class _Reader:
                     "$$ is a dollar sign",
                 ) from error
         if _INPUT in _names(template.system):
-            raise _wrong(self._file, "system: $input can stand in the prompt only")
+            raise _wrong(self._file, "system: $input is allowed only in the prompt")
         for name in template.variables:
             if name not in template.needs:
                 hint = did_you_mean(name, template.needs)
-                raise _wrong(self._file, f"variables.{name} is in neither prompt nor system", hint)
+                raise _wrong(self._file, f"variables.{name} is not used in prompt or system", hint)
 
     def _schema(self, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         from genai_host.api.json_text import read_json
@@ -284,7 +284,7 @@ class _Reader:
             except ValueError as error:
                 raise _wrong(self._file, f"schema is not JSON: {error}") from error
         if not isinstance(schema, dict):
-            raise _wrong(self._file, "schema is not an object")
+            raise _wrong(self._file, "schema must be an object")
         return self._json(schema, "schema")
 
     def _values(self, data: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -297,7 +297,7 @@ class _Reader:
     def _strings(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
         values = data.get(key, [])
         if not isinstance(values, list):
-            raise _wrong(self._file, f"{key} is not a list of strings")
+            raise _wrong(self._file, f"{key} must be a list of strings")
         if PIPED in values:
             raise _wrong(self._file, f"{key} cannot have standard input", "name a file")
         return tuple(self._string(value, f"{key}[{at}]") for at, value in enumerate(values))
@@ -305,12 +305,12 @@ class _Reader:
     def _table(self, data: Mapping[str, Any], key: str) -> dict[str, Any]:
         table = data.get(key, {})
         if not isinstance(table, dict):
-            raise _wrong(self._file, f"{key} is not a table")
+            raise _wrong(self._file, f"{key} must be a table")
         return table
 
     def _string(self, value: object, place: str) -> str:
         if not isinstance(value, str):
-            raise _wrong(self._file, f"{place} is not a string")
+            raise _wrong(self._file, f"{place} must be a string")
         return value
 
     def _json(self, table: dict[str, Any], place: str) -> dict[str, Any]:
@@ -323,7 +323,9 @@ class _Reader:
             raise _wrong(self._file, f"{place}: {error}") from error
         for name, value in _leaves(table, place):
             if not (value is None or isinstance(value, (str, bool, int, float))):
-                raise _wrong(self._file, f"{name} is a {type(value).__name__}, which no JSON has")
+                raise _wrong(
+                    self._file, f"{name} is a {type(value).__name__}, which JSON does not have"
+                )
         return table
 
 

@@ -35,7 +35,7 @@ from genai_host.config.schema import (
 )
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.providers.limits import CallLimits
-from genai_host.util.names import PLAIN_NAME, what_there_is
+from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, what_there_is
 
 Document = MutableMapping[str, Any]
 Types = Mapping[str, ProviderType[Any]]
@@ -62,7 +62,8 @@ def split_key(key: str) -> tuple[str, ...]:
             return (table, name, setting)
     if table == "models":
         raise ConfigurationError(
-            f"there is no key {key!r}", hint="genai-host models set changes model configurations"
+            f"unknown configuration key {key!r}",
+            hint="change model configurations: genai-host models set",
         )
     known = [
         *KEYS,
@@ -72,7 +73,9 @@ def split_key(key: str) -> tuple[str, ...]:
         "providers.NAME.SETTING",
     ]
     near = [f"{table}.{name}" for name in names_in(table)] if table in TABLES else known
-    raise ConfigurationError(f"there is no key {key!r}", hint=hint_for(key, near or known))
+    raise ConfigurationError(
+        f"unknown configuration key {key!r}", hint=hint_for(key, near or known)
+    )
 
 
 def add_instance(
@@ -81,12 +84,11 @@ def add_instance(
     """Add a named instance of a provider type, with its settings, `models.MODEL` and
     `calls.BOUND`."""
     if not re.fullmatch(PLAIN_NAME, name):
-        raise ConfigurationError(
-            f"{name!r} is no name for a provider", hint=f"it must match {PLAIN_NAME}"
-        )
+        raise ConfigurationError(f"invalid provider name {name!r}", hint=PLAIN_NAME_RULE)
     if name in document.get("providers", {}):
         raise ConfigurationError(
-            f"there is a provider {name!r} already", hint=f"genai-host config show {name}"
+            f"provider {name!r} already exists",
+            hint=f"change it: genai-host config set providers.{name}.SETTING=VALUE",
         )
     type_named(types, kind)
     _new_instance(document, name, kind)
@@ -119,10 +121,10 @@ def set_keys(
         elif where[0] in OF_NAMES:
             _table(document, where[0])[where[1]] = text
         else:
-            value = read_value(f"the value of {key}", text, KEYS[key].kind)
+            value = read_value(key, text, KEYS[key].kind)
             wrong = wrong_with(key, value)
             if wrong:
-                raise ConfigurationError(f"the value of {key} {wrong}")
+                raise ConfigurationError(f"{key} {wrong}, not {text!r}")
             inner = _table(document, *where[:-1])
             inner[where[-1]] = list(value) if isinstance(value, tuple) else value
     for name in instances:
@@ -137,7 +139,8 @@ def unset_keys(document: Document, keys: Iterable[str]) -> None:
         *tables, last = split_key(key)
         if tables[:1] == ["providers"] and last == "type":
             raise ConfigurationError(
-                "an instance has a type", hint=f"genai-host config remove {tables[1]}"
+                "a provider must have a type",
+                hint=f"remove the provider: genai-host config remove {tables[1]}",
             )
         inner: Any = document
         for table in tables:
@@ -152,8 +155,8 @@ def remove_instance(document: Document, name: str) -> None:
     providers = document.get("providers", {})
     if name not in providers:
         raise ConfigurationError(
-            f"there is no provider {name!r} in the configuration",
-            hint="what a plugin brings can be kept away: genai-host config disable NAME",
+            f"provider {name!r} is not configured",
+            hint="turn off a provider that a plugin adds: genai-host config disable NAME",
         )
     del providers[name]
 
@@ -162,7 +165,7 @@ def enable_instance(document: Document, types: Types, name: str, *, enabled: boo
     """Allow or forbid the use of an instance, named or of the name of its type."""
     if not enabled and name not in types and name not in document.get("providers", {}):
         raise ConfigurationError(
-            f"there is no provider {name!r}", hint="genai-host providers lists them"
+            f"unknown provider {name!r}", hint="list providers: genai-host providers"
         )
     instance = _instance(document, types, name)
     if enabled:
@@ -175,7 +178,7 @@ def type_named(types: Types, name: str) -> ProviderType[Any]:
     """Raises `ConfigurationError` for a type that no plugin brings."""
     if name not in types:
         hint = what_there_is("vendor", name, sorted(types))
-        raise ConfigurationError(f"no plugin brings the provider type {name!r}", hint=hint)
+        raise ConfigurationError(f"unknown provider type {name!r}", hint=hint)
     return types[name]
 
 
@@ -248,7 +251,7 @@ def _model(document: Document, name: str) -> Document:
     if name not in models:
         known = [*models, *document.get("aliases", {})]
         raise ConfigurationError(
-            f"there is no model configuration {name!r}",
+            f"unknown model configuration {name!r}",
             hint=hint_for(name, known) if known else f"genai-host models add {name} --of MODEL",
         )
     model: Document = models[name]
@@ -259,7 +262,7 @@ def set_named(sets: Mapping[str, ToolSet[Any]], name: str) -> ToolSet[Any]:
     """Raises `ConfigurationError` for a set of tools that no plugin brings."""
     if name not in sets:
         raise ConfigurationError(
-            f"no plugin has tools {name!r} with settings", hint=hint_for(name, sorted(sets))
+            f"unknown set of tools {name!r}", hint=hint_for(name, sorted(sets))
         )
     return sets[name]
 
@@ -270,7 +273,7 @@ def _set_of_instance(
     _, name, setting, *inner = where
     instance = _instance(document, types, name)
     if setting == "enabled":
-        instance["enabled"] = read_value(f"the value of {key}", text, bool)
+        instance["enabled"] = read_value(key, text, bool)
     elif setting == "type":
         instance["type"] = type_named(types, text).name
     elif setting == "models":
@@ -287,7 +290,7 @@ def _instance(document: Document, types: Types, name: str) -> Document:
     if name not in providers:
         if name not in types:
             raise ConfigurationError(
-                f"there is no provider {name!r}",
+                f"unknown provider {name!r}",
                 hint=hint_for(name, sorted({*providers, *types})),
             )
         _new_instance(document, name, name)
@@ -311,7 +314,7 @@ def _value(settings: type[Any], key: str, name: str, text: str, instance: str = 
     """A setting from text, as JSON that its class takes."""
     known = {each.name: each for each in describe(settings)}
     if name not in known:
-        raise ConfigurationError(f"there is no setting {key!r}", hint=hint_for(name, known))
+        raise ConfigurationError(f"unknown setting {key!r}", hint=hint_for(name, known))
     if known[name].secret:
         return _reference(key, name, text, instance)
     form = {field.name: field.type for field in attrs.fields(attrs.resolve_types(settings))}[name]
@@ -321,7 +324,7 @@ def _value(settings: type[Any], key: str, name: str, text: str, instance: str = 
         raise ConfigurationError(f"{key}: {error}", hint=known[name].help) from error
     if _has_null(value):
         raise ConfigurationError(
-            f"{key}: TOML has no null", hint=f"genai-host config unset {key} takes it out"
+            f"{key}: TOML has no null", hint=f"remove it: genai-host config unset {key}"
         )
     return value
 
@@ -335,12 +338,12 @@ def _reference(key: str, name: str, text: str, instance: str) -> Any:
     if isinstance(value, dict) and len(value) == 1 and set(value) <= set(_REFERENCES):
         return value
     raise ConfigurationError(
-        f"{key} is a secret, and must not stand in the configuration",
+        f"{key} is a secret and must not be in the configuration",
         setting=name,
         hint=(
             f"genai-host keys set {instance} --setting {name}"
             if instance
-            else f'say where it is: {key}=\'{{"env": "VARIABLE"}}\''
+            else f'refer to it: {key}=\'{{"env": "VARIABLE"}}\''
         ),
     )
 

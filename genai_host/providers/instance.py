@@ -270,7 +270,7 @@ class ProviderInstance:
             raise error.located(provider=self.name) from error
         except (Exception, SystemExit) as error:  # a plugin's fault must not end the host
             raise ConfigurationError(
-                f"{self._owner} cannot be opened: {describe_exception(error)}", provider=self.name
+                f"cannot open {self._owner}: {describe_exception(error)}", provider=self.name
             ) from error
 
     def read_settings(self) -> Any:

@@ -14,7 +14,7 @@ from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.plugins.observers import Observers
 from genai_host.providers.instance import ProviderInstance
 from genai_host.secrets.keys import SecretStore
-from genai_host.util.names import PLAIN_NAME, plugin_line, what_there_is
+from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, plugin_line, what_there_is
 from genai_host.util.text import close_matches, did_you_mean
 
 
@@ -67,15 +67,15 @@ class ProviderInstances:
         if why is None:
             raise self._unknown(name)
         raise ProviderRemoved(
-            f"the provider {name!r} was {why}", provider=name, hint="choose another"
+            f"provider {name!r} was {why}", provider=name, hint="choose another provider"
         )
 
     def _unknown(self, name: str) -> NoRoute:
         if name in self.unknown:
-            return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
+            return NoRoute(f"unknown provider {name!r}: {self.unknown[name]}")
         known = sorted(self._instances)
         return NoRoute(
-            f"there is no provider {name!r}",
+            f"unknown provider {name!r}",
             suggestions=close_matches(name, known),
             hint=what_there_is("vendor", name, known),
         )
@@ -100,16 +100,16 @@ class ProviderInstances:
         """
         if type not in self._types:
             raise ConfigurationError(
-                f"no plugin brings the provider type {type!r}",
+                f"unknown provider type {type!r}",
                 hint=what_there_is("vendor", type, sorted(self._types)),
             )
         if not re.fullmatch(PLAIN_NAME, name):
-            raise ConfigurationError(f"{name!r} is no name for a provider: as my-{type}")
+            raise ConfigurationError(f"invalid provider name {name!r}", hint=PLAIN_NAME_RULE)
         config = InstanceConfig(type, True, models or {}, settings or {}, calls or {})
         instance = self._new(name, config, is_in_file=False)
         with self._lock:
             if name in self._instances:
-                raise ConfigurationError(f"there is a provider {name!r} already", provider=name)
+                raise ConfigurationError(f"provider {name!r} already exists", provider=name)
             self._instances[name] = instance
             self._gone.pop(name, None)
             self.version += 1
@@ -175,7 +175,7 @@ class ProviderInstances:
         )
 
     def _why_unknown(self, name: str, config: InstanceConfig) -> str:
-        why = f"no plugin brings the provider type {config.type!r}"
+        why = f"unknown provider type {config.type!r}"
         if self._file:
             why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
         line = plugin_line("vendor", config.type)

@@ -45,34 +45,34 @@ def _seconds(default: float, help: str) -> float:
 class CallLimits:
     """Times in seconds; `None` for no bound, or for the usual."""
 
-    connect: float = _seconds(5.0, "seconds to get a connection")
-    first_token: float = _seconds(60.0, "seconds until a streamed reply begins")
-    idle: float = _seconds(60.0, "seconds between two pieces of it, while somebody reads")
+    connect: float = _seconds(5.0, "seconds to connect")
+    first_token: float = _seconds(60.0, "seconds until the first chunk of a streamed reply")
+    idle: float = _seconds(60.0, "seconds between two chunks")
     total: float = _seconds(600.0, "seconds for a whole reply")
     at_once: int | None = field(
         default=None,
         validator=validators.optional(validators.and_(validators.ge(1), _AT_MOST)),
-        metadata=about("calls under way at once; the others wait in line"),
+        metadata=about("maximum number of concurrent calls; others are queued"),
     )
     line: int = field(
         default=200,
         validator=validators.and_(validators.ge(0), _AT_MOST),
-        metadata=about("calls that may wait in line; more are refused"),
+        metadata=about("queue size; further calls are refused"),
     )
     failures: int = field(
         default=5,
         validator=validators.and_(validators.ge(1), _AT_MOST),
-        metadata=about("failures in a row after which the service is left alone"),
+        metadata=about("consecutive failures after which the circuit opens"),
     )
-    pause: float = _seconds(30.0, "seconds that it is left alone then")
+    pause: float = _seconds(30.0, "seconds until an open circuit is tried again")
     proxy: str | None = field(
         default=None,
-        metadata=about("address of a proxy; empty for none; else as the environment says"),
+        metadata=about("proxy URL; empty for none; if not set, from the environment"),
     )
     ca_file: str | None = field(
         default=None,
         metadata=about(
-            "PEM file of the certificate authorities to trust",
+            "PEM file of trusted certificate authorities",
             env=("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"),
         ),
     )
@@ -193,7 +193,7 @@ class CircuitBreaker:
             left = self._seconds_left()
             if left > 0 or self._probing:
                 raise CircuitOpen(
-                    "the service failed too often lately and is left alone for now",
+                    "the circuit is open after repeated failures of the service",
                     retry_after=max(left, 0.0),
                 )
             self._probing = True

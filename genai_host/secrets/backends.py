@@ -64,7 +64,7 @@ class KeyFile:
         """As OpenSSH has it: a key that others could read is used by nobody."""
         if os.name != "nt" and os.stat(self.path).st_mode & _OTHERS:
             raise ConfigurationError(
-                f"{self.path} holds keys, and others can read it",
+                f"{self.path} has keys, and other users can read it",
                 file=self.path,
                 hint=f"chmod 600 {self.path}",
             )
@@ -157,7 +157,7 @@ class KeyRing:
     def _backend(self) -> Backend:
         found = self._find()
         if isinstance(found, str):
-            raise ConfigurationError(f"the keyring cannot be asked: {found}")
+            raise ConfigurationError(f"cannot use the keyring: {found}")
         return found
 
     def _find(self) -> Backend | str:

@@ -145,21 +145,21 @@ class SecretStore:
     def _referred(self, setting: str, given: Any, fix: str) -> FoundKey:
         if not isinstance(given, Mapping):
             raise ConfigurationError(
-                f"{setting} is a secret, and must not stand in the configuration",
+                f"{setting} is a secret and must not be in the configuration",
                 setting=setting,
-                hint=f"take it out, then: {fix}" if fix else f"as {_FORMS}",
+                hint=f"remove it, then: {fix}" if fix else f"refer to it: {_FORMS}",
             )
         [(form, target), *more] = given.items() or [("", "")]
         if more or form not in ("env", "file", "keyring") or not isinstance(target, str):
             raise ConfigurationError(
-                f"{setting} does not say where the secret is", setting=setting, hint=f"as {_FORMS}"
+                f"{setting} must refer to a secret", setting=setting, hint=f"refer to it: {_FORMS}"
             )
         try:
             secret, source = self._look_up(form, target)
         except ConfigurationError as error:
             raise ConfigurationError(f"{setting}: {error}", setting=setting) from None
         if secret is None or not secret.reveal():
-            raise ConfigurationError(f"{setting}: there is nothing in {source}", setting=setting)
+            raise ConfigurationError(f"{setting}: nothing in {source}", setting=setting)
         return FoundKey(secret, f"{source}, as configured")
 
     def _look_up(self, form: str, target: str) -> tuple[Secret | None, str]:

@@ -131,5 +131,5 @@ def day_in(text: str, now: datetime, path: str) -> str:
         return date.fromisoformat(text).isoformat()
     except ValueError:
         raise ValidationError(
-            f"{text[:40]!r} is no day", path=path, hint="as 2030-01-31 or 7d"
+            f"invalid date {text[:40]!r}: expected YYYY-MM-DD or an age such as 7d", path=path
         ) from None

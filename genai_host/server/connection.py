@@ -124,7 +124,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if not self.url.startswith(b"/"):
-            raise ValueError("the target is no path")
+            raise ValueError("the target is not a path")
         if self.parser.should_upgrade():
             return
         self._in_head = False
@@ -299,7 +299,7 @@ def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)
 
 
-_WRONG = _refusal(400, "Bad Request", "bad_request", "this is no request of HTTP")
+_WRONG = _refusal(400, "Bad Request", "bad_request", "this is not an HTTP request")
 _TOO_LARGE = _refusal(
     431, "Request Header Fields Too Large", "too_large", "the head is larger than is taken"
 )

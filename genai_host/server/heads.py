@@ -110,7 +110,7 @@ def _length(headers: Mapping[str, str]) -> int | None:
         return None
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()):
-        raise Refused(HttpProblem(400, "bad_request", "the length of the body is no number"))
+        raise Refused(HttpProblem(400, "bad_request", "the length of the body is not a number"))
     return int(length.lstrip("0")[:20] or 0)  # as Python reads no number of any length
 
 

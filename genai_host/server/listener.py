@@ -30,8 +30,8 @@ def listen(bind: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigurationError(
-            f"cannot listen at {bind}, port {port}: {_reason(error)}",
-            hint="--port 0 takes any that is free",
+            f"cannot listen on {bind}, port {port}: {_reason(error)}",
+            hint="use a free port: --port 0",
         ) from error
     return listener
 

@@ -137,45 +137,51 @@ def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 def _check_access(settings: ServerSettings) -> None:
     if not settings.tokens and not is_loopback(settings.bind):
         raise ConfigurationError(
-            f"a server at {settings.bind!r} can be reached by others, and needs a token",
-            hint="export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
+            f"listening on {settings.bind} requires a token",
+            hint="set one: export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
         )
     for user, token in settings.tokens.items():
         if not _VISIBLE.fullmatch(token.reveal()):
             owner = f"the token of {user}" if user else "the token of the server"
             raise ConfigurationError(
-                f"{owner} is empty, or has letters that no header has",
-                hint="openssl rand -hex 32 makes one",
+                f"{owner} is empty, or has characters that HTTP headers cannot have",
+                hint="generate one: openssl rand -hex 32",
             )
     if len({token.reveal() for token in settings.tokens.values()}) < len(settings.tokens):
-        raise ConfigurationError("two users have the same token", hint="make one for each")
+        raise ConfigurationError(
+            "two users have the same token", hint="give each user a separate token"
+        )
     if settings.keyfile and not settings.certfile:
-        raise ConfigurationError("there is a key, but no certificate", hint="--certfile FILE")
+        raise ConfigurationError("a key requires a certificate", hint="use --certfile FILE")
 
 
 def _check_names(settings: ServerSettings) -> None:
     for name in settings.hosts:
         if name != ANY and not _NAME.fullmatch(name):
-            raise ConfigurationError(f"{name!r} is no name of a host", hint="as host.example")
+            raise ConfigurationError(f"invalid host name {name!r}", hint="for example host.example")
     for origin in settings.cors:
         if not _ORIGIN.fullmatch(origin):
-            raise ConfigurationError(f"{origin!r} is no origin", hint="as https://app.example")
+            raise ConfigurationError(
+                f"invalid origin {origin!r}", hint="for example https://app.example"
+            )
     if not _ROOT.fullmatch(settings.root_path) or {".", ".."} & set(settings.root_path.split("/")):
-        raise ConfigurationError(f"{settings.root_path!r} is no path", hint="as /host")
+        raise ConfigurationError(
+            f"invalid root path {settings.root_path!r}", hint="for example /host"
+        )
 
 
 def _check_numbers(settings: ServerSettings) -> None:
     if not 0 <= settings.port < 65536:
-        raise ConfigurationError(f"there is no port {settings.port}", hint="from 0 to 65535")
+        raise ConfigurationError(f"server.port must be 0 to 65535, not {settings.port}")
     for name in ("at_once", "rate", "bodies", "head_size"):
         value = getattr(settings, name)
         if value is not None and value < 1:
-            raise ConfigurationError(f"{name} is {value}, which lets nobody in")
+            raise ConfigurationError(f"server.{name} must be at least 1, not {value}")
     seconds = ("head_seconds", "body_seconds", "send_seconds", "silence", "drain")
     for name in ("waiting", *seconds):
         value = getattr(settings, name)
         if value is not None and not value >= 0:
-            raise ConfigurationError(f"{name} is {value}, which is less than nothing")
+            raise ConfigurationError(f"server.{name} must be at least 0, not {value}")
 
 
 _TOKEN = Setting("token", "Secret", "", (), True, True, None)

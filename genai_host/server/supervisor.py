@@ -215,8 +215,8 @@ def must_share() -> None:
     """Raises `ConfigurationError` where processes cannot listen at one socket."""
     if os.name != "posix":
         raise ConfigurationError(
-            "several workers share a port, which processes cannot on this system",
-            hint="serve with one, or run several servers, at ports of their own, behind a proxy",
+            "this system does not support several workers at one port",
+            hint="use one worker, or several servers at separate ports behind a proxy",
         )
 
 
@@ -225,7 +225,7 @@ def cores_for(workers: int) -> list[int]:
     `ConfigurationError` where processes cannot be kept on one."""
     if not hasattr(os, "sched_setaffinity"):
         raise ConfigurationError(
-            "a process cannot be kept on a core on this system", hint="serve without --pin"
+            "this system cannot pin a process to a CPU core", hint="serve without --pin"
         )
     cores = sorted(os.sched_getaffinity(0), reverse=True)  # the first have the interrupts
     return [cores[number % len(cores)] for number in range(workers)]

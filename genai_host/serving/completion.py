@@ -260,7 +260,7 @@ def _of_feature(
     """A feature has tools and models of its own: what it is given is what was said."""
     name = (asked.model or "").removeprefix(FEATURE)
     if name not in host.registry.features:
-        raise NotFound(f"there is no model {asked.model!r}", hint="GET /v1/models lists them")
+        raise NotFound(f"unknown model {asked.model!r}", hint="GET /v1/models lists them")
     if asked.tools:
         raise ValidationError(f"{FEATURE}{name} takes no tools: it has its own", path="$.tools")
     if not asked.messages or asked.messages[-1].role != "user":
@@ -304,7 +304,7 @@ def capabilities(host: Host, model: str, operation: Operation = "chat") -> Capab
     models of its own. Raises `NoRoute`, and `NotFound` for a feature that is not there."""
     if model.startswith(FEATURE):
         if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
-            raise NotFound(f"there is no model {model!r} for {operation}")
+            raise NotFound(f"unknown model {model!r} for {operation}")
         return Capabilities()
     try:
         best = host.catalog.resolve(model, None, operation)[0]

@@ -88,7 +88,7 @@ def served_model(host: Host, name: str) -> ServedModel:
         if each.name == name:
             return each
     if name.startswith(FEATURE):
-        raise NotFound(f"there is no model {name!r}", hint="GET /v1/models lists them")
+        raise NotFound(f"unknown model {name!r}", hint="GET /v1/models lists them")
     catalog = host.probe()
     operation = catalog.model_named(name).operation
     best = catalog.resolve(name, None, operation)[0]

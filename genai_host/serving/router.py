@@ -108,7 +108,9 @@ class HttpRoutes:
         try:
             reply = self._handler(route)(evolve(request, parameters=parameters))
             if not isinstance(reply, RouteResponse):
-                raise TypeError(f"{route.load} gave {short_repr(reply)}, which is no RouteResponse")
+                raise TypeError(
+                    f"{route.load} gave {short_repr(reply)}, which is not a RouteResponse"
+                )
         except GenaiError as error:
             return HttpProblem.of(error)
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server

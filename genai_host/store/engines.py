@@ -29,7 +29,7 @@ def read_url(given: str) -> URL:
             if url.database:
                 return url
     except (ArgumentError, NoSuchModuleError) as error:
-        raise StoreError("this is no address of a store", hint=_FORMS) from error
+        raise StoreError("this is not an address of a store", hint=_FORMS) from error
     raise StoreError("a store is in SQLite or PostgreSQL, in a database with a name", hint=_FORMS)
 
 

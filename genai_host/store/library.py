@@ -114,7 +114,7 @@ class ConversationQueries:
 
     def find(self, id: str) -> str:
         if not re.fullmatch("[0-9a-z]{1,18}", id):
-            raise NotFound(f"there is no conversation {short_repr(id)}")
+            raise _unknown(short_repr(id))
         begins = conversations.c.id.startswith(id)
         with self._database.reading() as connection:
             found = (
@@ -127,11 +127,11 @@ class ConversationQueries:
         if id in found:
             return id
         if not found:
-            raise NotFound(f"there is no conversation {id}")
+            raise _unknown(repr(id))
         if len(found) > 1:
             raise NotFound(
                 f"several conversations begin with {id}",
-                hint=f"give more of it: {', '.join(found[:5])}{', ...' * (len(found) > 5)}",
+                hint=f"use a longer prefix: {', '.join(found[:5])}{', ...' * (len(found) > 5)}",
             )
         return str(found[0])
 
@@ -149,7 +149,7 @@ class ConversationQueries:
         self._indexer.catch_up(conversations.c.id == id)
         found = self._summaries(select(conversations, *_COSTS).where(conversations.c.id == id))
         if not found:
-            raise NotFound(f"there is no conversation {id}")
+            raise _unknown(repr(id))
         return found[0]
 
     def runs_elsewhere(self, id: str) -> bool:
@@ -294,6 +294,10 @@ class ConversationQueries:
 
 def _minute(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment))
+
+
+def _unknown(id: str) -> NotFound:
+    return NotFound(f"unknown conversation {id}")
 
 
 def _comes_after(id: str) -> ColumnElement[bool]:

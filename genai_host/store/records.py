@@ -313,7 +313,7 @@ def imported(data: Any) -> tuple[str | None, list[Written]]:
     """The name and the entries of what was exported; whether they are a record, whoever
     has a codec looks. Raises `ValidationError`."""
     if not isinstance(data, Mapping) or data.get("form") != FORM:
-        raise ValidationError(f"this is no conversation in form {FORM}")
+        raise ValidationError(f"this is not a conversation in form {FORM}")
     name, entries = data.get("name"), data.get("entries")
     if not isinstance(name, (str, type(None))) or not isinstance(entries, list):
         raise ValidationError("a conversation has a name and a list of entries")

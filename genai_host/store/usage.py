@@ -85,7 +85,9 @@ def read_usage(
     """See `Store.usage`."""
     for name in by:
         if name not in GROUPS:
-            raise ValidationError(f"usage is told by {', '.join(GROUPS)}", path="?by")
+            raise ValidationError(
+                f"invalid grouping {name!r}: choose from {', '.join(GROUPS)}", path="?by"
+            )
     groups = [GROUPS[name].label(name) for name in by]
     sums = [func.sum(usage.c[name]).label(name) for name in _SUMMED]
     chosen = select(

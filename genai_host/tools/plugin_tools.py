@@ -56,14 +56,12 @@ class PluginTools:
         fault = self.toolbox.fault(name)
         if isinstance(fault, ConfigurationError):  # it knows where that stands
             error = copy.copy(fault)
-            error.args = (f"there is no tool {name!r}: {fault}",)
+            error.args = (f"unknown tool {name!r}: {fault}",)
             raise error from fault
         if fault is not None:
-            raise ConfigurationError(f"there is no tool {name!r}: {message_of(fault)}") from fault
-        known = f"there are: {', '.join(tools) or 'none'}"
-        raise ConfigurationError(
-            f"there is no tool {name!r}", hint=did_you_mean(name, tools) or known
-        )
+            raise ConfigurationError(f"unknown tool {name!r}: {message_of(fault)}") from fault
+        known = f"choose from {', '.join(tools)}" if tools else "no tools are available"
+        raise ConfigurationError(f"unknown tool {name!r}", hint=did_you_mean(name, tools) or known)
 
     def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
         """What a conversation may be limited to: names, and beginnings of names as `git__*`.
@@ -79,7 +77,7 @@ class PluginTools:
             is_there = any(fits(each, (name,)) for each in declared)
             if not is_there and not any(may_have(each, (name,)) for each in sources):
                 known = [*declared, *(f"{each}{BETWEEN}*" for each in sources)]
-                raise ConfigurationError(f"there is no tool {name!r}", hint=hint_for(name, known))
+                raise ConfigurationError(f"unknown tool {name!r}", hint=hint_for(name, known))
         return names
 
     def _source(self, declared: ToolSource | ToolSet[Any]) -> ToolSource:

@@ -144,7 +144,7 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in islice(tools, MOST):
         if not isinstance(tool, Tool):
-            raise TypeError(f"it gives {short_repr(tool)}, which is no Tool")
+            raise TypeError(f"it gives {short_repr(tool)}, which is not a Tool")
         name = f"{source.name}{BETWEEN}{tool.name}"
         try:
             found[name] = evolve(tool, name=name)
@@ -235,6 +235,4 @@ def warn_unknown(config: Config, known: Mapping[str, ToolSet[Any]]) -> None:
         if name not in known:
             where = place_of(config.file, "tools", name)[0] if each.settings else ""
             where = where or ", ".join(each.overrides.values()) or "the configuration"
-            _log.warning(
-                "%s: no plugin has tools %r with settings; there are: %s", where, name, there
-            )
+            _log.warning("%s: unknown set of tools %r; choose from: %s", where, name, there)

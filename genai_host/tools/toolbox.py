@@ -112,7 +112,7 @@ class Toolbox:
         names = {source.name for source in sources}
         for name in self._approvals:
             if not name.endswith("*") and name not in tools and of_source(name) not in names:
-                _log.warning("approvals: there is no tool %r", name)
+                _log.warning("approvals: unknown tool %r", name)
         self._known: dict[str, tuple[Tool, _Known | ValidationError]] = {}
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
@@ -244,16 +244,18 @@ class Toolbox:
         """Why a call is not made; empty if it is."""
         if tool is None:
             known = ", ".join(self._fitting({**self._sources.seen, **self._tools})) or "none"
-            return one_line(f"there is no tool {short_repr(call.name)}; there are: {known}")
+            return one_line(f"unknown tool {short_repr(call.name)}; choose from: {known}")
         if tool.approval == "deny":
-            return f"{tool.name} may not be used"
+            return f"tool {tool.name!r} is denied"
         absence = self._absence(tool, context, until)
         if absence:
-            return f"{tool.name} cannot be used here: {absence}"
+            return f"tool {tool.name!r} is unavailable: {absence}"
         if call.malformed:
-            return f"the arguments of {tool.name} are no JSON object: {short_repr(call.malformed)}"
+            return (
+                f"the arguments of {tool.name} are not a JSON object: {short_repr(call.malformed)}"
+            )
         if tool.approval == "ask" and not approved:
-            return f"{tool.name} runs only if a human approves of it, and nobody has"
+            return f"tool {tool.name!r} needs the approval of the user, and has none"
         return ""
 
     def _absence(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
@@ -267,7 +269,7 @@ class Toolbox:
             applies = tool.applies(self._copy(context))
             if not isinstance(applies, bool):
                 raise TypeError(f"applies gives {short_repr(applies)}, neither True nor False")
-            return "" if applies else "it does not apply"
+            return "" if applies else "it does not apply in this context"
 
         def failed(error: BaseException) -> str:
             _log.warning("the tool %s cannot be offered", tool.name, exc_info=error)
@@ -280,7 +282,7 @@ class Toolbox:
         except LimitExceeded:
             until.check()
             _log.warning("the tool %s does not say whether it applies", tool.name)
-            return "it does not say whether it applies"
+            return "it did not answer in time whether it is available"
 
     def _know(self, tool: Tool) -> _Known:
         """Raises `ValidationError` if the tool cannot be described."""
@@ -296,7 +298,7 @@ class Toolbox:
         try:
             schema = tool.schema
             if schema.parameters["type"] != "object":
-                raise ValidationError("its parameters are no object")
+                raise ValidationError("its parameters are not an object")
             schema = evolve(schema, parameters=json_round_trip(schema.parameters, self._codec))
             return _Known(schema, SchemaValidator(schema.parameters))
         except ValidationError as error:
@@ -312,12 +314,12 @@ class Toolbox:
             try:
                 self._know(tool).checker.check(arguments)
             except ValidationError as error:
-                return _failed(f"the arguments of {tool.name} do not fit: {message_of(error)}")
+                return _failed(f"invalid arguments for {tool.name}: {message_of(error)}")
             given = tool.run(arguments, _Run(self._copy(context), limits))
             try:
                 return self._kept(output_of(given))
             except (ValidationError, TypeError) as error:
-                raise TypeError(f"it gave what is no output: {message_of(error)}") from error
+                raise TypeError(f"it gave what is not an output: {message_of(error)}") from error
 
         def failed(error: BaseException) -> ToolOutput:
             if isinstance(error, GenaiError):  # which tools raise on purpose

@@ -141,8 +141,8 @@ class Budgets:
         in_dollars = any(bound.unit == "dollars" for bound in bounds)
         if in_dollars and self._config.unknown == "refuse" and not route.is_priced():
             raise BudgetExceeded(
-                f"what a call of {route.candidate.name} costs is not known, "
-                "and budgets take no such calls",
+                f"the cost of a call of {route.candidate.name} is unknown, "
+                "and budgets.unknown is refuse",
                 hint='pip install "genai-host[prices]" knows many prices; '
                 'or allow it: budgets.unknown = "allow"',
             )
@@ -152,7 +152,7 @@ class Budgets:
         if spent.unknown and route.candidate.name not in self._told:
             self._told.add(route.candidate.name)
             _log.warning(
-                "a call of %s cost what is not known: it is on no budget", route.candidate.name
+                "the cost of a call of %s is unknown: no budget counts it", route.candidate.name
             )
         try:
             self._kept().spend(_accounts(bounds, now), spent)

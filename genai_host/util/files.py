@@ -48,7 +48,7 @@ def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigurationError(
-            f"{path} cannot be written: {error.strerror or error}", file=path, hint=hint
+            f"cannot write {path}: {error.strerror or error}", file=path, hint=hint
         ) from error
 
 
@@ -62,11 +62,11 @@ def read_text(path: str) -> str | None:
         return None
     except OSError as error:
         raise ConfigurationError(
-            f"{path} cannot be read: {error.strerror or error}", file=path
+            f"cannot read {path}: {error.strerror or error}", file=path
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            f"{path} cannot be read: it is not UTF-8 from byte {error.start} on", file=path
+            f"cannot read {path}: not UTF-8 at byte {error.start}", file=path
         ) from None
 
 

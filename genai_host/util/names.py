@@ -16,6 +16,7 @@ GROUP = "genai_host"
 API_VERSION = 1
 """The version of the interface between host and plugins."""
 
+PLAIN_NAME_RULE = "use lower-case letters, digits and single hyphens"
 PLAIN_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 """What provider types, instances, features, dialects and commands may be called."""
 
@@ -112,7 +113,7 @@ STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
 def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Sequence[str]) -> str:
     """A hint where a provider or a feature is not here: what may bring it, or may be meant, or
     which there are."""
-    there = f"there are: {', '.join(known) or 'none'}"
+    there = f"choose from {', '.join(names)}" if (names := list(known)) else "none is installed"
     line = plugin_line(kind, wanted)
     if line:
         return f"{there}; a plugin brings it: {line}"

@@ -279,8 +279,8 @@ class TestItem06:
         ("name", "arguments", "told"),
         [
             ("fail", {}, "fail failed: ValueError: as it is"),
-            ("strict", {"number": "x"}, "the arguments of strict do not fit: 'x' is not"),
-            ("none", {}, "there is no tool 'none'"),
+            ("strict", {"number": "x"}, "invalid arguments for strict: expected"),
+            ("none", {}, "unknown tool 'none'"),
         ],
     )
     def test_item_06_what_goes_wrong_is_told_to_the_model(
@@ -302,7 +302,7 @@ class TestItem06:
         wrong = ToolCall("1", "look", {}, '{"at": ')
         model = in_turn(Completion(Message("assistant", wrong), "tool_calls"), "I see")
         reply = asked(agent_host(make_host, model, Counting("look", approval="ask")))
-        assert "are no JSON object" in reply.history[2]["content"]
+        assert "are not a JSON object" in reply.history[2]["content"]
 
     def test_item_06_no_output_answers_its_call(self, make_host: MakeHost) -> None:
         model = in_turn(calls("look"), "done")

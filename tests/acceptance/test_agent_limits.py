@@ -207,16 +207,16 @@ class TestForged:
     def test_one_that_is_denied_never_runs(self, make_host: MakeHost, approvals: Any) -> None:
         wipe = Counting("wipe", approval="deny")
         text, _ = self.replied(make_host, wipe, approvals)
-        assert text == "wipe may not be used"
+        assert text == "tool 'wipe' is denied"
         assert wipe.calls == []
 
     @pytest.mark.parametrize("approval", ["allow", "ask"])
     def test_one_that_is_not_offered_never_runs(self, make_host: MakeHost, approval: Any) -> None:
         wipe = Counting("wipe", approval=approval, applies=lambda context: False)
         text, _ = self.replied(make_host, wipe, {"forged": True})
-        assert text == "wipe cannot be used here: it does not apply"
+        assert text == "tool 'wipe' is unavailable: it does not apply in this context"
         assert wipe.calls == []
 
     def test_one_that_does_not_exist_is_told(self, make_host: MakeHost) -> None:
         text, _ = self.replied(make_host, Counting("another"))
-        assert text.startswith("there is no tool 'wipe'")
+        assert text.startswith("unknown tool 'wipe'")

@@ -84,16 +84,16 @@ def test_json_is_written_compactly() -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_numbers_that_are_no_json_are_not_written(number: float) -> None:
     for value in (number, [number], {"a": [{"b": number}]}, {"a": "\ud800", "b": number}):
-        with pytest.raises(ValueError, match=r"(NaN|Infinity) is no JSON \(at \$"):
+        with pytest.raises(ValueError, match=r"(NaN|Infinity) is not JSON \(at \$"):
             write_json(value)
 
 
 @pytest.mark.parametrize(
     ("value", "where"),
     [
-        (math.nan, r"NaN is no JSON \(at \$\)"),
-        ({"a": [1.5, {"b": math.inf}]}, r"Infinity is no JSON \(at \$\.a\[1\]\.b\)"),
-        ((0, -math.inf), r"-Infinity is no JSON \(at \$\[1\]\)"),
+        (math.nan, r"NaN is not JSON \(at \$\)"),
+        ({"a": [1.5, {"b": math.inf}]}, r"Infinity is not JSON \(at \$\.a\[1\]\.b\)"),
+        ((0, -math.inf), r"-Infinity is not JSON \(at \$\[1\]\)"),
     ],
 )
 def test_where_a_number_is_no_json(value: Any, where: str) -> None:
@@ -112,7 +112,9 @@ class TestWhoeverGivesThem:
     """A number that is no JSON is refused by name, wherever it comes from."""
 
     def test_a_parameter(self, host: Host) -> None:
-        with pytest.raises(InvalidParameter, match="temperature: NaN is no JSON") as caught:
+        with pytest.raises(
+            InvalidParameter, match="parameter 'temperature': NaN is not JSON"
+        ) as caught:
             host.open("chat", "mock", parameters={"temperature": math.nan})
         assert caught.value.parameter == "temperature"
 
@@ -121,16 +123,16 @@ class TestWhoeverGivesThem:
             lambda: ToolCall("1", "look", {"at": [math.inf]}),
             lambda: VendorPart("plain", {"at": math.inf}),
         ):
-            with pytest.raises(ValidationError, match=r"Infinity is no JSON \(at \$\.at"):
+            with pytest.raises(ValidationError, match=r"Infinity is not JSON \(at \$\.at"):
                 make()
 
     @pytest.mark.parametrize("schema", [{"maximum": math.nan}, {"const": {"a": math.inf}}])
     def test_a_schema(self, host: Host, schema: Any) -> None:
-        with pytest.raises(ValidationError, match=r"the schema itself is wrong: .* is no JSON"):
+        with pytest.raises(ValidationError, match=r"invalid JSON Schema: .* is not JSON"):
             host.open("chat", "mock").say("hi", returns=schema)
 
     def test_a_context(self, host: Host) -> None:
-        with pytest.raises(ValidationError, match="the context is no JSON"):
+        with pytest.raises(ValidationError, match="the context is not JSON"):
             host.open("chat", "mock").say("hi", context={"a": math.nan})
 
     def test_a_tool_of_a_feature(self, make_host: MakeHost) -> None:

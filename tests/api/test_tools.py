@@ -208,7 +208,7 @@ class TestTypedFunctions:
         assert list(made.schema.parameters["properties"]) == ["a"]
         given: Any = "the run"
         assert made.run({"a": 1}, given) == "1 the run"
-        with pytest.raises(ValidationError, match="there is no argument"):
+        with pytest.raises(ValidationError, match="unknown argument"):
             made.run(arguments, given)
 
     @pytest.mark.parametrize(
@@ -279,9 +279,9 @@ class TestTypedFunctions:
         def undescribed() -> str:
             return ""
 
-        with pytest.raises(TypeError, match="partial is no function"):
+        with pytest.raises(TypeError, match="partial is not a function"):
             tool(functools.partial(undescribed), description="X")
-        with pytest.raises(TypeError, match="print is no function"):
+        with pytest.raises(TypeError, match="print is not a function"):
             tool(print)
         for wrong, why in (
             (later, "async"),

@@ -162,7 +162,7 @@ def test_what_fails_is_a_result_and_is_asked_again_when_wanted(
     assert (done.done, done.failed) == (4, 2)
     _, b, _, wrong = read(paths[1])
     assert b["error"]["message"] == "the key is wrong"
-    assert "no JSON" in wrong["error"]["message"]
+    assert "not JSON" in wrong["error"]["message"]
     again = Batch(host, *paths, FAKE, retry_failed=True).run()
     assert (again.done, again.failed, again.before) == (4, 1, 2)
     assert [each.get("text") for each in read(paths[1])] == ["<a>", "<b>", "<c>", None]
@@ -269,7 +269,7 @@ def test_an_output_that_is_there_is_not_written_over(
 ) -> None:
     write(paths[0], "a")
     paths[1].write_text("mine", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="there already"):
+    with pytest.raises(ConfigurationError, match="already exists"):
         Batch(make_host(fake=fake), *paths, FAKE).run()
     assert paths[1].read_text(encoding="utf-8") == "mine"
 
@@ -351,7 +351,7 @@ class TestExecutors:
         host = make_host(mine=self.plugin())
         with open_executor(host, "pool", {}) as executor:
             assert executor.submit(int, "3").result() == 3
-        with pytest.raises(ConfigurationError, match="no executor 'poll'"):
+        with pytest.raises(ConfigurationError, match="unknown executor 'poll'"):
             open_executor(host, "poll", {})
         with pytest.raises(ConfigurationError, match="nothing"):
             open_executor(host, "pool", {"nothing": 1})

@@ -102,5 +102,5 @@ def test_a_disk_that_is_full_leaves_no_half_line(
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "j").mkdir()
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(StoreError, match="cannot write"):
         Journal(tmp_path / "j", BATCH)

@@ -48,10 +48,10 @@ def test_item_8_a_custom_id_makes_no_line_of_openais_batches(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"{", "no JSON"),
-        (b"\xff", "no JSON"),
-        (b"3", "no object"),
-        (b"null", "no object"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"3", "not an object"),
+        (b"null", "not an object"),
         (b"{}", "no prompt"),
         (b'""', "no prompt"),
         (b'{"prompt": 3}', "prompt"),
@@ -63,7 +63,7 @@ def test_item_8_a_custom_id_makes_no_line_of_openais_batches(tmp_path: Path) -> 
             b'{"custom_id": "a", "url": "/v1/chat/completions", "body": {"stream": true}}',
             "no stream",
         ),
-        (b"[" * 100_000, "no JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b'{"prompt": "a", "parameters": {"x": ' + b"[" * 200 + b"]" * 200 + b"}}", "deep"),
     ],
 )

@@ -167,7 +167,7 @@ class TestParameters:
         assert error.parameter == name
         assert error.valid == ("max_tokens", "min_p", "temperature")
         assert (error.model, error.provider) == ("m", "echo")
-        expected = "did you mean temperature?" if name == "temperatur" else "it takes max_tokens"
+        expected = "did you mean temperature?" if name == "temperatur" else "accepted: max_tokens"
         assert expected in error.hint
 
     @pytest.mark.parametrize(
@@ -176,7 +176,9 @@ class TestParameters:
          ("max_tokens", 1.5), ("min_p", [])],
     )  # fmt: skip
     def test_a_bad_value_is_refused(self, host: Host, name: str, value: object) -> None:
-        with pytest.raises(InvalidParameter, match=f"^{name}: ") as caught:
+        with pytest.raises(
+            InvalidParameter, match=f"^invalid value for parameter '{name}': "
+        ) as caught:
             host.open("chat", "m", parameters={name: value})
         assert caught.value.parameter == name
 

@@ -82,7 +82,7 @@ def test_what_is_no_json_is_no_answer(text: str) -> None:
     with pytest.raises(OutputValidationError) as caught:
         with_value(said(text, vendor="end_turn"), ANYTHING)
     error = caught.value
-    assert error.message.startswith("the answer is not the JSON that was asked for: ")
+    assert error.message.startswith("the answer is not valid JSON for the schema: ")
     assert (error.reason, error.detail, error.hint) == ("end_turn", text, "")
 
 

@@ -172,12 +172,12 @@ class TestNames:
     @pytest.mark.parametrize(
         ("name", "said"),
         [
-            ("claude@bedrock", "there is no provider 'bedrock'"),
-            ("claude@bedrock+chat-wire", "there is no provider 'bedrock'"),
-            ("quick@bedrock", "there is no provider 'bedrock'"),
-            ("stranger@bedrock", "there is no model 'stranger@bedrock'"),
-            ("claude-x@bedrock", "there is no model 'claude-x@bedrock'"),
-            ("bedrock/stranger", "there is no model 'bedrock/stranger'"),
+            ("claude@bedrock", "unknown provider 'bedrock'"),
+            ("claude@bedrock+chat-wire", "unknown provider 'bedrock'"),
+            ("quick@bedrock", "unknown provider 'bedrock'"),
+            ("stranger@bedrock", "unknown model 'stranger@bedrock'"),
+            ("claude-x@bedrock", "unknown model 'claude-x@bedrock'"),
+            ("bedrock/stranger", "unknown model 'bedrock/stranger'"),
         ],
     )
     def test_a_name_at_a_provider_that_is_not_there_says_what_to_install(

@@ -132,7 +132,7 @@ class TestWaiting:
     def test_what_is_not_kept_says_so(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
         code, _, err = ask(terminal, "go", "--no-record")
         assert code == 3
-        assert "the conversation is not kept" in err
+        assert "the conversation is not saved" in err
         assert "resume" not in err
 
     def test_nothing_in_a_call_is_hidden(
@@ -198,11 +198,11 @@ class TestResume:
     @pytest.mark.parametrize(
         ("options", "told"),
         [
-            (["--yes", "--no"], "use one of"),
-            (["--yes", "--allow", "wipe-0"], "use one of"),
-            (["--allow", "wipe"], "no call 'wipe' waits; there are: wipe-0, drop-1"),
-            (["--allow", "look-2"], "no call 'look-2' waits"),  # which asks nobody
-            (["true", "--no"], "VALUE is given"),
+            (["--yes", "--no"], "use only one of"),
+            (["--yes", "--allow", "wipe-0"], "use only one of"),
+            (["--allow", "wipe"], "unknown call 'wipe': choose from wipe-0, drop-1"),
+            (["--allow", "look-2"], "unknown call 'look-2'"),  # which asks nobody
+            (["true", "--no"], "use either VALUE or"),
         ],
     )
     def test_what_cannot_be_meant_is_a_wrong_use(
@@ -221,7 +221,7 @@ class TestResume:
         ask(terminal)
         terminal("conversations", "resume", "last", "--no")
         code, _, err = terminal("conversations", "resume", "last", "--yes")
-        assert (code, "for calls that wait" in err) == (2, True)
+        assert (code, "require calls that wait" in err) == (2, True)
 
 
 class TestChat:
@@ -233,7 +233,7 @@ class TestChat:
         )
         assert code == 0
         assert "wipe (wipe-0)" in err
-        assert "/resume asks you; /resume true, or false, says it of all" in err
+        assert "decide: /resume; or for all calls: /resume true, /resume false" in err
         assert "the conversation waits for approval of 2 calls" in err
         assert ran(tools) == ["wipe", "drop", "look"]
         assert "wiped dropped found" in out

@@ -75,14 +75,14 @@ def test_without_an_input_only_words_are_asked(
 def test_what_is_piped_in_must_be_text(terminal: Terminal) -> None:
     code, out, err = terminal("ask", "-p", "mock", "what is it?", stdin=_PNG)
     assert (code, out) == (1, "")
-    assert "standard input is no text" in err
+    assert "standard input is not text" in err
     assert "--attach" in err
 
 
 def test_with_nothing_to_ask_it_says_how(terminal: Terminal) -> None:
     code, out, err = terminal("ask", "-p", "mock")
     assert (code, out) == (2, "")
-    assert "there is nothing to ask" in err
+    assert "nothing to ask" in err
 
 
 @pytest.mark.parametrize("option", [(), ("--no-stream",), ("--raw",)])
@@ -139,7 +139,7 @@ class TestSchema:
         script(["no json"])
         code, out, err = terminal("ask", "-p", "script", "x", "--schema", json.dumps(self.SCHEMA))
         assert (code, out) == (1, "")
-        assert "not the JSON that was asked for" in err
+        assert "not valid JSON for the schema" in err
 
 
 class TestOptions:
@@ -156,15 +156,15 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("arguments", "code", "says"),
         [
-            (["--param", "temperature"], 2, "is not NAME=VALUE"),
-            (["--param", "=1"], 2, "is not NAME=VALUE"),
+            (["--param", "temperature"], 2, "expected NAME=VALUE"),
+            (["--param", "=1"], 2, "expected NAME=VALUE"),
             (["--param", "temperatur=1"], 1, "did you mean temperature?"),
             (["--param", "temperature=hot"], 1, "temperature: "),
             (["--set", "nonsense=1"], 1, "unknown setting 'nonsense'"),
             (["--model", "mok"], 1, "did you mean mock?"),
-            (["--feature", "nonsense"], 1, "there is no feature 'nonsense'"),
-            (["--role", "judge=mock"], 1, "has no role 'judge'"),
-            (["--attach", "not-there.txt"], 1, "not-there.txt cannot be read"),
+            (["--feature", "nonsense"], 1, "unknown feature 'nonsense'"),
+            (["--role", "judge=mock"], 1, "unknown role 'judge'"),
+            (["--attach", "not-there.txt"], 1, "cannot read 'not-there.txt'"),
             (["--nonsense"], 2, "No such option"),
         ],
     )
@@ -228,7 +228,10 @@ class TestErrors:
         [
             ({"status": 401}, "status 401 (mock@script)\n  check the key: genai-host doctor\n"),
             ({"status": 429, "retry_after": 61.5}, "\n  wait 62 s, then try again\n"),
-            ({"status": 503, "retry_after": 61}, "\n  is it running? genai-host doctor\n"),
+            (
+                {"status": 503, "retry_after": 61},
+                "\n  try again, or check its settings: genai-host config show script\n",
+            ),
             ({"status": 400}, "error: the service answered with status 400 (mock@script)\n"),
             ({"text": "a b c", "fault": "cut", "pieces": 2}, "cut before its end"),
             ({"fault": "crash"}, "RuntimeError: the mock was told to crash"),

@@ -67,7 +67,7 @@ def test_an_output_that_is_there_is_written_over_only_if_asked(
     assert terminal(*command)[0] == 0
     code, _, err = terminal(*command)
     assert code == 1
-    assert "there already" in err
+    assert "already exists" in err
     assert terminal(*command, "--restart")[0] == 0
 
 
@@ -76,7 +76,7 @@ def test_what_the_command_line_says_holds_for_all(terminal: Terminal, source: Pa
     assert code == 2
     assert "--role" in err
     code, _, err = terminal("batch", "run", str(source), "--executor", "nowhere")
-    assert (code, "there is no executor 'nowhere'" in err) == (1, True)
+    assert (code, "unknown executor 'nowhere'" in err) == (1, True)
     code, _, err = terminal("batch", "run", str(source), "--with", "a=b")
     assert (code, "--executor" in err) == (2, True)
     assert terminal("batch", "run", "missing.jsonl")[0] == 2

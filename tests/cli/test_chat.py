@@ -86,7 +86,7 @@ def test_an_input_that_is_no_text_is_an_error(terminal: Terminal, script: Any) -
     script(["one"])
     code, out, err = terminal("chat", "-p", "script", stdin=b"a\n" + b"b" * 20_000 + b"\n\xff\n")
     assert (code, out) == (1, "one\n")
-    assert "standard input is no text in utf-8" in err
+    assert "standard input is not text in utf-8" in err
 
 
 def test_quit_ends_it(terminal: Terminal, script: Any) -> None:
@@ -107,7 +107,7 @@ def test_an_unknown_command_says_so_and_a_path_is_a_message(
 ) -> None:
     script(["heard"])
     out, err = chat(terminal, "/nonsense", "/usr/bin/python is a path")
-    assert "there is no command /nonsense" in err
+    assert "unknown command /nonsense" in err
     assert out == "heard\n"
 
 
@@ -116,7 +116,7 @@ def test_another_model_goes_on(terminal: Terminal, script: Any) -> None:
     out, err = chat(terminal, "a", "/model mock@mock", "b", "/model", "/model nonsense", "c")
     assert out == "one\nb\nc\n"
     assert err.count("chat with mock@mock") == 2
-    assert "there is no model 'nonsense'" in err
+    assert "unknown model 'nonsense'" in err
 
 
 def test_the_system_prompt_can_be_changed(terminal: Terminal, script: Any) -> None:
@@ -129,7 +129,7 @@ def test_the_last_message_can_be_answered_again(terminal: Terminal, script: Any)
     script(["one", "again"])
     out, err = chat(terminal, "/retry", "a", "/retry")
     assert out == "one\nagain\n"
-    assert "there is nothing to retry" in err
+    assert "nothing to retry" in err
 
 
 REFUSED = {"status": 400}
@@ -179,7 +179,7 @@ def test_the_last_message_can_be_edited(
     script(["one", "two"])
     out, err = chat(terminal, "/edit", "a", "/edit", "/edit", "/edit", "/details")
     assert out == "one\ntwo\n"
-    assert "there is nothing to edit" in err
+    assert "nothing to edit" in err
     assert err.count("nothing was sent") == 2
     assert "better" in err
 
@@ -266,7 +266,7 @@ def test_it_can_be_saved(terminal: Terminal, script: Any, tmp_path: Path, suffix
     assert "a question" in text
     assert "the answer" in text
     assert "/save FILE.md" in err
-    assert "cannot be written" in err
+    assert "cannot write" in err
     assert file.stat().st_mode & 0o077 == 0
 
 
@@ -284,7 +284,7 @@ def test_files_go_along_with_the_next_message(
     messages = json.loads(saved.read_text())
     assert [len(message["content"]) for message in messages] == [2, 1, 2, 1]
     assert "/attach FILE" in err
-    assert "not-there cannot be read" in err
+    assert "cannot read 'not-there'" in err
 
 
 def test_standard_input_cannot_be_attached_to_what_is_read_from_it(
@@ -292,7 +292,7 @@ def test_standard_input_cannot_be_attached_to_what_is_read_from_it(
 ) -> None:
     script([])
     code, _, err = terminal("chat", "-p", "script", "-a", "-", stdin="a")
-    assert (code, "standard input is what you say here" in err) == (2, True)
+    assert (code, "standard input has the messages" in err) == (2, True)
     assert "FILE|URL|-" not in terminal("chat", "--help")[1]
 
 

@@ -79,21 +79,25 @@ class TestInstances:
     @pytest.mark.parametrize(
         ("arguments", "says", "hint"),
         [
-            (("add", "x", "mok"), "no plugin brings the provider type 'mok'", "did you mean mock?"),
-            (("add", "x", "mock", "replis=1"), "no setting 'providers.x.replis'", "replies?"),
-            (("set", "providers.x.y=1"), "there is no provider 'x'", "known: "),
-            (("set", "default.model=x"), "there is no key 'default.model'", "defaults.model?"),
+            (("add", "x", "mok"), "unknown provider type 'mok'", "did you mean mock?"),
+            (("add", "x", "mock", "replis=1"), "unknown setting 'providers.x.replis'", "replies?"),
+            (("set", "providers.x.y=1"), "unknown provider 'x'", "choose from "),
+            (
+                ("set", "default.model=x"),
+                "unknown configuration key 'default.model'",
+                "defaults.model?",
+            ),
             (("unset", "defaults.model"), "defaults.model is not set", ""),
-            (("remove", "x"), "there is no provider 'x'", ""),
-            (("disable", "moc"), "there is no provider 'moc'", "genai-host providers lists them"),
-            (("enable", "moc"), "there is no provider 'moc'", "did you mean mock?"),
-            (("show", "moc"), "there is no provider 'moc'", "did you mean mock?"),
-            (("types", "moc"), "no plugin brings the provider type 'moc'", "did you mean mock?"),
-            (("default", "feature", "cat"), "there is no feature 'cat'", "chat"),
-            (("default", "model", "mok"), "there is no model 'mok'", "did you mean mock?"),
-            (("set", "defaults.prefer=mock,lcal"), "there is no provider 'lcal'", "local?"),
-            (("alias", "fast", "mok"), "there is no model 'mok'", "did you mean mock?"),
-            (("alias", "fast"), "there is no alias 'fast'", ""),
+            (("remove", "x"), "provider 'x' is not configured", ""),
+            (("disable", "moc"), "unknown provider 'moc'", "list providers: genai-host providers"),
+            (("enable", "moc"), "unknown provider 'moc'", "did you mean mock?"),
+            (("show", "moc"), "unknown provider 'moc'", "did you mean mock?"),
+            (("types", "moc"), "unknown provider type 'moc'", "did you mean mock?"),
+            (("default", "feature", "cat"), "unknown feature 'cat'", "chat"),
+            (("default", "model", "mok"), "unknown model 'mok'", "did you mean mock?"),
+            (("set", "defaults.prefer=mock,lcal"), "unknown provider 'lcal'", "local?"),
+            (("alias", "fast", "mok"), "unknown model 'mok'", "did you mean mock?"),
+            (("alias", "fast"), "unknown alias 'fast'", ""),
         ],
     )
     def test_what_is_wrong_is_one_line_and_the_next_step(
@@ -166,7 +170,7 @@ class TestShow:
     ) -> None:
         monkeypatch.setenv("GENAI_HOST_DEFAULTS__MODEL", "mock")
         err = terminal("config", "default", "model", "mock-embed")[2]
-        assert "GENAI_HOST_DEFAULTS__MODEL comes before it" in err
+        assert "GENAI_HOST_DEFAULTS__MODEL overrides it" in err
         assert "cannot run for now: mock-embed is a model for embed, not chat" in err
 
     def test_of_a_type_that_is_not_there_no_value_is_shown(
@@ -204,7 +208,7 @@ class TestAliases:
         done(terminal, "config", "default", "model", "fast")
         assert done(terminal, "ask", "hi") == "hi\n"
         done(terminal, "config", "alias", "fast", "--remove")
-        assert "there is no model 'fast'" in refused(terminal, "ask", "-m", "fast", "hi")
+        assert "unknown model 'fast'" in refused(terminal, "ask", "-m", "fast", "hi")
 
     def test_one_of_an_id_that_nobody_declared_is_listed(self, terminal: Terminal) -> None:
         done(terminal, "config", "alias", "fast", "mock/some-id")
@@ -283,7 +287,7 @@ class TestRemember:
         done(terminal, "config", "remove", "other")
         code, out, err = terminal("ask", "hi")
         assert (code, out) == (0, "hi\n")
-        assert "what was used last is left out: there is no provider 'other'" in err
+        assert "the last used model is skipped: unknown provider 'other'" in err
         assert terminal("ask", "hi") == (0, "hi\n", "")
 
     def test_what_is_damaged_is_nothing(self, terminal: Terminal) -> None:

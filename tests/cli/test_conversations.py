@@ -98,7 +98,7 @@ class TestList:
         assert [row["id"] for row in listed(terminal, "list")] == ids[:20]
         assert [row["id"] for row in listed(terminal, "list", "-n", "3")] == ids[:3]
         assert [row["id"] for row in listed(terminal, "list", "--all")] == ids
-        assert terminal("conversations", "list")[2] == "there are more: --all\n"
+        assert terminal("conversations", "list")[2] == "more conversations: --all\n"
         assert terminal("conversations", "list", "--limit", "25")[2] == ""
         assert terminal("conversations", "list", "--limit", "0")[0] == 2
 
@@ -202,7 +202,7 @@ class TestShow:
         for name in ("show", "export", "resume"):
             code, out, err = terminal("conversations", name, id)
             assert (code, out) == (1, "")
-            assert "there is no conversation" in err
+            assert "unknown conversation" in err
             assert "\x1b" not in err
 
 
@@ -292,7 +292,7 @@ class TestDelete:
         self, terminal: Terminal, arguments: list[str]
     ) -> None:
         code, _, err = terminal("conversations", "delete", *arguments, "--yes")
-        assert (code, " is no " in err) == (2, True)
+        assert (code, "invalid " in err) == (2, True)
 
 
 class TestResume:
@@ -302,7 +302,7 @@ class TestResume:
         assert terminal("conversations", "resume", "last") == (0, "cut short\n", "")
         code, out, err = terminal("conversations", "resume", "last")
         assert (code, out) == (1, "")
-        assert "there is no turn to go on with" in err
+        assert "no turn to resume" in err
 
     def test_a_turn_that_waits(self, terminal: Terminal, waiting_feature: None) -> None:
         code, _, err = terminal("ask", "-f", "careful", "rm")
@@ -372,7 +372,7 @@ class TestExport:
     ) -> None:
         made(*turn(0))
         code, _, err = terminal("conversations", "export", "last", "-o", str(tmp_path / "no" / "x"))
-        assert (code, "cannot be written" in err) == (1, True)
+        assert (code, "cannot write" in err) == (1, True)
 
 
 class TestImport:
@@ -407,7 +407,7 @@ class TestImport:
         file.write_bytes(content)
         code, out, err = terminal("conversations", "import", str(file))
         assert (code, out) == (1, "")
-        assert f"{file} is no conversation that was exported" in err
+        assert f"{file} is not an exported conversation" in err
         assert listed(terminal, "list") == []
 
 
@@ -436,5 +436,5 @@ class TestFork:
         made(*turn(0))
         code, out, err = terminal("conversations", "fork", "last", "--turn", "1")
         assert (code, out) == (2, "")
-        assert "there is no turn 1" in err
+        assert "unknown turn 1" in err
         assert len(listed(terminal, "list")) == 1

@@ -237,8 +237,8 @@ class TestEverywhere:
         found = json.loads(place.run("plugins", "check", "edited", "--json").stdout)
         assert found[0]["status"] == "broken"
         left = place.run("upgrade", "--all", "--dry-run").stderr
-        assert "left as it is: genai-models-modest" in left
-        assert "left as it is: edited" in left
+        assert "skipped: genai-models-modest" in left
+        assert "skipped: edited" in left
         assert len(run("uninstall", "genai-models-modest", "edited")["went"]) == 2
 
 
@@ -421,13 +421,13 @@ class TestHere:
             (["install", "--", "a"], 2, "which plugin?"),
             (["install", "--pre", "a"], 2, "No such option"),
             (["uninstall"], 2, "Missing argument"),
-            (["upgrade"], 2, "name plugins, or say --all"),
-            (["upgrade", "--all", "a"], 2, "name plugins, or say --all"),
+            (["upgrade"], 2, "name plugins or use --all"),
+            (["upgrade", "--all", "a"], 2, "name plugins or use --all"),
             (["upgrade", "zz-none"], 1, "error: zz-none is not installed\n"),
             (["upgrade", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
             (["upgrade", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
-            (["uninstall", "genai-vendor-mok"], 1, "\n  genai-host plugins lists what is\n"),
-            (["uninstall", "genai-host"], 1, "genai-host does not uninstall itself\n"),
+            (["uninstall", "genai-vendor-mok"], 1, "\n  list plugins: genai-host plugins\n"),
+            (["uninstall", "genai-host"], 1, "genai-host cannot uninstall itself\n"),
             (["uninstall", "Requests"], 1, "requests stays: genai-host needs it\n"),
         ],
     )

@@ -83,23 +83,23 @@ class TestKeys:
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", CANARY)
         err = terminal("keys", "set", "openai", stdin=CANARY)[2]
-        assert "the environment variable OPENAI_API_KEY comes before it" in err
+        assert "the environment variable OPENAI_API_KEY overrides it" in err
 
     def test_those_of_instances_that_are_gone_are_listed(self, terminal: Terminal) -> None:
         terminal("config", "add", "mine", "openai")
         terminal("keys", "set", "mine", stdin=CANARY)
         terminal("config", "remove", "mine")
-        assert sources(terminal)["mine.api_key"].endswith("there is no such provider")
+        assert sources(terminal)["mine.api_key"].endswith("unknown provider")
         assert terminal("keys", "remove", "mine")[0] == 0
         assert "mine.api_key" not in sources(terminal)
 
     @pytest.mark.parametrize(
         ("arguments", "stdin", "says"),
         [
-            (("set", "opnai"), CANARY, "there is no provider 'opnai'"),
+            (("set", "opnai"), CANARY, "unknown provider 'opnai'"),
             (("set", "mock"), CANARY, "the provider 'mock' takes no key"),
-            (("set", "openai", "--setting", "base_url"), CANARY, "no secret 'base_url'"),
-            (("set", "openai"), " \n", "there is no key on standard input"),
+            (("set", "openai", "--setting", "base_url"), CANARY, "unknown secret 'base_url'"),
+            (("set", "openai"), " \n", "no key on standard input"),
             (("set", "openai"), f"{CANARY}\n{CANARY}\n", "several lines"),
             (("remove", "openai"), "", "no key of openai is kept"),
         ],

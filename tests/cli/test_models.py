@@ -81,11 +81,15 @@ def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says", "hint"),
     [
-        (("add", "x", "--of", "mok"), "there is no model 'mok'", "did you mean mock?"),
-        (("add", "x", "--of", "mock", "-p", "moc"), "there is no provider 'moc'", "mock"),
+        (("add", "x", "--of", "mok"), "unknown model 'mok'", "did you mean mock?"),
+        (("add", "x", "--of", "mock", "-p", "moc"), "unknown provider 'moc'", "mock"),
         (("add", "x", "--of", "mock", "--param", "sed=1"), "takes no parameter 'sed'", "seed"),
         (("add", "x", "--of", "mock", "--param", "seed=a"), "seed", ""),
-        (("add", "a/b", "--of", "mock"), "is no name for a configuration", "it must match"),
+        (
+            ("add", "a/b", "--of", "mock"),
+            "is not a valid name for a configuration",
+            "it must match",
+        ),
         (("add", "mine", "--of", "mock"), "there is a model configuration 'mine' already", "set"),
         (("set", "min", "--of", "mock"), "no model configuration 'min'", "did you mean mine?"),
         (("set", "mine", "--of", "yours"), "leads in a circle: mine of yours of mine", ""),

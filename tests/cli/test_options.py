@@ -102,7 +102,7 @@ def test_the_last_value_of_a_name_holds() -> None:
 
 @pytest.mark.parametrize("pair", ["a", "", "=1", "="])
 def test_what_is_no_pair_is_a_wrong_use(pair: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not NAME=VALUE") as caught:
+    with pytest.raises(click.BadParameter, match="expected NAME=VALUE") as caught:
         named_values(("a=1", pair), "--set")
     assert caught.value.param_hint == "--set"
 
@@ -135,12 +135,12 @@ def test_what_is_no_schema_is_a_wrong_use(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"[]", "it is not a JSON object"),
-        (b"null", "it is not a JSON object"),
-        (b"nothing", "it is not JSON"),
-        (b"", "it is not JSON"),
-        (b"\xff", "cannot be read"),
-        (b"[" * DEEP, "it is not JSON"),
+        (b"[]", "expected a JSON object"),
+        (b"null", "expected a JSON object"),
+        (b"nothing", "invalid JSON"),
+        (b"", "invalid JSON"),
+        (b"\xff", "cannot read"),
+        (b"[" * DEEP, "invalid JSON"),
     ],
     ids=lambda value: repr(value)[:20],
 )

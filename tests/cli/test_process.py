@@ -391,13 +391,13 @@ class TestChat:
         child.expect("> first question")
         child.expect("first answer")
         child.expect("not answered: second question")
-        child.expect("/retry says it again")
+        child.expect("send it again: /retry")
         child.expect(_PROMPT)
         child.send("/retry\r")
         child.expect("second answer")
         child.expect(_PROMPT)
         child.send("/quit\r")
-        child.expect("to go on: genai-host chat --cid [0-9a-z]{18}")
+        child.expect("continue: genai-host chat --cid [0-9a-z]{18}")
         child.expect(pexpect.EOF)
 
     def test_where_nothing_can_be_kept_it_is_no_error(

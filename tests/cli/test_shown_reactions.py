@@ -226,7 +226,7 @@ class TestPictures:
         )
         assert (code, out) == (1, "seen\n")
         assert err.startswith("error: ")
-        assert "cannot be written" in err
+        assert "cannot write" in err
         given = ("tools", "call", "see", "kind=x", "--save-images", str(tmp_path / "file"))
         assert terminal(*given)[0] == 2
 

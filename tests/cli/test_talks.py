@@ -77,12 +77,12 @@ class TestAsk:
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
-            (["--cid", "zzz"], "there is no conversation zzz"),
-            (["--cid", "\x1b[2J"], "there is no conversation"),
+            (["--cid", "zzz"], "unknown conversation 'zzz'"),
+            (["--cid", "\x1b[2J"], "unknown conversation"),
             (["-c", "-f", "other"], "with the feature chat, not other"),
-            (["-c", "-m", "nonsense"], "there is no model 'nonsense'"),
+            (["-c", "-m", "nonsense"], "unknown model 'nonsense'"),
             (["-c", "--param", "temperatur=1"], "did you mean temperature?"),
-            (["-c", "--role", "judge=mock"], "has no role 'judge'"),
+            (["-c", "--role", "judge=mock"], "unknown role 'judge'"),
         ],
     )
     def test_what_is_wrong_changes_nothing(
@@ -98,7 +98,7 @@ class TestAsk:
 
     def test_where_nothing_is_kept_there_is_nothing_to_go_on_with(self, terminal: Terminal) -> None:
         code, _, err = terminal("ask", "-c", "x")
-        assert (code, "there is no conversation yet" in err) == (1, True)
+        assert (code, "no conversation is saved" in err) == (1, True)
 
     def test_what_cannot_begin_is_not_kept(self, terminal: Terminal) -> None:
         assert terminal("ask", "-p", "mock", "x", "--param", "temperatur=1")[0] == 1
@@ -132,7 +132,7 @@ class TestAgain:
         with Store() as store, Host(store=store) as host:
             host.open("chat", provider="mock")
         code, _, err = terminal("ask", "--again")
-        assert (code, "no turn that could be said again" in err) == (1, True)
+        assert (code, "no turn to send again" in err) == (1, True)
 
 
 class TestUnfinished:
@@ -142,7 +142,7 @@ class TestUnfinished:
         terminal("ask", "-p", "mock", "a")
         interrupt()
         code, out, err = terminal("ask", "-c", "b")
-        assert (code, out, err) == (0, "b\n", "the last turn was interrupted, and is left out\n")
+        assert (code, out, err) == (0, "b\n", "the last turn was interrupted and is skipped\n")
         assert texts() == ["a", "a", "b", "b"]
 
     def test_one_that_another_process_is_at_is_left_alone(self, terminal: Terminal) -> None:
@@ -155,7 +155,7 @@ class TestUnfinished:
             for arguments in (["-c", "b"], ["--again"], ["-c", "-m", "mock@mock", "b"]):
                 code, out, err = terminal("ask", *arguments)
                 assert (code, out) == (1, "")
-                assert "another process is at this conversation" in err
+                assert "another process is using this conversation" in err
             record.append(TurnEnded(1, Answer("d")))
         assert texts() == ["a", "a", "cut short", "d"]
 
@@ -165,7 +165,7 @@ class TestUnfinished:
         code, out, err = terminal("ask", "-c", "b")
         assert (code, out) == (1, "")
         assert 'the conversation waits for approval: {"tool": "rm \\u001b"}' in err
-        assert "genai-host conversations resume last VALUE gives it" in err
+        assert "answer it: genai-host conversations resume last VALUE" in err
         assert terminal("ask", "--again")[1] == "cut short\n"
 
     def test_who_is_overtaken_is_told_what_to_do(
@@ -183,7 +183,7 @@ class TestUnfinished:
             assert (code, out) == (1, "")
             assert err == (
                 "error: another process has gone on with this conversation\n"
-                f"  go on with it as it is now: genai-host chat --cid {id}\n"
+                f"  continue from its current state: genai-host chat --cid {id}\n"
             )
 
 
@@ -192,7 +192,7 @@ class TestChat:
         script(["one", "two", "three"])
         _, out, err = terminal("chat", "-p", "script", stdin="a\nb\n")
         id = kept()[0].id
-        assert (out, err) == ("one\ntwo\n", f"to go on: genai-host chat --cid {id}\n")
+        assert (out, err) == ("one\ntwo\n", f"continue: genai-host chat --cid {id}\n")
         script(["three", "four", "five"])
         _, out, err = terminal("chat", "-c", stdin="/retry\n/undo\nc\n/undo\n/undo\nd")
         assert out == "three\nfour\nfive\n"
@@ -223,7 +223,7 @@ class TestChat:
         interrupt()
         _, out, err = terminal("chat", "-c", stdin="/resume\n/resume\n")
         assert out == "cut short\n"
-        assert "there is no turn to go on with" in err
+        assert "no turn to resume" in err
         interrupt("dropped")
         _, out, err = terminal("chat", "-c", stdin="b\n")
         assert "left out" in err
@@ -235,7 +235,7 @@ class TestChat:
         _, out, err = terminal("chat", "-c", stdin="b\n/resume\n/undo\nc\n")
         assert out == "c\n"
         assert err.count("waits for approval") == 2
-        assert "/resume VALUE gives it" in err
+        assert "answer it: /resume VALUE" in err
         assert "taken back" in err
 
 

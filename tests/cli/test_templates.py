@@ -108,13 +108,13 @@ class TestAsk:
     @pytest.mark.parametrize(
         ("arguments", "code", "says"),
         [
-            (["-t", "none"], 1, "there is no template none"),
-            (["-t", "../config"], 1, "cannot be the name of a template"),
+            (["-t", "none"], 1, "unknown template 'none'"),
+            (["-t", "../config"], 1, "invalid template name"),
             (["-t", "mine", "x"], 1, "mine.toml: needs a value for language\n  --var language="),
-            (["-t", "mine", "--var", "language=x"], 1, "needs something that is said"),
+            (["-t", "mine", "--var", "language=x"], 1, "needs a message"),
             (["-t", "mine", "x", "--var", "langage=x"], 1, "did you mean language?"),
-            (["-t", "mine", "x", "--var", "language"], 2, "is not NAME=VALUE"),
-            (["x", "--var", "language=x"], 2, "it is for a --template"),
+            (["-t", "mine", "x", "--var", "language"], 2, "expected NAME=VALUE"),
+            (["x", "--var", "language=x"], 2, "--var requires --template"),
         ],
     )
     def test_what_is_wrong_is_told(
@@ -165,7 +165,7 @@ class TestSave:
             ([], 2, "there is nothing to save"),
             (["for $5"], 1, "$$ is a dollar sign"),
             (["x", "-a", "-"], 1, "cannot have standard input"),
-            (["x", "--var", "y=z"], 1, "variables.y is in neither"),
+            (["x", "--var", "y=z"], 1, "variables.y is neither in"),
             (["x", "--param", "y=null"], 1, "TOML has no null"),
             (["x", "--schema", "["], 2, "--schema"),
         ],
@@ -255,13 +255,13 @@ class TestFragments:
         for given in (("-F", "-", "-a", "-"), ("-F", "-", "-F", "-")):
             code, _, err = terminal("ask", "-p", "mock", "x", *given, stdin="y")
             assert code == 2
-            assert "standard input is there once" in err
+            assert "only one option can read standard input" in err
 
     def test_what_is_no_text_is_for_attach(self, terminal: Terminal, tmp_path: Path) -> None:
         (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
         code, out, err = terminal("ask", "-p", "mock", "x", "-F", str(tmp_path / "a.png"))
         assert (code, out) == (1, "")
-        assert "is no text" in err
+        assert "is not text" in err
         assert "--attach" in err
 
 
@@ -273,7 +273,7 @@ class TestTemplates:
         write("promt = 1", "other")
         code, out, err = terminal("templates", "list")
         assert (code, out) == (0, "mine\tlanguage\tm\tIn $language: $input\nother\t\t\t\n")
-        assert f"warning: {folder}/other.toml: promt is not known" in err
+        assert f"warning: {folder}/other.toml: unknown key 'promt'" in err
         rows = json.loads(terminal("templates", "list", "--json")[1])
         assert rows[0] == {
             "name": "mine", "file": str(folder / "mine.toml"), "variables": ["language"],

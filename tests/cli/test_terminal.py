@@ -193,7 +193,7 @@ PLACE: Any = {"model": "mock", "provider": "script"}
         (CircuitOpen("stop", retry_after=30), "stop\n  wait 30 s, then try again"),
         (
             ServiceUnavailable("stop", provider="script"),
-            "stop (script)\n  is it running? genai-host doctor",
+            "stop (script)\n  try again, or check its settings: genai-host config show script",
         ),
         (
             ServiceUnavailable("https://example.org/a cannot be read"),

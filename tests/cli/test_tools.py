@@ -73,8 +73,8 @@ class TestList:
         assert [line for line in out.splitlines() if "\tzz-some-tools\t" in line] == [
             "draw\tzz-some-tools\task\tyes\tDraw.",
             "fail\tzz-some-tools\tallow\tyes\tFail.",
-            "later\tzz-some-tools\tallow\tno: it does not apply\tWait.",
-            "odd\tzz-some-tools\tallow\tno: its parameters are no object\tis wrong",
+            "later\tzz-some-tools\tallow\tno: it does not apply in this context\tWait.",
+            "odd\tzz-some-tools\tallow\tno: its parameters are not an object\tis wrong",
             "repeat\tzz-some-tools\tallow\tyes\tSay it again.",
             "wipe\tzz-some-tools\tdeny\tno: it is denied\tWipe all.",
         ]
@@ -95,7 +95,7 @@ class TestList:
             "fault": "",
         }
         assert rows["odd"]["parameters"] is None
-        assert rows["odd"]["fault"] == "its parameters are no object"
+        assert rows["odd"]["fault"] == "its parameters are not an object"
 
     def test_plugins_count_them(self, terminal: Terminal) -> None:
         [row] = json.loads(terminal("plugins", "check", "zz-some-tools", "--json")[1])
@@ -121,16 +121,19 @@ class TestShow:
 
     def test_a_wrong_one_says_why(self, terminal: Terminal) -> None:
         code, _, err = terminal("tools", "show", "odd")
-        assert (code, err) == (0, "warning: it cannot be called: its parameters are no object\n")
+        assert (code, err) == (
+            0,
+            "warning: the tool cannot be called: its parameters are not an object\n",
+        )
 
     @pytest.mark.parametrize(
-        ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "there are: ")]
+        ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "choose from ")]
     )
     def test_one_that_is_not_there(self, terminal: Terminal, name: str, hint: str) -> None:
         for command in ("show", "call"):
             code, out, err = terminal("tools", command, name)
             assert (code, out) == (1, "")
-            assert err.startswith(f"error: there is no tool {name!r}\n  {hint}")
+            assert err.startswith(f"error: unknown tool {name!r}\n  {hint}")
             assert "repeat" in err
 
 
@@ -169,10 +172,10 @@ class TestCall:
         ("arguments", "wrong"),
         [
             (["repeat", "text=a", "times=0"], "nothing\u241b[2J to say"),
-            (["repeat"], "the arguments of repeat do not fit: 'text' is a required property"),
+            (["repeat"], "invalid arguments for repeat: 'text' is required"),
             (["repeat", "txet=a", "text=b"], "Additional properties are not allowed ('txet'"),
-            (["wipe"], "wipe may not be used"),
-            (["odd"], "odd cannot be used here: its parameters are no object"),
+            (["wipe"], "tool 'wipe' is denied"),
+            (["odd"], "tool 'odd' is unavailable: its parameters are not an object"),
         ],
     )
     def test_a_failure_is_an_error_and_exits_with_1(
@@ -208,7 +211,7 @@ def test_each_says_whether_it_is_offered(terminal: Terminal) -> None:
     offered = {row[0]: row[3] for row in rows}
     assert offered["repeat"] == offered["draw"] == "yes"
     assert offered["wipe"] == "no: it is denied"
-    assert offered["later"] == "no: it does not apply"
+    assert offered["later"] == "no: it does not apply in this context"
     assert offered["odd"].startswith("no: ")
     found = {row["name"]: row for row in json.loads(terminal("tools", "--json")[1])}
     assert (found["draw"]["offered"], found["draw"]["approval"]) == (True, "ask")
@@ -230,7 +233,7 @@ class TestApprovals:
         assert self.approval(terminal, "repeat") == "deny"
         assert "repeat\tzz-some-tools\tdeny" in terminal("tools")[1]
         code, _, err = terminal("tools", "call", "repeat", "text=a")
-        assert (code, err) == (1, "error: repeat may not be used\n")
+        assert (code, err) == (1, "error: tool 'repeat' is denied\n")
         assert terminal("config", "unset", "approvals.repeat")[0] == 0
         assert terminal("tools", "call", "repeat", "text=a")[:2] == (0, "a\ntold\n")
 
@@ -242,13 +245,13 @@ class TestApprovals:
     def test_it_is_for_a_tool_that_there_is(self, terminal: Terminal) -> None:
         code, _, err = terminal("config", "set", "approvals.drow=deny")
         assert code == 1
-        assert "there is no tool 'drow'" in err
+        assert "unknown tool 'drow'" in err
         assert "did you mean draw?" in err
 
     def test_one_that_says_nothing_is_refused(self, terminal: Terminal) -> None:
         code, _, err = terminal("config", "set", "approvals.draw=never")
         assert code == 1
-        assert "is none of allow, ask, deny" in err
+        assert "must be one of allow, ask, deny" in err
 
     def test_one_for_a_tool_that_is_gone_is_told_of(self, terminal: Terminal, home: Path) -> None:
         file = home / "config" / "config.toml"
@@ -256,4 +259,4 @@ class TestApprovals:
         file.write_text("[approvals]\ngone = 'deny'\n")
         code, _, err = terminal("tools", "call", "repeat", "text=a")
         assert code == 0
-        assert "approvals: there is no tool 'gone'" in err
+        assert "approvals: unknown tool 'gone'" in err

@@ -191,7 +191,7 @@ def test_item_7_what_kubernetes_and_images_set_is_ignored_in_silence(
 
 @pytest.mark.parametrize("variable", ["GENAI_HOST_PLUGINS__STRICT", "GENAI_HOST_READ_ONLY"])
 def test_one_of_another_kind_is_refused(variable: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{variable} is neither true nor false"):
+    with pytest.raises(ConfigurationError, match=f"{variable} must be true or false"):
         read_config(environ={variable: "maybe"})
 
 

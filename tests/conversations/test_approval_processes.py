@@ -307,11 +307,11 @@ class TestTerminal:
         processes.ask()
         child = spawn("chat", "-c")
         child.expect("once .c-once.")
-        child.expect("/resume asks you")
+        child.expect("decide: /resume")
         child.expect(_PROMPT)
         child.send("/resume\r")
         child.expect("May it run")
-        interrupt(child, "/resume asks you")
+        interrupt(child, "decide: /resume")
         child.expect(_PROMPT)
         child.send("/resume\r")
         for _ in range(2):

@@ -428,7 +428,7 @@ class TestOneAtATime:
         assert conversation.say("two").text == "c"
 
     def test_there_is_nothing_to_resume(self, host: Host) -> None:
-        with pytest.raises(ReplayError, match="no turn to go on with"):
+        with pytest.raises(ReplayError, match="no turn to resume"):
             scripted(host).resume()
 
     def test_a_closed_conversation_takes_no_turns(self, host: Host) -> None:

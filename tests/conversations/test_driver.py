@@ -191,7 +191,7 @@ class TestSteps:
             yield wrong
             return Answer("")
 
-        with pytest.raises(PluginError, match=r"the feature story yields .* which is no step"):
+        with pytest.raises(PluginError, match=r"the feature story yields .* which is not a step"):
             converse(respond, roles={}).say("hi")
 
     def test_what_is_no_answer_is_a_bug_of_the_feature(self, converse: Converse) -> None:
@@ -437,7 +437,7 @@ class TestAtOnce:
             yield All([says("a"), 3])  # type: ignore[list-item]
             return Answer("")
 
-        with pytest.raises(PluginError, match="yields 3, which is no step"):
+        with pytest.raises(PluginError, match="yields 3, which is not a step"):
             converse(respond).say("hi")
 
     def test_none_of_them_may_wait(self, converse: Converse) -> None:

@@ -180,7 +180,7 @@ def test_nothing_can_be_said_again_before_anything_was_said(host: Host) -> None:
     conversation = scripted(host, history=history)
     assert conversation.last_message is None
     for message in (None, "x"):
-        with pytest.raises(ValidationError, match="no turn that could be said again"):
+        with pytest.raises(ValidationError, match="no turn to send again"):
             conversation.say(message, again=True)
     with pytest.raises(ValidationError, match="nothing is said"):
         conversation.say()

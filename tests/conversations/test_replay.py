@@ -264,7 +264,7 @@ class TestGoingOn:
         assert elsewhere.resume(True).text == "True"
         pending = host.reopen(InMemoryRecord(conversation.record.entries[:4]))
         assert pending.status == "pending"
-        with pytest.raises(ValidationError, match="waits for no result"):
+        with pytest.raises(ValidationError, match="does not wait for a result"):
             pending.resume(True)
         with pytest.raises(TurnPaused):
             pending.resume()

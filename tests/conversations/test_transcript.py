@@ -143,7 +143,7 @@ def test_what_cannot_be_written_is_told(
     file = place(tmp_path)
     with pytest.raises(ConfigurationError) as caught:
         write_transcript(HISTORY, file)
-    assert caught.value.message.startswith(f"{file} cannot be written: ")
+    assert caught.value.message.startswith(f"cannot write {file}: ")
 
 
 @pytest.mark.parametrize("name", ["talk.md", "talk.json"])

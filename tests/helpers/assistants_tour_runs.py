@@ -194,12 +194,12 @@ class RunsTour(Tour):
         run = side.runs.submit_tool_outputs_and_poll(
             run_id=run.id, thread_id=run.thread_id, tool_outputs=NOON, poll_interval_ms=POLL
         )
-        assert side.said(run) == ["It gave noon, there is no function 'magic'."]
+        assert side.said(run) == ["It gave noon, unknown function 'magic'."]
         _, step = side.runs.steps.list(run.id, thread_id=run.thread_id)
         assert ids(step.step_details.tool_calls) == ["c1"]
         side.fake.answer = calling(unknown)
         run = side.ran(side.thread(), run.assistant_id)
-        assert side.said(run) == ["It gave there is no function 'magic'."]
+        assert side.said(run) == ["It gave unknown function 'magic'."]
 
     def test_item_11_a_chosen_function(self, side: Side) -> None:
         side.fake.answer = lambda heard: completion(*TWICE) if heard.number == 0 else "so"

@@ -87,17 +87,17 @@ BROKEN = (
     ),
     Fault(
         "zz-wrong-type",
-        "which is no Model",
+        "which is not of type Model",
         _hooks("@hookimpl\ndef genai_models(): return ['gpt']\n"),
     ),
     Fault(
         "zz-no-list",
-        "which is no list",
+        "which is not a list",
         _hooks("@hookimpl\ndef genai_models(): return 7\n"),
     ),
     Fault(
         "zz-malformed-name",
-        "is no name for a provider",
+        "is not a valid name for a provider",
         _hooks(
             "@hookimpl\ndef genai_providers():\n"
             "    yield ProviderType('Not A Name', NoSettings, lambda *a: None)\n"
@@ -159,7 +159,7 @@ BROKEN = (
     ),
     Fault(
         "zz-mute-object",
-        "which is no Model",
+        "which is not of type Model",
         _hooks(
             "class Mute:\n    def __repr__(self): raise SystemError\n"
             "@hookimpl\ndef genai_models(): return [Mute()]\n"
@@ -229,7 +229,7 @@ BROKEN = (
     ),
     Fault(
         "zz-part-tag",
-        "is no name for a message part",
+        "is not a valid name for a message part",
         _hooks("class Zz(Part):\n    type = '\\x1b[2J'\n@hookimpl\ndef genai_parts(): yield Zz\n"),
     ),
     Fault(
@@ -244,7 +244,7 @@ BROKEN = (
     ),
     Fault(
         "zz-tool-type",
-        "genai_tools gives <built-in function print>, which is no Tool",
+        "genai_tools gives <built-in function print>, which is not of type Tool",
         _hooks("@hookimpl\ndef genai_tools(): yield print\n"),
     ),
     Fault(

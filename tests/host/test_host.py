@@ -50,13 +50,13 @@ class TestChoosing:
         assert host.open("chat", provider="mock").models == {"main": "mock@mock"}
 
     def test_an_unknown_feature_says_which_there_are(self, host: Host) -> None:
-        with pytest.raises(ConfigurationError, match="no feature 'agent'") as caught:
+        with pytest.raises(ConfigurationError, match="unknown feature 'agent'") as caught:
             host.open("agent", "mock")
-        assert "there are: chat" in caught.value.hint
+        assert "choose from chat" in caught.value.hint
         assert "genai-host install genai-feature-agent" in caught.value.hint
 
     def test_an_unknown_role_says_which_there_are(self, host: Host) -> None:
-        with pytest.raises(ConfigurationError, match="has no role 'judge'") as caught:
+        with pytest.raises(ConfigurationError, match="unknown role 'judge'") as caught:
             host.open("chat", "mock", models={"judge": "mock"})
         assert "main, support" in caught.value.hint
 

@@ -238,7 +238,7 @@ class TestTrust:
         made.close()
 
     def test_a_stranger_is_not_trusted(self, transport: Transport, secure: FakeService) -> None:
-        with pytest.raises(ConfigurationError, match="cannot be trusted") as caught:
+        with pytest.raises(ConfigurationError, match="cannot verify the certificate") as caught:
             transport.send(request(secure), Cancellation())
         assert "ca_file" in caught.value.hint
         assert not secure.requests
@@ -278,7 +278,7 @@ class TestTrust:
         self, trusting: Transport, secure: FakeService
     ) -> None:
         url = secure.url.replace("localhost", "127.0.0.1")
-        with pytest.raises(ConfigurationError, match="cannot be trusted"):
+        with pytest.raises(ConfigurationError, match="cannot verify the certificate"):
             trusting.send(HttpRequest("GET", url), Cancellation())
 
     def test_a_file_that_is_none(self, secure: FakeService, tmp_path: Path) -> None:

@@ -390,7 +390,7 @@ def test_a_malformed_name_of_a_model_is_refused(name: Any) -> None:
         ("genai_offerings", lambda: Offering(name, "mock", "id")),
     ):
         [broken] = Plugins(StaticPlugins({"p": Declares(hook, make)}), Config()).broken
-        assert "is no name for a model" in broken.reason or "string" in broken.reason
+        assert "is not a valid name for a model" in broken.reason or "string" in broken.reason
         assert len(broken.reason) <= 300
 
 

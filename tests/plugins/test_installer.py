@@ -232,7 +232,7 @@ class TestUvTool:
         self, here: Place, text: str
     ) -> None:
         (Path(here.prefix) / "uv-receipt.toml").write_text(text)
-        with pytest.raises(ConfigurationError, match=r"uv-receipt\.toml cannot be read"):
+        with pytest.raises(ConfigurationError, match=r"cannot read .*uv-receipt\.toml"):
             find_installer(here).install(["a"], [], [])
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
 from documents import blocks
 
-from genai_host.api import hooks
-from genai_host.api.schema import message_schema
-from genai_host.cli.main import cli, commands
 from genai_host.config import read_config
 from genai_host.config.schema import KEYS
 
@@ -25,66 +18,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def hooks_document() -> str:
-    """Each hook with its exact signature and what it says of itself."""
-    lines = [
-        "# Hooks",
-        "",
-        inspect.cleandoc(hooks.__doc__ or ""),
-        "",
-    ]
-    for name, hook in vars(hooks).items():
-        if name.startswith("genai_"):
-            signature = str(inspect.signature(hook)).replace("'", "")
-            lines += [f"## {name}", "", f"```python\ndef {name}{signature}\n```", ""]
-            lines += [inspect.getdoc(hook) or "", ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def commands_document() -> str:
-    """The help of every command."""
-    lines = ["# Commands", "", "What `genai-host COMMAND --help` prints.", ""]
-    for name, help in _helps():
-        lines += [f"## {name}", "", "```text", help.rstrip(), "```", ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _helps() -> Iterator[tuple[str, str]]:
-    parent = click.Context(cli, info_name="genai-host", terminal_width=88, **cli.context_settings)
-    for name, command in commands():
-        yield from _helps_of(f"genai-host {name}", command, name, parent)
-
-
-def _helps_of(title: str, command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
-    context = click.Context(command, info_name=name, parent=parent, terminal_width=88)
-    yield title, command.get_help(context)
-    for inner, subcommand in getattr(command, "commands", {}).items():
-        yield from _helps_of(f"{title} {inner}", subcommand, inner, context)
-
-
-def message_schema_document() -> str:
-    return json.dumps(message_schema(), indent=2) + "\n"
-
-
-DOCUMENTS = {
-    "docs/hooks.md": hooks_document,
-    "docs/commands.md": commands_document,
-    "docs/message.schema.json": message_schema_document,
-}
-
-
-@pytest.mark.parametrize("path", DOCUMENTS)
-def test_documents_are_up_to_date(path: str) -> None:
-    """`python tests/project/test_docs.py` writes them."""
-    assert (ROOT / path).read_text(encoding="utf-8") == DOCUMENTS[path]()
-
-
-def test_every_hook_says_what_it_is() -> None:
-    for name, hook in vars(hooks).items():
-        if name.startswith("genai_"):
-            assert inspect.getdoc(hook), name
 
 
 def module_of(file: str) -> ModuleType:
@@ -139,8 +72,3 @@ def test_the_python_versions_are_those_that_tox_runs() -> None:
     # 3.12 lies between two that are run; tests/bare runs 3.14 where Debian has it
     assert claimed - runs == {"3.12", "3.14"}
     assert "Python 3.11 to 3.14" in README
-
-
-if __name__ == "__main__":
-    for path, make in DOCUMENTS.items():
-        (ROOT / path).write_text(make(), encoding="utf-8")

@@ -115,7 +115,7 @@ class TestItem7Letters:
         assert (done.returncode, done.stderr.splitlines()) == (
             1,
             [
-                "error: standard input is no text in ascii",
+                "error: standard input is not text in ascii",
                 "  a file can be sent along: --attach FILE",
             ],
         )

@@ -52,14 +52,14 @@ def test_an_empty_file_is_told_as_such(here: Path) -> None:
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b"\x89PNG\r\n\x1a\n"])
 def test_what_is_no_text_is_for_attach(here: Path, data: bytes) -> None:
     (here / "a").write_bytes(data)
-    with pytest.raises(ConfigurationError, match="a is no text") as caught:
+    with pytest.raises(ConfigurationError, match="a is not text") as caught:
         fragment("a")
-    assert caught.value.hint == "send it along: --attach a"
+    assert caught.value.hint == "attach it: --attach a"
 
 
 @pytest.mark.parametrize("name", ["missing", ".", "nul\0", "x" * 5_000, "ftp://example.org/a"])
 def test_what_is_no_file_is_told(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="cannot read"):
         fragment(name)
 
 
@@ -112,11 +112,9 @@ class TestAddresses:
 
     def test_a_failure_is_told(self, service: FakeService) -> None:
         service.replies += [reply(b"no", 404), Reply([CUT])]
-        with pytest.raises(
-            ServiceUnavailable, match="/a cannot be read: it answered with status 404"
-        ):
+        with pytest.raises(ServiceUnavailable, match="/a: status 404"):
             fragment(f"{service.url}/a")
-        with pytest.raises(ServiceUnavailable, match="/a cannot be read"):
+        with pytest.raises(ServiceUnavailable, match=r"cannot fetch .*/a"):
             fragment(f"{service.url}/a")
 
     def test_it_may_be_no_larger_than_a_file(
@@ -131,7 +129,7 @@ class TestAddresses:
     @pytest.mark.parametrize("target", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,x"])
     def test_it_may_lead_to_no_other_scheme(self, service: FakeService, target: str) -> None:
         service.replies.append(reply(b"", 302, {"Location": target}))
-        with pytest.raises(ServiceUnavailable, match="cannot be read"):
+        with pytest.raises(ServiceUnavailable, match="cannot fetch"):
             fragment(f"{service.url}/a")
 
 
@@ -150,7 +148,7 @@ def test_what_is_piped_in_has_no_name_and_its_place(here: Path) -> None:
     (here / "a.txt").write_text("a")
     assert read_fragments(["-", "a.txt"], lambda: "piped\n") == ["piped", "a.txt:\n\na"]
     assert read_fragments(["-"], str) == []
-    with pytest.raises(ConfigurationError, match="- cannot be read"):
+    with pytest.raises(ConfigurationError, match="cannot read '-'"):
         read_fragments(["-"])
 
 

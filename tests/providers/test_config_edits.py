@@ -172,24 +172,24 @@ class TestValues:
     @pytest.mark.parametrize(
         ("key", "text", "says"),
         [
-            ("providers.own.cuont", "1", "there is no setting 'providers.own.cuont'"),
-            ("providers.own.count", "x", "providers.own.count: expected int"),
+            ("providers.own.cuont", "1", "unknown setting 'providers.own.cuont'"),
+            ("providers.own.count", "x", "providers.own.count: expected an integer"),
             ("providers.own.count", "-10000000", "'count' must be >="),
             ("providers.own.mode", "medium", "providers.own.mode: "),
             ("providers.own.ratio", "null", "TOML has no null"),
             ("providers.own.table", '{"a": null}', "TOML has no null"),
             ("providers.own.calls.idle", "-1", "'idle' must be > 0"),
-            ("providers.own.calls.idel", "1", "there is no setting 'providers.own.calls.idel'"),
-            ("providers.own.enabled", "maybe", "neither true nor false"),
-            ("providers.own.type", "unmade", "no plugin brings the provider type 'unmade'"),
-            ("providers.nobody.text", "x", "there is no provider 'nobody'"),
-            ("providers.own.table.a", "x", "there is no key 'providers.own.table.a'"),
-            ("providers.own", "x", "there is no key 'providers.own'"),
-            ("providers.own.models", "x", "there is no key"),
-            ("defaults.modell", "x", "there is no key 'defaults.modell'"),
-            ("version", "3", "there is no key 'version'"),
-            ("plugins.strict", "perhaps", "the value of plugins.strict is neither"),
-            ("aliases.a b", "x", "is no alias"),
+            ("providers.own.calls.idel", "1", "unknown setting 'providers.own.calls.idel'"),
+            ("providers.own.enabled", "maybe", "must be true or false"),
+            ("providers.own.type", "unmade", "unknown provider type 'unmade'"),
+            ("providers.nobody.text", "x", "unknown provider 'nobody'"),
+            ("providers.own.table.a", "x", "unknown configuration key 'providers.own.table.a'"),
+            ("providers.own", "x", "unknown configuration key 'providers.own'"),
+            ("providers.own.models", "x", "unknown configuration key"),
+            ("defaults.modell", "x", "unknown configuration key 'defaults.modell'"),
+            ("version", "3", "unknown configuration key 'version'"),
+            ("plugins.strict", "perhaps", "plugins.strict must be true or false, not 'perhaps'"),
+            ("aliases.a b", "x", "is not a valid alias"),
         ],
     )
     def test_one_that_does_not_fit_is_refused(
@@ -244,8 +244,8 @@ class TestInstances:
     @pytest.mark.parametrize(
         ("name", "kind", "values", "says"),
         [
-            ("Own", "made", {}, "'Own' is no name for a provider"),
-            ("own", "maid", {}, "no plugin brings the provider type 'maid'"),
+            ("Own", "made", {}, "invalid provider name 'Own'"),
+            ("own", "maid", {}, "unknown provider type 'maid'"),
             ("new", "needing", {}, "provider new: address is missing"),
             ("new", "made", {"api_key": "sk-1"}, "is a secret"),
         ],
@@ -295,7 +295,7 @@ class TestInstances:
             remove_instance(document, "own")
         assert read_config().providers == {}
         with (
-            pytest.raises(ConfigurationError, match="no provider 'own'"),
+            pytest.raises(ConfigurationError, match="provider 'own' is not configured"),
             edit_config() as document,
         ):
             remove_instance(document, "own")
@@ -312,7 +312,7 @@ class TestInstances:
         for key, says in (
             ("defaults.model", "is not set"),
             ("providers.other.text", "is not set"),
-            ("providers.made.type", "an instance has a type"),
+            ("providers.made.type", "a provider must have a type"),
         ):
             with pytest.raises(ConfigurationError, match=says), edit_config() as document:
                 unset_keys(document, [key])

@@ -143,7 +143,11 @@ class TestConfigured:
         ("lines", "says", "hint"),
         [
             ('anwser = "x"', ":4: provider own: unknown setting 'anwser'", "did you mean answer?"),
-            ("answer = 3", ":4: provider own: answer: expected str, not int", "what to say"),
+            (
+                "answer = 3",
+                ":4: provider own: answer: expected a string, not an integer",
+                "what to say",
+            ),
             ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
             ('key = { env = "UNSET" }', ":4: provider own: key: there is nothing in", ""),
             ("calls.idel = 1", ":4: provider own: calls: unknown setting 'idel'", "idle?"),
@@ -202,7 +206,7 @@ class TestConfigured:
         ({"answer": "fail"}, "ZeroDivisionError: cannot be opened"),
         ({"answer": "crash"}, "its plugin failed: LookupError: crashed"),
         ({"anwser": "x"}, "unknown setting 'anwser'; did you mean answer?"),
-        ({"answer": 3}, "expected str, not int"),
+        ({"answer": 3}, "expected a string, not an integer"),
     ],
 )
 def test_an_instance_that_cannot_be_opened_disturbs_no_other(
@@ -217,7 +221,7 @@ def test_an_instance_that_cannot_be_opened_disturbs_no_other(
 
 def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
     host = answering(Config(providers={"odd": InstanceConfig("nonexistent")}))
-    why = "the provider 'odd' cannot run: no plugin brings the provider type 'nonexistent'"
+    why = "the provider 'odd' cannot run: unknown provider type 'nonexistent'"
     for name, provider in (("m", "odd"), ("m@odd", None), ("odd/m", None)):
         with pytest.raises(NoRoute, match=f"^{why}$"):
             host.open("chat", name, provider=provider)
@@ -229,9 +233,7 @@ def test_one_of_a_type_that_is_misspelt_is_told_with_its_line(
     file = tmp_path / "mine.toml"
     file.write_text("[providers.odd]\ntype = 'answring'\n")
     reason = answering(read_config(file)).instances.unknown["odd"]
-    assert reason == (
-        f"{file}:2: no plugin brings the provider type 'answring'; did you mean answering?"
-    )
+    assert reason == (f"{file}:2: unknown provider type 'answring'; did you mean answering?")
 
 
 def test_what_an_instance_lacks_is_a_reason(
@@ -252,9 +254,9 @@ class TestWhileRunning:
     def test_what_cannot_be_added_is_refused(self, answering: Any) -> None:
         host = answering()
         for name, kind, reason in (
-            ("answering", "answering", "there is a provider 'answering' already"),
+            ("answering", "answering", "provider 'answering' already exists"),
             ("x", "ollama", "no plugin brings"),
-            ("Not Plain", "answering", "is no name for a provider"),
+            ("Not Plain", "answering", "invalid provider name"),
         ):
             with pytest.raises(ConfigurationError, match=reason) as caught:
                 host.instances.add(name, kind)
@@ -263,7 +265,7 @@ class TestWhileRunning:
     @pytest.mark.parametrize(
         ("end", "says"),
         [
-            ("remove", "the provider 'more' was removed"),
+            ("remove", "provider 'more' was removed"),
             ("disable", "the provider 'more' is disabled"),
         ],
     )
@@ -323,7 +325,7 @@ class TestWhileRunning:
         with pytest.raises(ProviderRemoved):
             _ = instance.provider
         assert isinstance(instance.look(), ProviderUnavailable)
-        with pytest.raises(ProviderRemoved, match="the provider 'more' was removed"):
+        with pytest.raises(ProviderRemoved, match="provider 'more' was removed"):
             host.instances.remove("more")
         host.instances.add("more", "answering")
         host.instances.remove("more")
@@ -332,19 +334,19 @@ class TestWhileRunning:
         config = Config(providers={"mine": InstanceConfig("gone")})
         instances = make_host(config=config).instances
         for ask in (instances.__getitem__, instances.remove, instances.disable, instances.enable):
-            with pytest.raises(NoRoute, match=r"^there is no provider 'moc'$") as caught:
+            with pytest.raises(NoRoute, match=r"^unknown provider 'moc'$") as caught:
                 ask("moc")
             assert caught.value.suggestions == ("mock",)
             assert caught.value.hint == "did you mean mock?"
-            with pytest.raises(NoRoute, match="'mine': no plugin brings the provider type 'gone'"):
+            with pytest.raises(NoRoute, match="'mine': unknown provider type 'gone'"):
                 ask("mine")
         with pytest.raises(NoRoute) as caught:
             instances["xyz"]
-        assert caught.value.hint == "there are: mock"
+        assert caught.value.hint == "choose from mock"
         with pytest.raises(NoRoute) as caught:
             instances["ollama"]
         bring = "a plugin brings it: genai-host install genai-vendor-ollama"
-        assert caught.value.hint == f"there are: mock; {bring}"
+        assert caught.value.hint == f"choose from mock; {bring}"
 
     def test_what_is_being_disabled_is_not_said_to_be_removed(
         self, answering: Any, monkeypatch: pytest.MonkeyPatch
@@ -360,7 +362,7 @@ class TestWhileRunning:
 
         monkeypatch.setattr(host.instances["answering"].provider, "close", close)
         host.instances.disable("answering")
-        assert found == ["the provider 'answering' was disabled"]
+        assert found == ["provider 'answering' was disabled"]
 
 
 class Watching(InlinePlugin):

@@ -127,11 +127,11 @@ class TestReferences:
     @pytest.mark.parametrize(
         ("given", "says"),
         [
-            (CANARY, "must not stand in the configuration"),
-            ({}, "does not say where"),
-            ({"env": "A", "file": "b"}, "does not say where"),
-            ({"enw": CANARY}, "does not say where"),
-            ({"env": 3}, "does not say where"),
+            (CANARY, "must not be in the configuration"),
+            ({}, "must refer to a secret"),
+            ({"env": "A", "file": "b"}, "must refer to a secret"),
+            ({"enw": CANARY}, "must refer to a secret"),
+            ({"env": 3}, "must refer to a secret"),
             ({"env": "NOT_SET"}, "nothing in the environment variable NOT_SET"),
             ({"file": "/nonexistent"}, "nothing in the file /nonexistent"),
             ({"keyring": "a/b"}, "nothing in the keyring, as a/b"),
@@ -162,7 +162,7 @@ class TestFile:
     def test_one_that_others_can_read_is_refused(self, keys: SecretStore, mode: int) -> None:
         os.chmod(keys.path, mode)
         for use in (found, lambda keys: keys.set("mine", "api_key", Secret("x")), SecretStore.kept):
-            with pytest.raises(ConfigurationError, match="others can read it") as caught:
+            with pytest.raises(ConfigurationError, match="other users can read it") as caught:
                 use(keys)
             assert caught.value.hint == f"chmod 600 {keys.path}"
         os.chmod(keys.path, 0o600)

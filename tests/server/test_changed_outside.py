@@ -119,7 +119,7 @@ def test_one_that_is_wrong_changes_nothing_and_is_told_of_once(
             for _ in range(5):
                 changed.look()
         [told] = [each for each in caplog.messages if "stays as it was" in each]
-        assert "providers is not a table" in told
+        assert "providers must be a table" in told
         assert "one" in host.instances
         write(file, two="http://127.0.0.1:2/v1")
         look(changed)

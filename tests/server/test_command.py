@@ -126,7 +126,7 @@ class TestCommand:
         code, out, err = terminal("serve", "--host", "0.0.0.0")
         assert (code, out) == (1, "")
         assert err.splitlines() == [
-            "error: a server at '0.0.0.0' can be reached by others, and needs a token",
+            "error: listening on 0.0.0.0 requires a token",
             "  export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
         ]
 
@@ -163,15 +163,15 @@ class TestTokens:
     @pytest.mark.parametrize(
         ("text", "what"),
         [
-            ('[server]\ntoken = "sk-secret"', "server.token must not stand here"),
-            ('[server.users.a]\ntoken = "sk-secret"', "server.users.a.token must not stand"),
-            ("[server.users.a]", "server.users.a has a token, and nothing else"),
+            ('[server]\ntoken = "sk-secret"', "server.token must not be in the file"),
+            ('[server.users.a]\ntoken = "sk-secret"', "server.users.a.token must not be"),
+            ("[server.users.a]", "server.users.a must have a token, and nothing else"),
             ('[server.users.a]\ntoken = {env="A"}\nadmin = true', "and nothing else"),
-            ('[server.users."A b"]\ntoken = {env="A"}', "is no name for a user"),
+            ('[server.users."A b"]\ntoken = {env="A"}', "is not a valid user name"),
             ("[server]\nport = true", "server.port is not a whole number"),
             ('[server]\ndrain = "long"', "server.drain is not a number"),
-            ("[server]\nprot = 1", "server.prot is not known"),
-            ("server = 1", "server is not a table"),
+            ("[server]\nprot = 1", "unknown key 'server.prot'"),
+            ("server = 1", "server must be a table"),
         ],
     )
     def test_in_a_file_that_is_wrong(self, tmp_path: Path, text: str, what: str) -> None:

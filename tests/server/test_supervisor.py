@@ -237,7 +237,7 @@ class TestTheyAreReplaced:
             while "the workers stay as they are" not in line:
                 assert "the configuration stays as it was" in line  # a worker has noticed, too
                 line = server.process.stderr.readline()
-            assert "server is not a table" in line
+            assert "server must be a table" in line
             assert server.workers() == before
             assert ready(server)
             file.write_text(good, "utf-8")
@@ -250,8 +250,8 @@ class TestTheyAreReplaced:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--allow-host", "-bad"], "'-bad' is no name of a host"),
-        (["--host", "0.0.0.0"], "can be reached by others, and needs a token"),
+        (["--allow-host", "-bad"], "'-bad' is not a valid host name"),
+        (["--host", "0.0.0.0"], "listening on 0.0.0.0 requires a token"),
         (["--certfile", __file__], "has no certificate that can be used"),
     ],
 )
@@ -333,7 +333,7 @@ class TestSupervisor:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delattr(os, "sched_setaffinity")
-        with pytest.raises(ConfigurationError, match="cannot be kept on a core"):
+        with pytest.raises(ConfigurationError, match="cannot pin a process"):
             cores_for(2)
 
 

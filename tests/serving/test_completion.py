@@ -166,5 +166,5 @@ def test_models_are_listed_by_names_that_resolve(make_host: MakeHost) -> None:
         if not each.name.startswith("feature:"):
             assert host.catalog.resolve(each.name, None, each.operation)
     assert served_model(host, "fake").owner == "fake"
-    with pytest.raises(NoRoute, match="there is no model 'nobody'"):
+    with pytest.raises(NoRoute, match="unknown model 'nobody'"):
         served_model(host, "nobody")

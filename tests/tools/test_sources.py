@@ -76,7 +76,7 @@ def test_what_there_is_may_change(make: Callable[..., Host], source: Source) -> 
     output = host.call_tool("shop__buy")
     assert output.error
     assert "what" in output.text
-    assert "there is no tool" in host.call_tool("shop__look").text
+    assert "unknown tool" in host.call_tool("shop__look").text
 
 
 def test_the_user_says_whether_they_may_run(make: Callable[..., Host], source: Source) -> None:
@@ -94,7 +94,7 @@ def test_the_longest_beginning_holds_wherever_it_stands(
     shop = Source("shop", tool("look"), tool("wipe_all"))
     host = make(shop, **dict(reversed(said) if backwards else said))
     assert offered(host) == {"own": "ask", "shop__look": "allow"}
-    assert "may not be used" in host.call_tool("shop__wipe_all", approved=True).text
+    assert "is denied" in host.call_tool("shop__wipe_all", approved=True).text
 
 
 def test_none_takes_the_place_of_a_tool_of_a_plugin(make_host: MakeHost) -> None:
@@ -127,7 +127,7 @@ def test_one_that_fails_is_left_alone_for_a_while(
     source.look = fail
     for _ in range(3):
         assert list(offered(host)) == ["own"]
-        assert "there is no tool" in host.call_tool("shop__buy").text
+        assert "unknown tool" in host.call_tool("shop__buy").text
     assert source.asked == 1
     source.look = lambda limits: None
     clock.advance(60)
@@ -141,7 +141,7 @@ def test_a_tool_that_was_seen_is_called_without_another_look(
     assert "shop__buy" in offered(host)
     assert host.call_tool("shop__buy").text == "done"
     assert source.asked == 1
-    assert "there is no tool" in host.call_tool("shop__sell").text
+    assert "unknown tool" in host.call_tool("shop__sell").text
     assert source.asked == 2, "it may be there by now"
 
 
@@ -164,7 +164,7 @@ def test_one_that_is_seen_no_more_is_gone(make: Callable[..., Host], source: Sou
     assert "shop__look" in offered(host)
     source.has = [tool("buy")]
     assert "shop__look" not in offered(host)
-    assert "there is no tool" in host.call_tool("shop__look").text
+    assert "unknown tool" in host.call_tool("shop__look").text
 
 
 def test_why_it_has_none_is_told_with_its_place_and_what_to_do(

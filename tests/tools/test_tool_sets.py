@@ -131,7 +131,7 @@ def test_a_wrong_table_is_told_with_its_place_and_keeps_no_other_tool_away(
     assert "sesame" not in warned
     with pytest.raises(ConfigurationError) as caught:
         host.tool("shop__look")
-    assert f"there is no tool 'shop__look': {file}:{line}: tools.shop" in str(caught.value)
+    assert f"unknown tool 'shop__look': {file}:{line}: tools.shop" in str(caught.value)
     assert hint in caught.value.hint
 
 
@@ -164,7 +164,7 @@ def test_a_table_that_no_plugin_has_is_told_of(
     file.write_text("[tools.shop]\nmost = 5\n[tools.shp]\nmost = 5\n")
     with caplog.at_level(logging.WARNING):
         assert looked(make()) == " 5 none"
-    assert f"{file}:3: no plugin has tools 'shp' with settings; there are: shop" in caplog.text
+    assert f"{file}:3: unknown set of tools 'shp'; choose from: shop" in caplog.text
 
 
 class Watched(ToolSource):
@@ -283,7 +283,7 @@ class TestCommands:
         monkeypatch.setenv("SHOP_KEY", "sesame")
         monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__MOST", "9")
         err = terminal("config", "set", "tools.shop.most=5")[2]
-        assert "GENAI_HOST_TOOLS__SHOP__MOST comes before it" in err
+        assert "GENAI_HOST_TOOLS__SHOP__MOST overrides it" in err
         found = {row["key"]: row for row in json.loads(terminal("config", "show", "--json")[1])}
         variable = "the environment variable GENAI_HOST_TOOLS__SHOP__MOST"
         assert found["tools.shop.most"]["source"] == variable
@@ -297,7 +297,7 @@ class TestCommands:
             ("tools.shop.foldr=/a", "did you mean folder?"),
             ("tools.shop.most=many", "tools.shop.most: "),
             ("tools.shp.most=5", "did you mean shop?"),
-            ("tools.shop=5", "there is no key 'tools.shop'"),
+            ("tools.shop=5", "unknown configuration key 'tools.shop'"),
             ("tools.shop.key=sesame", "is a secret"),
         ],
     )

@@ -149,7 +149,7 @@ class TestSteps:
         tools = [Tool("slow", "x", slow), Tool("quick", "x", quick)]
         conversation = host_of(make_host, calling("slow", "quick", "none"), *tools).open("f")
         text = conversation.say("hi").text
-        assert text == "slow | quick | there is no tool 'none'; there are: quick, slow"
+        assert text == "slow | quick | unknown tool 'none'; choose from: quick, slow"
 
     def test_no_calls_have_no_outputs(self, make_host: MakeHost) -> None:
         assert host_of(make_host, calling()).open("f").say("hi").text == ""
@@ -174,7 +174,7 @@ class TestSteps:
         refused, approved, denied = text.split(" | ")
         assert "only if a human approves" in refused
         assert approved == "x"
-        assert "may not be used" in denied
+        assert "is denied" in denied
         assert [each.calls for each in tools] == [1, 0]
 
     def test_each_call_counts_as_a_step(self, make_host: MakeHost) -> None:
@@ -202,7 +202,7 @@ class TestSteps:
         }
         assert missing.title == "tool none failed"
         assert missing.data["failed"] is True
-        assert "there is no tool 'none'" in missing.data["text"]
+        assert "unknown tool 'none'" in missing.data["text"]
 
 
 class TestSeen:

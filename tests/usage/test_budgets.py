@@ -179,7 +179,7 @@ def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
     assert [each.unknown for each in allowing.budgets.states()] == [1]
     with (
         refusing.open("chat", provider="mock") as conversation,
-        pytest.raises(BudgetExceeded, match="is not known"),
+        pytest.raises(BudgetExceeded, match="is unknown"),
     ):
         conversation.say("hi")
 

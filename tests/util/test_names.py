@@ -25,12 +25,12 @@ def test_item_6_the_distributions_that_are_suggested_are_those_of_this_project()
 def test_item_6_a_name_that_nobody_owns_is_never_suggested(name: str) -> None:
     assert plugin_line("vendor", name) == plugin_line("feature", name) == ""
     assert install_line(f"genai-vendor-{name}") == install_line(name) == ""
-    assert what_there_is("vendor", name, ["mock"]) == "there are: mock"
+    assert what_there_is("vendor", name, ["mock"]) == "choose from mock"
     assert "NAME" not in vendors_hint()
 
 
 def test_item_6_one_of_ours_is() -> None:
     assert plugin_line("vendor", "local") == "genai-host install genai-vendor-local"
     assert what_there_is("feature", "agent", ["chat"]) == (
-        "there are: chat; a plugin brings it: genai-host install genai-feature-agent"
+        "choose from chat; a plugin brings it: genai-host install genai-feature-agent"
     )

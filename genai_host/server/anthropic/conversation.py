@@ -60,7 +60,7 @@ def image(block: JsonReader) -> Image:
     elif kind == "base64":
         media_type = source.text("media_type")
         if not media_type.startswith("image/"):
-            raise ValidationError("this is no picture", path=source.at("media_type"))
+            raise ValidationError("this is not an image", path=source.at("media_type"))
         found = Image(_some(source, source.data("data")), media_type)
     else:
         raise _source_not_taken(source)
@@ -129,7 +129,7 @@ def _some(source: JsonReader, data: bytes) -> bytes:
 def _address(source: JsonReader) -> str:
     url = source.text("url")
     if not url.startswith(("https://", "http://")):
-        raise ValidationError("this is no http(s) address", path=source.at("url"))
+        raise ValidationError("this is not an http(s) address", path=source.at("url"))
     return url
 
 

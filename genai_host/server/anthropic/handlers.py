@@ -41,7 +41,7 @@ def count(request: RouteRequest, host: Host) -> RouteResponse:
     """As the service counts that would answer. Raises `NoRoute` where none does."""
     asked = read(body_of(request), host).asked
     if asked.model is not None and asked.model.startswith(FEATURE):
-        raise ValidationError(f"{asked.model} is no model: it counts no tokens", path="$.model")
+        raise ValidationError(f"{asked.model} is not a model: it counts no tokens", path="$.model")
     found = host.count_tokens(
         asked.messages,
         model=asked.model,
@@ -90,7 +90,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
     for name in (after, before):
         if name and name not in names:
             place = "?after_id" if after else "?before_id"
-            raise ValidationError(f"there is no model {name!r}", path=place)
+            raise ValidationError(f"unknown model {name!r}", path=place)
     if before:
         found = found[: names.index(before)]
         page, has_more = found[-limit:], len(found) > limit

@@ -195,7 +195,7 @@ def _address(given: JsonReader) -> Image | File:
     media_type, url = given.text("mimeType"), given.text("fileUri")
     name = given.text("displayName")
     if not url.startswith(("https://", "http://")):
-        raise ValidationError("fileUri is no http(s) address", path=given.at("fileUri"))
+        raise ValidationError("fileUri is not an http(s) address", path=given.at("fileUri"))
     if media_type.startswith("image/"):
         return Image(media_type=media_type, url=url)
     return File(media_type=media_type, name=name, url=url)

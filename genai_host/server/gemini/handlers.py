@@ -181,7 +181,7 @@ def _number(request: RouteRequest, name: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise ValidationError(f"{name}: {text!r} is no number")
+        raise ValidationError(f"{name}: {text!r} is not a number")
     return int(text)
 
 
@@ -203,7 +203,7 @@ def call(request: RouteRequest, host: Host) -> RouteResponse:
     name, _, method = request.parameters["call"].rpartition(":")
     if method not in _METHODS or not name:
         raise NotFound(
-            f"there is no method {method!r} of models", hint=f"there are {', '.join(_METHODS)}"
+            f"unknown method {method!r} of models", hint=f"there are {', '.join(_METHODS)}"
         )
     return _METHODS[method](model_named({**request.parameters, "call": name}), request, host)
 
@@ -232,7 +232,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
         body.nothing_else()
     asked = _read(inner or body, model, host, in_pieces=False).asked
     if model.startswith(FEATURE):
-        raise ValidationError(f"{model} is no model: it counts no tokens")
+        raise ValidationError(f"{model} is not a model: it counts no tokens")
     count = host.count_tokens(
         asked.messages,
         model=model,

@@ -84,7 +84,7 @@ def _inner_list(given: JsonReader, name: str, written: str) -> Any:
 def _inner_by_name(given: JsonReader, name: str, written: str) -> Any:
     value, path = given.value[written], f"{given.path}.{written}"
     if not isinstance(value, dict):
-        raise ValidationError(f"{written} is no object", path=path)
+        raise ValidationError(f"{written} is not an object", path=path)
     return {
         key: json_schema(JsonReader(each, f"{path}.{key}", camel=True))
         for key, each in value.items()
@@ -232,7 +232,7 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
     level = given.text("thinkingLevel").upper()
     if level not in ("", _UNSAID):
         if level not in _LEVELS:
-            raise given.wrong("thinkingLevel", f"none of {', '.join(_LEVELS)}")
+            raise given.wrong("thinkingLevel", f"not one of {', '.join(_LEVELS)}")
         found["reasoning_effort"] = level.lower()
     given.nothing_else()
     return found
@@ -285,7 +285,7 @@ def chosen(
     for number, name in enumerate(names):
         if name not in there:
             path = f"{calling.at('allowedFunctionNames')}[{number}]"
-            raise ValidationError(f"there is no function {name}", path=path)
+            raise ValidationError(f"unknown function {name}", path=path)
     if choice == "required" and not tools:
         raise ValidationError("there is no function to call", path=calling.at("mode"))
     if choice == "required" and len(allowed) == 1:

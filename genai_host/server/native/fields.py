@@ -56,7 +56,7 @@ def feature_in(given: JsonReader, host: Host) -> str | None:
     """Raises `NotFound` for one that is not there."""
     name = given.text("feature") or None
     if name is not None and name not in host.registry.features:
-        raise NotFound(f"there is no feature {name!r}", hint="GET /api/v1/features lists them")
+        raise NotFound(f"unknown feature {name!r}", hint="GET /api/v1/features lists them")
     return name
 
 
@@ -70,7 +70,7 @@ def whole_id(id: str, request: RouteRequest, host: Host) -> str:
     """The beginning of an id is not enough here, as it is on the command line: what it
     stands for may be another conversation tomorrow."""
     if host.kept(request.user).find(id) != id:
-        raise NotFound(f"there is no conversation {short_repr(id)}")
+        raise NotFound(f"unknown conversation {short_repr(id)}")
     return id
 
 

@@ -93,7 +93,7 @@ def feature(request: RouteRequest, host: Host) -> RouteResponse:
     name = request.parameters["name"]
     found = host.registry.features.get(name)
     if found is None:
-        raise NotFound(f"there is no feature {name!r}", hint="GET /api/v1/features lists them")
+        raise NotFound(f"unknown feature {name!r}", hint="GET /api/v1/features lists them")
     return json_response(_feature(host, host.probe(), found))
 
 

@@ -63,7 +63,7 @@ def _named(request: RouteRequest, host: Host) -> str:
     name = request.parameters["name"]
     if name not in host.config.configurations:
         raise NotFound(
-            f"there is no model configuration {name!r}", hint="GET /api/v1/models lists them"
+            f"unknown model configuration {name!r}", hint="GET /api/v1/models lists them"
         )
     return name
 

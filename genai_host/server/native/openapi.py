@@ -60,25 +60,25 @@ _KINDS: Mapping[str, Wire] = {
     }
 }
 ENDPOINTS: Mapping[str, Endpoint] = {
-    "GET ": Endpoint("What serves here", "About"),
-    "GET /openapi.json": Endpoint("This document", "Anything"),
-    "GET /plugins": Endpoint("Plugins, and how loading them ended", "Plugins"),
-    "GET /features": Endpoint("What can be conversed with", "Features"),
-    "GET /features/{name}": Endpoint("One of them", "Feature"),
+    "GET ": Endpoint("Information about the server", "About"),
+    "GET /openapi.json": Endpoint("This OpenAPI document", "Anything"),
+    "GET /plugins": Endpoint("List plugins and their status", "Plugins"),
+    "GET /features": Endpoint("List features", "Features"),
+    "GET /features/{name}": Endpoint("Get a feature", "Feature"),
     "GET /stats": Endpoint(
-        "What calls of models came to",
+        "Usage, cost and latency of model calls",
         "Stats",
         query={"by": _TEXT, "since": _TEXT, "until": _TEXT, "user": _TEXT},
     ),
-    "GET /budgets": Endpoint("What may be spent, and what was", "Budgets"),
-    "GET /models": Endpoint("Models, and where they run", "Models"),
+    "GET /budgets": Endpoint("Budgets and current spending", "Budgets"),
+    "GET /models": Endpoint("List models and their providers", "Models"),
     "POST /models": Endpoint("Add a model configuration", "Model", "NewModel", 201),
-    "GET /models/{name}": Endpoint("One of the model configurations", "Model"),
+    "GET /models/{name}": Endpoint("Get a model configuration", "Model"),
     "PATCH /models/{name}": Endpoint("Change a model configuration", "Model", "ModelChange"),
     "DELETE /models/{name}": Endpoint("Remove a model configuration", status=204),
-    "GET /providers": Endpoint("Types of providers, and their settings", "ProviderTypes"),
+    "GET /providers": Endpoint("List provider types and their settings", "ProviderTypes"),
     "GET /routes": Endpoint(
-        "Models at providers: what runs, and why not",
+        "List models at providers, with reasons why some cannot run",
         "Routes",
         query={
             "model": _TEXT,
@@ -87,19 +87,23 @@ ENDPOINTS: Mapping[str, Endpoint] = {
             "runs": _FLAG,
         },
     ),
-    "GET /instances": Endpoint("Instances of providers", "Instances"),
-    "POST /instances": Endpoint("Add an instance", "Instance", "NewInstance", 201),
-    "GET /instances/{name}": Endpoint("One of them", "Instance"),
-    "PATCH /instances/{name}": Endpoint("Set, switch on or off", "Instance", "InstanceChange"),
-    "DELETE /instances/{name}": Endpoint("Remove an instance", status=204),
-    "GET /instances/{name}/models": Endpoint("The models that its service lists", "ListedModels"),
+    "GET /instances": Endpoint("List providers", "Instances"),
+    "POST /instances": Endpoint("Add a provider", "Instance", "NewInstance", 201),
+    "GET /instances/{name}": Endpoint("Get a provider", "Instance"),
+    "PATCH /instances/{name}": Endpoint(
+        "Change, enable or disable a provider", "Instance", "InstanceChange"
+    ),
+    "DELETE /instances/{name}": Endpoint("Remove a provider", status=204),
+    "GET /instances/{name}/models": Endpoint(
+        "List the models of a provider's service", "ListedModels"
+    ),
     "POST /instances/{name}/prepare": Endpoint(
-        "Take the step that makes it ready, such as a download; the events tell its progress",
+        "Make a provider ready, for example by a download, and stream the progress",
         body="Preparing",
         kinds=_STREAM,
     ),
     "GET /conversations": Endpoint(
-        "Conversations, the last that was gone on with first; or messages that have words",
+        "List conversations, most recently used first; or search messages",
         "Conversations",
         query={"limit": _LIMIT, "after": _TEXT, "search": _TEXT},
     ),
@@ -107,7 +111,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         "Open a conversation", "Conversation", "NewConversation", 201, once=True
     ),
     "GET /conversations/{id}": Endpoint(
-        "A conversation and its last turns",
+        "Get a conversation and its last turns",
         "Conversation",
         query={
             "details": _FLAG,
@@ -116,43 +120,45 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         },
     ),
     "PATCH /conversations/{id}": Endpoint(
-        "Rename it, or change what it goes on with", "Conversation", "ConversationChange"
+        "Rename a conversation, or change its model and settings",
+        "Conversation",
+        "ConversationChange",
     ),
     "DELETE /conversations/{id}": Endpoint("Delete a conversation", status=204),
     "POST /conversations/{id}/turns": Endpoint(
-        "Say something; with `stream`, hear of the answer as it comes",
+        "Send a message; with `stream`, receive events",
         "TurnReply",
         "NewTurn",
         kinds=_STREAM,
         once=True,
     ),
     "POST /conversations/{id}/resume": Endpoint(
-        "Go on with a turn that waits, or was cut off",
+        "Resume a paused or interrupted turn",
         "TurnReply",
         "Result",
         kinds=_STREAM,
         once=True,
     ),
-    "POST /conversations/{id}/cancel": Endpoint("End the turn under way", "Cancelled", status=202),
-    "POST /conversations/{id}/undo": Endpoint("Take back the last turn", "Undone"),
-    "POST /conversations/{id}/drop": Endpoint("End a turn that waits", "Conversation"),
+    "POST /conversations/{id}/cancel": Endpoint("Cancel the running turn", "Cancelled", status=202),
+    "POST /conversations/{id}/undo": Endpoint("Undo the last turn", "Undone"),
+    "POST /conversations/{id}/drop": Endpoint("Abandon a paused turn", "Conversation"),
     "GET /conversations/{id}/export": Endpoint(
-        "All of it, for `conversations load`, or to be read",
+        "Export a conversation as JSON or Markdown",
         "Anything",
         query={"format": {"enum": ["json", "markdown"]}},
         kinds=("text/markdown",),
     ),
     "GET /conversations/{id}/pictures/{turn}/{number}": Endpoint(
-        "A picture of an answer", kinds=("image/*", "application/octet-stream")
+        "Get an image of an answer", kinds=("image/*", "application/octet-stream")
     ),
-    "POST /jobs": Endpoint("Have a turn taken while nobody waits", "Job", "NewJob", 202, once=True),
-    "GET /jobs/{id}": Endpoint("How a job stands", "Job"),
+    "POST /jobs": Endpoint("Start a turn in the background", "Job", "NewJob", 202, once=True),
+    "GET /jobs/{id}": Endpoint("Get the status of a job", "Job"),
     "GET /jobs/{id}/result": Endpoint(
-        "What came of a job; 202 while it runs",
+        "Get the result of a job; 202 while it runs",
         "TurnReply",
         query={"wait": {"type": "number", "minimum": 0, "maximum": 30}},
     ),
-    "DELETE /jobs/{id}": Endpoint("Cancel and forget a job", status=204),
+    "DELETE /jobs/{id}": Endpoint("Cancel and delete a job", status=204),
 }
 """By method, and path below the root of the API."""
 

@@ -120,7 +120,7 @@ def _sorted(
     for name, value in settings.items():
         if name not in known:
             raise ValidationError(
-                f"there is no setting {name!r}: it has {', '.join(known) or 'none'}",
+                f"unknown setting {name!r}: it has {', '.join(known) or 'none'}",
                 path=f"$.settings.{name}",
             )
         if not known[name].secret:
@@ -152,7 +152,7 @@ def _named(host: Host, name: str) -> dict[str, Any]:
 
 def instance_named(host: Host, name: str) -> ProviderInstance:
     if name not in host.instances:
-        raise NotFound(f"there is no provider {name!r}", hint="GET /api/v1/instances lists them")
+        raise NotFound(f"unknown provider {name!r}", hint="GET /api/v1/instances lists them")
     return host.instances[name]
 
 

@@ -150,7 +150,7 @@ def elsewhere(request: RouteRequest, host: Host) -> RouteResponse:
     """The reply to who wants to get, make or remove models."""
     message = "models are not managed here, but where they run"
     problem = HttpProblem(
-        405, "method_not_allowed", message, "genai-host models lists them", headers={"allow": ""}
+        405, "method_not_allowed", message, "list models: genai-host models", headers={"allow": ""}
     )
     return problem_reply(problem)
 

@@ -56,7 +56,7 @@ def images_in(given: JsonReader) -> list[Image]:
         path = f"{given.at('images')}[{number}]"
         part = part_of(bytes_of(text, path))
         if not isinstance(part, Image):
-            raise ValidationError("this is no picture of a kind that is known here", path=path)
+            raise ValidationError("this is not an image of a kind that is known here", path=path)
         found.append(part)
     return found
 

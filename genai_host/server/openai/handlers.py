@@ -119,7 +119,7 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
             found["parallel_tool_calls"] = at_once
         for name in set(others) - {"parallel_tool_calls"}:
             if name not in taken:
-                raise ValidationError(f"there is no field {name!r} here", path=body.at(name))
+                raise ValidationError(f"unknown field {name!r} here", path=body.at(name))
             found[name] = body.raw(name)
     return {name: value for name, value in found.items() if value is not None}
 

@@ -73,7 +73,7 @@ def _part(given: JsonReader) -> Part:
         inner.refuse("file_id")
         return file_of(inner.text("file_data"), inner.text("filename"), inner.at("file_data"))
     raise ValidationError(
-        f"{kind or 'this'} is no kind of part that is taken here", path=given.path
+        f"{kind or 'this'} is not a kind of part that is taken here", path=given.path
     )
 
 
@@ -83,7 +83,7 @@ def image_at(url: str, path: str) -> Image:
         return Image(url=url)
     kind, data = _data(url, path)
     if not kind.startswith("image/"):
-        raise ValidationError("this is no picture", path=path)
+        raise ValidationError("this is not an image", path=path)
     return Image(data, kind)
 
 

@@ -58,7 +58,7 @@ def render(request: RouteRequest, host: Host) -> RouteResponse:
         raise ValidationError(f"`texts` is a list of at most {MOST_TEXTS} texts", path="$.texts")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValidationError("this is no text", path=f"$.texts[{number}]")
+            raise ValidationError("this is not text", path=f"$.texts[{number}]")
     return json_response({"trees": trees(texts)})
 
 

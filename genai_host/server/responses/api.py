@@ -113,7 +113,7 @@ def page_of(
     if query.get("after"):
         at = next((n for n, item in enumerate(ordered) if item["id"] == query["after"]), None)
         if at is None:
-            raise ValidationError(f"there is no item {query['after']!r}", path="$.after")
+            raise ValidationError(f"unknown item {query['after']!r}", path="$.after")
         ordered = ordered[at + 1 :]
     return listed([show(item) for item in ordered[:limit]], len(ordered) > limit)
 

@@ -128,7 +128,7 @@ def _read_choice(chosen: Fields, names: frozenset[str]) -> tuple[frozenset[str],
 def _named(where: Fields, names: Collection[str]) -> str:
     name = where.needed("name")
     if name not in names:
-        raise ValidationError(f"there is no tool {name!r} among the tools", path=where.at("name"))
+        raise ValidationError(f"unknown tool {name!r} among the tools", path=where.at("name"))
     return name
 
 
@@ -256,7 +256,7 @@ def _refuse(given: Fields) -> None:
             if value is not None and (type(value) is not type(neutral) or value != neutral):
                 raise UnsupportedParameter(f"{name} is not supported: {why}", path=path)
         elif name not in _READ | _NEUTRAL:
-            raise UnknownParameter(f"there is no parameter {name!r}", path=path)
+            raise UnknownParameter(f"unknown parameter {name!r}", path=path)
 
 
 def _read_neutral(given: Fields) -> dict[str, str]:

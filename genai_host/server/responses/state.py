@@ -223,7 +223,7 @@ def _one(items: Iterable[Item], id: str) -> Item:
     for item in items:
         if item["id"] == id:
             return item
-    raise ItemNotFound(f"there is no item {id!r} in this conversation")
+    raise ItemNotFound(f"unknown item {id!r} in this conversation")
 
 
 def _added(value: Value, items: Sequence[Item]) -> tuple[dict[str, Any], list[Item]]:
@@ -303,7 +303,7 @@ class Context:
             known.update((item["id"], item) for item in self._items_of(user, tail))
         if id not in known:
             raise ItemNotFound(
-                f"there is no item {id!r}", hint="those of what is not stored cannot be referred to"
+                f"unknown item {id!r}", hint="those of what is not stored cannot be referred to"
             )
         return known[id]
 

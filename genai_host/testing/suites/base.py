@@ -165,7 +165,7 @@ class PluginSuite(Suite):
         """Declarations import no SDK, and nothing else that takes time: what they name
         imports it when it is used."""
         if not inspect.ismodule(self.plugin):
-            pytest.skip("the plugin is no module")
+            pytest.skip("the plugin is not a module")
         hooks = [name for name in vars(hookspecs) if name.startswith("genai_")]
         done = subprocess.run(
             [sys.executable, "-c", _LOADING, self.plugin.__name__, json.dumps([sys.path, hooks])],

@@ -17,29 +17,29 @@ from genai_host.api import Answer, FeatureSteps, Text, ToolResult, Turn, about
 class Settings:
     system_prompt: str = field(
         default="You are a helpful assistant. Use the tools you are given where they help.",
-        metadata=about("what the model is told before all else; empty for nothing of yours"),
+        metadata=about("system prompt; empty for none of yours"),
     )
     round_trips: int = field(
         default=6,
         validator=must.ge(1),
-        metadata=about("how often the model may be called in one turn"),
+        metadata=about("maximum number of model calls in a turn"),
     )
     cost: float | None = field(
         default=None,
         validator=must.optional(must.gt(0)),
         metadata=about(
-            "US dollars after which it is not called again in a turn; no bound unless set"
+            "cost in US dollars after which a turn makes no further model call; no limit if not set"
         ),
     )
     history_messages: int = field(
         default=1000,
         validator=must.ge(1),
-        metadata=about("how many messages the history of a request may have"),
+        metadata=about("maximum number of messages in the history of a request"),
     )
     characters: int = field(
         default=1_000_000,
         validator=must.ge(1),
-        metadata=about("how many characters a request may say, its history and context included"),
+        metadata=about("maximum number of characters of a request, including history and context"),
     )
 
 

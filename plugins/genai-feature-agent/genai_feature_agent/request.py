@@ -284,7 +284,7 @@ def _context(given: Any) -> Mapping[str, Any]:
     try:
         check_numbers(given)
     except ValidationError as error:
-        raise ValidationError(f"the context is no JSON: {error}", path="$.context") from error
+        raise ValidationError(f"the context is not JSON: {error}", path="$.context") from error
     return given
 
 
@@ -292,7 +292,7 @@ def _session_id(given: Any) -> str:
     """In the usual form alone: `UUID` reads braces and URNs as well."""
     if isinstance(given, str) and _UUID.fullmatch(given):
         return given
-    raise ValidationError("the session id is no UUID", path="$.session_id")
+    raise ValidationError("the session id is not a UUID", path="$.session_id")
 
 
 def _approvals(given: Any) -> Mapping[str, bool]:

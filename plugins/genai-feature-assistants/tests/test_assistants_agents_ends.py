@@ -96,7 +96,7 @@ class TestItem7:
     @pytest.mark.parametrize(
         ("name", "arguments", "told"),
         [
-            ("dance", "{}", "there is no function 'dance'"),
+            ("dance", "{}", "unknown function 'dance'"),
             ("roll", "{", "no JSON object"),
             ("roll", "[]", "no JSON object"),
             ("roll", '{"sides":"six"}', "six"),

@@ -177,7 +177,7 @@ def test_item_7_an_unknown_function(scripted: Scripted) -> None:
     (output,) = scripted.bodies[1]["input"]
     assert output["type"] == "function_call_output"
     assert output["call_id"] == "c1"
-    assert output["output"].startswith("Error: there is no function 'dance'")
+    assert output["output"].startswith("Error: unknown function 'dance'")
 
 
 def test_item_4_tokens_are_counted_over_all_of_a_run(scripted: Scripted) -> None:

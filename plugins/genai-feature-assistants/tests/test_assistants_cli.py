@@ -103,9 +103,9 @@ class TestCreate:
     @pytest.mark.parametrize(
         ("definition", "why"),
         [
-            ("{", "is no JSON"),
-            ("[]", "is no definition"),
-            ('{"object": "thread"}', "is no assistant"),
+            ("{", "is not JSON"),
+            ("[]", "is not a definition"),
+            ('{"object": "thread"}', "is not an assistant"),
             ('{"tools": [{"type": "rocket"}]}', "type"),
             ('{"tools": 5}', "tools"),
             ('{"temperature": 9}', "temperature"),

@@ -361,26 +361,26 @@ class TestWrong:
             ({**ASSISTANT, "id": "a/b"}, "no id"),
             ({**ASSISTANT, "id": "a" * 65}, "no id"),
             ({**ASSISTANT, "id": "asst_\n"}, "no id"),
-            ({**ASSISTANT, "id": 5}, "no text"),
+            ({**ASSISTANT, "id": 5}, "not a string"),
             ({**ASSISTANT, "id": None}, "no id"),
             ({**ASSISTANT, "model": None}, "model is missing"),
-            ({**ASSISTANT, "tools": {}}, "no list"),
+            ({**ASSISTANT, "tools": {}}, "not a list"),
             ({**ASSISTANT, "tools": [{"type": "code_interpreter"}] * 2}, "the same"),
             ({**ASSISTANT, "tools": [{"type": "web_search"}]}, "none of"),
             ({**ASSISTANT, "tools": [5]}, "no object"),
             ({**ASSISTANT, "metadata": {str(n): "" for n in range(17)}}, "at most 16"),
             ({**ASSISTANT, "metadata": {"a": 5}}, "a value is a text"),
-            ({**ASSISTANT, "temperature": "hot"}, "no number"),
+            ({**ASSISTANT, "temperature": "hot"}, "not a number"),
             ({**ASSISTANT, "created_at": -1}, "no time"),
             ({**ASSISTANT, "created_at": 10**30}, "no time"),
-            ({**ASSISTANT, "created_at": [1]}, "no whole number"),
+            ({**ASSISTANT, "created_at": [1]}, "not an integer"),
             ({**ASSISTANT, "instructions": "x" * 256_001}, "at most 256000"),
             (
                 {
                     **ASSISTANT,
                     "tool_resources": {"code_interpreter": {"file_ids": ["f"] * 9 + [1]}},
                 },
-                "no text",
+                "not a string",
             ),
             (
                 {
@@ -420,9 +420,9 @@ class TestWrong:
             ({"object": "thread.run", "id": "run_1"}, "objects of this kind are not imported"),
             ({"id": "asst_1"}, "object is missing"),
             ({"object": ["assistant"]}, "object is missing"),
-            (5, "it is no object"),
-            (None, "it is no object"),
-            ({"object": "list", "data": 5}, "it is no object"),
+            (5, "it is not an object"),
+            (None, "it is not an object"),
+            ({"object": "list", "data": 5}, "it is not an object"),
         ],
     )
     def test_it_is_told_and_the_rest_is_imported(
@@ -466,7 +466,7 @@ class TestWrong:
         path = folder / "noise.json"
         path.write_bytes(bytes(range(256)))
         [failed] = import_files(line.host, [path, folder / "nowhere.json"]).failed[:1]
-        assert "no text" in failed.why
+        assert "not a string" in failed.why
 
     @pytest.mark.skipif(os.name == "nt", reason="links take rights there")
     def test_a_link_out_of_the_folder_is_not_followed(self, line: Line, folder: Path) -> None:

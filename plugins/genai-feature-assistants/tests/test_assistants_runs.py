@@ -117,7 +117,7 @@ def test_functions_that_there_are_not_are_refused_to_the_model(make_api: MakeApi
     api = make_api(answer)
     thread = api.thread("hi")
     assert api.run(thread, api.assistant(WEATHER))["status"] == "completed"
-    assert "there is no function 'wether'" in api.texts(thread)[-1][1]
+    assert "unknown function 'wether'" in api.texts(thread)[-1][1]
 
 
 def test_item_11_a_run_is_cancelled_while_the_model_thinks(make_api: MakeApi) -> None:

@@ -15,16 +15,14 @@ from genai_host.api import Answer, FeatureSteps, Message, Prompt, Turn, about
 class Settings:
     system_prompt: str = field(
         default="You are a helpful assistant.",
-        metadata=about("what the model is told before all else; empty for nothing"),
+        metadata=about("system prompt; empty for none"),
     )
     history_turns: int | None = field(
         default=None,
         validator=must.optional(must.ge(0)),
-        metadata=about("how many of the last turns the model is shown; all unless set, 0 for none"),
+        metadata=about("number of last turns sent to the model; all if not set, 0 for none"),
     )
-    keep_history: bool = field(
-        default=True, metadata=about("whether what is said enters the history")
-    )
+    keep_history: bool = field(default=True, metadata=about("add messages to the history"))
 
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:

@@ -36,32 +36,30 @@ class Settings:
     agent_id: str = field(
         default="", metadata=about("tells the chats of one session apart, in raw responses")
     )
-    system_prompt: str = field(
-        default="", metadata=about("what the model is told before all else; empty for nothing")
-    )
+    system_prompt: str = field(default="", metadata=about("system prompt; empty for none"))
     temperature: float | None = field(
-        default=None, metadata=about("randomness; the model's own unless set")
+        default=None, metadata=about("temperature; the default of the model if not set")
     )
     max_tokens: int | None = field(
         default=8192,
         validator=_COUNT,
-        metadata=about("tokens of an answer at most; null for the model's own limit"),
+        metadata=about("maximum number of output tokens; null for the limit of the model"),
     )
     keep_raw_engine_responses: bool = field(
-        default=False, metadata=about("whether replies are kept in files as services sent them")
+        default=False, metadata=about("save raw replies of services to files")
     )
     raw_engine_responses: str = field(
-        default="raw_engine_responses", metadata=about("the folder of these files")
+        default="raw_engine_responses", metadata=about("directory for raw replies")
     )
     request_limit: int | None = field(
         default=10,
         validator=_COUNT,
-        metadata=about("calls of a model in request_seconds; null for no limit"),
+        metadata=about("maximum number of model calls in request_seconds; null for no limit"),
     )
     request_seconds: float = field(
         default=60.0,
         validator=must.gt(0),
-        metadata=about("seconds in which request_limit holds"),
+        metadata=about("seconds for which request_limit applies"),
     )
 
     @property

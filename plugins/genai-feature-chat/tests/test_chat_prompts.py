@@ -74,11 +74,11 @@ def test_a_changed_system_prompt_holds_from_the_next_turn_on(host: Host) -> None
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"system_prompt": 3}, "feature chat: system_prompt: expected str, not int"),
+        ({"system_prompt": 3}, "feature chat: system_prompt: expected a string, not an integer"),
         ({"system_promt": "x"}, "feature chat: unknown setting 'system_promt'"),
         ({"history_turns": -1}, "feature chat: "),
         ({"history_turns": "2"}, "feature chat: history_turns: "),
-        ({"keep_history": "no"}, "feature chat: keep_history: expected bool, not str"),
+        ({"keep_history": "no"}, "feature chat: keep_history: expected a boolean, not a string"),
     ],
 )
 def test_wrong_settings_change_nothing(host: Host, settings: dict[str, Any], message: str) -> None:

@@ -135,7 +135,7 @@ def _ids(history: Any) -> tuple[str, ...] | None:
         return None
     for number, each in enumerate(history):
         if not isinstance(each, str):
-            raise ValidationError("it is no id", path=f"$.conversation_history[{number}]")
+            raise ValidationError("it is not an id", path=f"$.conversation_history[{number}]")
     return tuple(history)
 
 
@@ -161,7 +161,7 @@ def _object(value: Any, path: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ValidationError("it is no object", path=path)
+        raise ValidationError("it is not an object", path=path)
     return value
 
 
@@ -349,7 +349,7 @@ def _behind(details: Sequence[Detail]) -> Iterator[Mapping[str, Any]]:
 def _id(given: str) -> str:
     """The store is not asked for what is no id of an entry."""
     if not _ID.fullmatch(given):
-        raise NotFound("it is no id of an entry")
+        raise NotFound("it is not an id of an entry")
     return given
 
 

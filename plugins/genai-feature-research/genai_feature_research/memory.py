@@ -160,19 +160,19 @@ def _length(row: Any, number: int) -> int:
         return 0
     is_array = getattr(row, "ndim", 0) > 0 if hasattr(row, "dtype") else hasattr(row, "__len__")
     if isinstance(row, (str, bytes)) or not is_array:
-        raise UnfitVector("it is no list of numbers", number)
+        raise UnfitVector("it is not a list of numbers", number)
     return len(row)
 
 
 def _numbers(row: Any, number: int) -> Any:
     if hasattr(row, "dtype"):
         if row.ndim != 1 or row.dtype.kind not in "fiu":
-            raise UnfitVector("it is no list of numbers", number)
+            raise UnfitVector("it is not a list of numbers", number)
         return row
     try:
         return array("f", row)
     except (TypeError, OverflowError) as error:
-        raise UnfitVector("it is no list of numbers", number) from error
+        raise UnfitVector("it is not a list of numbers", number) from error
 
 
 BATCH = 256

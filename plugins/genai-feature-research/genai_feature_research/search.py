@@ -299,7 +299,7 @@ def _doing(wanted: Wanted) -> str:
 def _results(text: str, wanted: Wanted) -> list[Fact]:
     value = read_json(text)
     if not isinstance(value, list):
-        raise ValidationError("it is no list")
+        raise ValidationError("it is not a list")
     facts = [_fact(each, wanted, MOST_TEXT) for each in value]
     return [fact for fact in facts if fact.text]
 
@@ -315,7 +315,7 @@ def _page(text: str, wanted: Wanted) -> list[Fact]:
 
 def _fact(value: Any, wanted: Wanted, most: int | None) -> Fact:
     if not isinstance(value, Mapping):
-        raise ValidationError("it is no object")
+        raise ValidationError("it is not an object")
     fields = [value.get(name, "") for name in ("title", "link", "text")]
     if not all(isinstance(each, str) for each in fields):
         raise ValidationError("title, link and text are strings")

@@ -102,7 +102,7 @@ _PENALTY = must.optional((must.ge(-2), must.le(2)))
 @frozen
 class Settings:
     answer_with_search: bool = field(
-        default=True, metadata=about("whether to search with a query that the model writes")
+        default=True, metadata=about("search with a query written by the model")
     )
     consult_search_history: bool = field(
         default=True, metadata=about("whether what was found before counts as well")
@@ -110,10 +110,10 @@ class Settings:
     num_of_excerpts: int = field(
         default=5,
         validator=must.ge(0),
-        metadata=about("how many findings the model is shown at most"),
+        metadata=about("maximum number of excerpts sent to the model"),
     )
     additional_searches: tuple[str, ...] = field(
-        default=(), metadata=about("queries to search for beside that of the model")
+        default=(), metadata=about("additional search queries")
     )
     specify_sources: str = field(
         default="",
@@ -122,10 +122,10 @@ class Settings:
     region: str = field(
         default=NOWHERE,
         validator=_is_region,
-        metadata=about("where to search from, by country and language, as us-en or de-de"),
+        metadata=about("where to search from, by country and language, for example us-en or de-de"),
     )
     max_tokens: int | None = field(
-        default=None, validator=_POSITIVE, metadata=about("tokens of an answer at most")
+        default=None, validator=_POSITIVE, metadata=about("maximum number of output tokens")
     )
     temperature: float | None = field(
         default=None, validator=must.optional(must.ge(0)), metadata=about("of the model")
@@ -141,18 +141,12 @@ class Settings:
     frequency_penalty: float | None = field(
         default=None, validator=_PENALTY, metadata=about("of the model; 0 is as unset")
     )
-    moderate: bool = field(
-        default=False, metadata=about("whether a moderator looks at what the user says first")
-    )
+    moderate: bool = field(default=False, metadata=about("moderate the user's message first"))
     style_pass: bool = field(
-        default=False, metadata=about("whether the answer is rewritten in the assistant's style")
+        default=False, metadata=about("rewrite the answer in the assistant's style")
     )
-    include_time: bool = field(
-        default=False, metadata=about("whether the model is told the date and the time")
-    )
-    setting_name: str = field(
-        default="Assistant", metadata=about("what the assistant calls itself")
-    )
+    include_time: bool = field(default=False, metadata=about("add the date and time to the prompt"))
+    setting_name: str = field(default="Assistant", metadata=about("name of the assistant"))
     mood: str = field(
         default="You are a careful research assistant. You answer briefly and to the point, and "
         "you say so where you do not know.",
@@ -163,21 +157,21 @@ class Settings:
     )
     search: tuple[str, ...] = field(
         default=("corpus__search", "searxng__search", "ddgs__search"),
-        metadata=about("tools that search; the first that there is does"),
+        metadata=about("search tools; the first available one is used"),
     )
     reader: str = field(default="pages__read", metadata=about("tool that reads a page"))
     results: int = field(
         default=10,
         validator=(must.ge(1), must.le(50)),
-        metadata=about("how many results of one search are taken"),
+        metadata=about("number of results of a search"),
     )
     input_characters: int = field(
         default=8000,
         validator=must.ge(1),
-        metadata=about("how much the user may say at once"),
+        metadata=about("maximum number of characters of a message"),
     )
     prompt_characters: int = field(
         default=100_000,
         validator=must.ge(1),
-        metadata=about("how long a prompt may be that the model is asked with"),
+        metadata=about("maximum number of characters of a prompt"),
     )

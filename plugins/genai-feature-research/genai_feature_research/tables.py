@@ -47,7 +47,7 @@ class Table:
             if name not in table.columns:
                 there = ", ".join(str(each)[:40] for each in list(table.columns)[:20]) or "none"
                 raise ValidationError(
-                    f"the column {name} is missing; there are: {there}", path=f"{path}.{name}"
+                    f"the column {name} is missing; choose from: {there}", path=f"{path}.{name}"
                 )
         return table
 
@@ -62,7 +62,7 @@ class Table:
         """Raises `ValidationError` for what is no text."""
         for row, value in enumerate(self.columns[column]):
             if not isinstance(value, str):
-                raise ValidationError("it is no string", path=self.place(column, row))
+                raise ValidationError("it is not a string", path=self.place(column, row))
         return list(self.columns[column])
 
     def checked_texts(self) -> list[str]:
@@ -120,7 +120,7 @@ def _read(value: Any, path: str) -> Table:
         return _of_records(value, path)
     if not isinstance(value, Mapping):
         raise ValidationError(
-            "it is no table: a list of records, or an object of columns", path=path
+            "it is not a table: a list of records, or an object of columns", path=path
         )
     if all(isinstance(each, Mapping) for each in value.values()) and value:
         return _of_indexed(value, path)

@@ -116,7 +116,7 @@ def _list(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
     known = {server.name: server for server in read_servers()}
     for name in names:
         if name not in known:
-            raise click.BadParameter(f"there is no server {name!r} in {file()}", param_hint="NAME")
+            raise click.BadParameter(f"unknown MCP server {name!r} in {file()}", param_hint="NAME")
     chosen = [known[name] for name in dict.fromkeys(names)] or list(known.values())
     with ThreadPoolExecutor(max(1, len(chosen))) as pool:
         rows = list(pool.map(_row, chosen))

@@ -24,9 +24,11 @@ def places(schema: Mapping[str, Any]) -> Places:
     found: dict[str, tuple[str, ...]] = {}
     for path, mark, kind in _marked(schema, ()):
         if not isinstance(mark, str) or not _TOKEN.fullmatch(mark):
-            raise ValidationError(f"an {_MARK} of it is no name of a header")
+            raise ValidationError(f"an {_MARK} of it is not a valid header name")
         if kind not in ("integer", "string", "boolean"):
-            raise ValidationError(f"the {_MARK} {mark} is on what is no integer, string or boolean")
+            raise ValidationError(
+                f"the {_MARK} {mark} is on what is not an integer, string or boolean"
+            )
         name = f"mcp-param-{mark.lower()}"
         if name in found:
             raise ValidationError(f"it has the {_MARK} {mark} twice")

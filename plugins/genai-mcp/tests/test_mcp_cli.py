@@ -40,12 +40,12 @@ def test_one_that_does_not_answer_is_told(file: Path, capfd: pytest.CaptureFixtu
     shop, gone, odd = json.loads(capfd.readouterr().out)
     assert shop["error"] == ""
     assert shop["tools"][0] == {"name": "add", "description": "Add two numbers."}
-    assert "cannot be reached" in gone["error"]
+    assert "cannot connect" in gone["error"]
     assert odd["error"] == f"{file}:1: odd needs either a command or a url"
     assert run(["mcp", "list", "gone"]) == 1
-    assert capfd.readouterr().out.startswith("gone: http://127.0.0.1:9 cannot be reached")
+    assert capfd.readouterr().out.startswith("gone: cannot connect to http://127.0.0.1:9")
     assert run(["mcp", "list", "other"]) == 2
-    assert "there is no server 'other'" in capfd.readouterr().err
+    assert "unknown MCP server 'other'" in capfd.readouterr().err
 
 
 def test_there_may_be_none(file: Path, capfd: pytest.CaptureFixture[str]) -> None:

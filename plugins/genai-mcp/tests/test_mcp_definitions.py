@@ -209,7 +209,7 @@ def test_content_of_each_kind() -> None:
         Text("(a resource: without a name)\nt"),
         Text("(content of a kind that is not known: hologram)"),
         Text("(content of a kind that is not known: text)"),
-        Text("(content that is no object)"),
+        Text("(content that is not an object)"),
     )
 
 

@@ -407,7 +407,7 @@ def test_it_gets_no_more_of_the_environment_than_it_needs(
         ("def listed(message): answer(message['id'], {'tools': {}})", "lists no tools"),
         ("def listed(message): answer(message['id'], 5)", "answers with no object"),
         ("def listed(message): refuse(message['id'])", r"refuses: no such method \(error -32601"),
-        ("def called(message): answer(message['id'], {'content': 5})", "content is no list"),
+        ("def called(message): answer(message['id'], {'content': 5})", "content is not a list"),
         (
             """
 def called(message):

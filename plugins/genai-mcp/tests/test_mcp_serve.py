@@ -359,7 +359,7 @@ class TestStrangers:
     def test_a_feature_that_is_not_there_is_told(self, start: Callable[..., Process]) -> None:
         process = start("--feature", "caht")
         assert process.process.wait(60) == 1
-        assert "there is no feature 'caht'" in process.all_errors()
+        assert "unknown feature 'caht'" in process.all_errors()
 
     def test_a_client_that_is_gone_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()

@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read(file: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ([], "is no object"),
+        ([], "is not an object"),
         ({}, "either a command or a url"),
         ({"command": "x", "url": "http://x"}, "either a command or a url"),
         ({"command": ["x"]}, "either a command or a url"),
@@ -138,7 +138,7 @@ def test_a_name_that_none_can_have_is_told(file: Path) -> None:
         "server",
         "server-1m",
     ]
-    assert "'My Server' is no name" in str(servers[0].fault)
+    assert "'My Server' is not a valid name" in str(servers[0].fault)
     assert "as 'my-server'" in str(servers[0].fault)
     assert "\x1b" not in str(servers[4].fault)
 

@@ -195,7 +195,7 @@ class TestTools:
         assert "sold out" in text(result)
         result = talk.call("strict", n="x")
         assert result["isError"] is True
-        assert "the arguments of strict do not fit" in text(result)
+        assert "invalid arguments for strict" in text(result)
 
     @pytest.mark.parametrize(
         "params",
@@ -259,7 +259,7 @@ class TestFeatures:
     ) -> None:
         result = Talk(service_of(host), version).call("ask_chat", **arguments)
         assert result["isError"] is True
-        assert "the arguments do not fit" in text(result)
+        assert "invalid arguments" in text(result)
 
     def test_errors_are_told_with_what_to_do(self, scripted: MakeHost, version: str) -> None:
         talk = Talk(service_of(scripted({"status": 401}), model="mock"), version)

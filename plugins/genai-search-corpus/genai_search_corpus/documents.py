@@ -137,7 +137,7 @@ def _kind_of(name: str) -> str:
 def _text(data: bytes) -> str:
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
     if encoding != "utf-16" and b"\0" in data[:_HEAD]:
-        raise Unreadable("it is no text")
+        raise Unreadable("it is not text")
     return data.decode(encoding, "replace")
 
 
@@ -213,4 +213,4 @@ def _pdf_pages(data: bytes) -> list[str]:
     except Unreadable:
         raise
     except Exception as error:
-        raise Unreadable(f"it is no PDF that can be read: {type(error).__name__}") from error
+        raise Unreadable(f"it is not a readable PDF: {type(error).__name__}") from error

@@ -13,7 +13,7 @@ class Settings:
 
     folder: str = field(
         default="",
-        metadata=about("the folder whose documents are searched", env="GENAI_TOOLS_CORPUS"),
+        metadata=about("directory of the documents", env="GENAI_TOOLS_CORPUS"),
     )
     index: str = field(
         default="",

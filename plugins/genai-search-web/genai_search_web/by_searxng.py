@@ -180,9 +180,9 @@ def _parsed(body: bytes) -> dict[str, Any]:
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        raise MalformedReply("SearXNG's reply is no JSON", hint=_NO_JSON) from None
+        raise MalformedReply("SearXNG's reply is not JSON", hint=_NO_JSON) from None
     if not isinstance(data, dict):
-        raise MalformedReply("SearXNG's reply is no JSON object")
+        raise MalformedReply("SearXNG's reply is not a JSON object")
     return data
 
 

@@ -12,7 +12,7 @@ from genai_host.api.validators import Must
 
 SafeSearch = Literal["on", "moderate", "off"]
 
-_SAFE = about("whether what is not for all ages is left out: on, moderate or off")
+_SAFE = about("safe search: on, moderate or off")
 _IS_ADDRESS = Must(
     "an address that begins with http:// or https://",
     lambda value: not value or value.startswith(("http://", "https://")),
@@ -25,17 +25,19 @@ class DdgsSettings:
 
     backend: str = field(
         default="auto",
-        metadata=about("the search engines to ask, as duckduckgo,mojeek; auto for all in turn"),
+        metadata=about(
+            "the search engines to ask, for example duckduckgo,mojeek; auto for all in turn"
+        ),
     )
     safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
     seconds: float = field(
         default=10.0,
         validator=must.and_(must.gt(0), must.le(300)),
-        metadata=about("seconds that one search engine may take"),
+        metadata=about("timeout of a search engine in seconds"),
     )
     proxy: str = field(
         default="",
-        metadata=about("the proxy to go through; unless set, that of the environment"),
+        metadata=about("proxy URL; if not set, from the environment"),
     )
     certificates: str = field(
         default="",
@@ -51,7 +53,8 @@ class SearxngSettings:
         default="",
         validator=_IS_ADDRESS,
         metadata=about(
-            "address of the SearXNG, as http://127.0.0.1:8888", env="GENAI_SEARXNG_BASE_URL"
+            "address of the SearXNG, for example http://127.0.0.1:8888",
+            env="GENAI_SEARXNG_BASE_URL",
         ),
     )
     key: Secret | None = field(
@@ -62,11 +65,11 @@ class SearxngSettings:
         ),
     )
     categories: str = field(
-        default="", metadata=about("its categories to search in, as general,science")
+        default="", metadata=about("its categories to search in, for example general,science")
     )
     safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
     seconds: float = field(
         default=10.0,
         validator=must.and_(must.gt(0), must.le(300)),
-        metadata=about("seconds that it may take to answer"),
+        metadata=about("timeout in seconds"),
     )

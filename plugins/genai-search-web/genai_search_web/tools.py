@@ -77,6 +77,6 @@ def _check(query: str, region: str, limit: int) -> None:
     if len(query) > MOST_QUERY:
         raise ValidationError(f"the query is longer than {MOST_QUERY} characters: give some words")
     if not _REGION.fullmatch(region):
-        raise ValidationError(f"{region[:50]!r} is no region: as us-en, or wt-wt for any")
+        raise ValidationError(f"{region[:50]!r} is not a region: as us-en, or wt-wt for any")
     if not 1 <= limit <= MOST_RESULTS:
         raise ValidationError(f"limit is a number from 1 to {MOST_RESULTS}")

@@ -48,7 +48,7 @@ def calculate(expression: str) -> str:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = getattr(error, "msg", None) or str(error) or "nested too deeply"
         raise ValidationError(
-            f"it is no arithmetic expression: {why}; write as in 2 * (3 + 4)"
+            f"it is not an arithmetic expression: {why}; write as in 2 * (3 + 4)"
         ) from (error)
     try:
         _make_exact(tree, text)
@@ -84,7 +84,7 @@ def _value(node: ast.expr, depth: int) -> Number:
     if isinstance(node, ast.Name):
         if node.id in _CONSTANTS:
             return _CONSTANTS[node.id]
-        raise ValidationError(f"there is no number {node.id}; there are: {', '.join(_CONSTANTS)}")
+        raise ValidationError(f"unknown name {node.id!r}: choose from {', '.join(_CONSTANTS)}")
     if isinstance(node, ast.UnaryOp) and type(node.op) in _SIGN:
         return _bounded(_SIGN[type(node.op)](_value(node.operand, depth + 1)))
     if isinstance(node, ast.BinOp):
@@ -93,7 +93,7 @@ def _value(node: ast.expr, depth: int) -> Number:
         return _call(node, depth)
     if isinstance(node, ast.Tuple):
         raise ValidationError("write numbers without a comma: 1000.5, not 1,000.5")
-    raise ValidationError(f"{_NODES.get(type(node), type(node).__name__)} is no arithmetic")
+    raise ValidationError(f"{_NODES.get(type(node), type(node).__name__)} is not arithmetic")
 
 
 def _constant(value: object) -> Number:
@@ -108,7 +108,7 @@ def _operation(node: ast.BinOp, depth: int) -> Number:
     if kind is ast.Pow:
         return _power(left, right)
     if kind is ast.BitXor:
-        raise ValidationError("^ is no operator: a power is written 2 ** 3")
+        raise ValidationError("^ is not an operator: a power is written 2 ** 3")
     if kind not in _OPERATORS:
         raise ValidationError(f"there are the operators {' '.join(_WRITTEN)} alone")
     return _bounded(_OPERATORS[kind](left, right))

@@ -293,7 +293,7 @@ class Reader:
 
 def _of(cursor: sqlite3.Cursor, most: int) -> Result:
     if cursor.description is None:
-        raise ValidationError("that is no query: write one SELECT")
+        raise ValidationError("that is not a query: write one SELECT")
     columns = [each[0] for each in cursor.description]
     if len(columns) > MOST_COLUMNS:
         raise ValidationError(

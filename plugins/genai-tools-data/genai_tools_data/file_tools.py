@@ -93,7 +93,7 @@ class Folder:
                 "the folder to read in is not there", setting=SETTING
             ) from error
         if not stat.S_ISDIR(found.st_mode):
-            raise ConfigurationError("what is named to read in is no folder", setting=SETTING)
+            raise ConfigurationError("what is named to read in is not a directory", setting=SETTING)
         return root
 
 
@@ -177,7 +177,7 @@ class FileTools:
             if stat.S_ISDIR(found.st_mode):
                 raise ValidationError(f"{path[:200]!r} is a folder: list_files lists it")
             if not stat.S_ISREG(found.st_mode):
-                raise ValidationError(f"{path[:200]!r} is no file")
+                raise ValidationError(f"{path[:200]!r} is not a file")
             with open(descriptor, "rb", closefd=False) as stream:
                 head = stream.read(_HEAD)
                 stream.seek(0)
@@ -262,7 +262,9 @@ class _Walk:
         self._limits.check()
         with opened(place) as descriptor:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise ValidationError(f"{place.inner[:200]!r} is no folder: read_file reads it")
+                raise ValidationError(
+                    f"{place.inner[:200]!r} is not a directory: read_file reads it"
+                )
             within = descriptor if os.scandir in os.supports_fd else place.path
             with os.scandir(within) as entries:
                 return sorted(entry.name for entry in islice(entries, self._left + 1))
@@ -283,7 +285,7 @@ def _is_binary(head: bytes) -> bool:
 
 def _binary(place: Place, size: int) -> str:
     kind = mimetypes.guess_type(place.inner)[0] or "of unknown type"
-    return f"{_plain(place.inner)} is no text: {kind}, {size} bytes"
+    return f"{_plain(place.inner)} is not text: {kind}, {size} bytes"
 
 
 class _Lines:

@@ -32,5 +32,5 @@ class FilesSettings:
 
     folder: str = field(
         default="",
-        metadata=about("the folder whose text files may be read", env="GENAI_TOOLS_FILES"),
+        metadata=about("directory whose text files may be read", env="GENAI_TOOLS_FILES"),
     )

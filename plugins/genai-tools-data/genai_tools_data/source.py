@@ -72,13 +72,13 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
             except UnicodeDecodeError:
                 continue
         else:
-            raise ConfigurationError(f"{path.name} is no text")
+            raise ConfigurationError(f"{path.name} is not text")
         try:
             _fill(connection, table, content, _rows(path, form, limits))
         except UnicodeDecodeError as error:  # it could be read a moment ago
             raise ConfigurationError(f"{path.name} has changed meanwhile: try again") from error
     except csv.Error as error:
-        raise ConfigurationError(f"{path.name} is no CSV file: {error}") from error
+        raise ConfigurationError(f"{path.name} is not a CSV file: {error}") from error
     except OSError as error:
         raise ConfigurationError(f"{path.name} cannot be read: {error.strerror}") from error
 
@@ -356,7 +356,7 @@ def _is_database(path: Path) -> bool:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigurationError(f"{path.name} is no file", setting=SETTING)
+            raise ConfigurationError(f"{path.name} is not a file", setting=SETTING)
         with path.open("rb") as stream:
             head = stream.read(4096)
     except (OSError, ValueError) as error:

@@ -172,7 +172,7 @@ def test_a_pipe_is_not_waited_for(
 ) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     monkeypatch.setenv("GENAI_TOOLS_DATA", str(tmp_path / "pipe.csv"))
-    assert "is no file" in host.call_tool("data__list_tables", {}).text
+    assert "is not a file" in host.call_tool("data__list_tables", {}).text
 
 
 @given(content=st.binary(max_size=200))

@@ -151,7 +151,7 @@ class TestLinks:
 
     def test_a_pipe_is_not_waited_for(self, call: Call, root: Path) -> None:
         os.mkfifo(root / "pipe")
-        assert "is no file" in call("files__read_file", path="pipe").text
+        assert "is not a file" in call("files__read_file", path="pipe").text
         assert "pipe" not in call("files__list_files").text
 
     def test_names_that_are_no_text_are_listed(self, call: Call, root: Path) -> None:
@@ -181,8 +181,8 @@ class TestReading:
             (b"one \xff two", "\none � two"),
             (b"one\r\ntwo\rthree", "\none\ntwo\nthree"),
             (b"one two three four \x1b[2J\x07", "\none two three four �[2J�"),
-            (b"\x00\x01", "x.txt is no text: text/plain, 2 bytes"),
-            (b"\x01\x02\x03\x04" * 10, "x.txt is no text: text/plain, 40 bytes"),
+            (b"\x00\x01", "x.txt is not text: text/plain, 2 bytes"),
+            (b"\x01\x02\x03\x04" * 10, "x.txt is not text: text/plain, 40 bytes"),
         ],
     )
     def test_whatever_is_in_it(self, call: Call, root: Path, content: bytes, told: str) -> None:
@@ -193,7 +193,9 @@ class TestReading:
 
     def test_pictures_are_named(self, call: Call, root: Path) -> None:
         (root / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00")
-        assert call("files__read_file", path="x.png").text == "x.png is no text: image/png, 9 bytes"
+        assert (
+            call("files__read_file", path="x.png").text == "x.png is not text: image/png, 9 bytes"
+        )
 
     def test_long_lines_and_long_texts_are_cut_and_that_is_said(
         self, call: Call, root: Path
@@ -216,7 +218,7 @@ class TestReading:
         with (root / "x.txt").open("wb") as stream:
             stream.write(b"text\n")
             stream.truncate(100 * 10**6)
-        assert "is no text" in call("files__read_file", path="x.txt").text
+        assert "is not text" in call("files__read_file", path="x.txt").text
 
     def test_folders_and_files_are_told_apart(self, call: Call) -> None:
         assert "list_files lists it" in call("files__read_file", path="inner").text

@@ -110,7 +110,7 @@ class Addresses:
         if self.allows is not is_public:
             return PermissionDenied(f"{host} is at {address}, which no page is read from")
         return PermissionDenied(
-            f"{host} is at {address}, which is no public address",
+            f"{host} is at {address}, which is not a public address",
             hint="set tools.pages.private=true if pages of your own network may be read",
         )
 

@@ -35,7 +35,7 @@ def kind_of(body: Body) -> Kind:
     if kind in _PDF:
         raise ValidationError("it is said to be a PDF, and is none")
     if _is_binary(head, body.type):
-        raise ValidationError("it is no text: pages, PDFs and plain text can be read")
+        raise ValidationError("it is not text: pages, PDFs and plain text can be read")
     if kind in _HTML or (kind in _ANY and _LOOKS_LIKE_HTML.match(head)):
         return "html"
     return "text"

@@ -98,7 +98,7 @@ def test_each_would_lead_there(site: PageSite, host: str) -> None:
 def test_a_name_that_leads_to_one_is_not(address: str) -> None:
     addresses = Addresses(resolve=lambda host, port: [address])
     with pytest.raises(
-        PermissionDenied, match=r"^pages\.example is at .*, which is no public address$"
+        PermissionDenied, match=r"^pages\.example is at .*, which is not a public address$"
     ):
         read("http://pages.example/?key=secret", reader(addresses), 20)
 

@@ -274,7 +274,7 @@ class TestKind:
     @pytest.mark.parametrize("type", ["text/html", "text/plain", "application/octet-stream", ""])
     @pytest.mark.parametrize("body", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"PK\x03\x04\0\0"])
     def test_nor_what_is_not_what_it_says(self, site: PageSite, body: bytes, type: str) -> None:
-        with pytest.raises(ValidationError, match="it is no text"):
+        with pytest.raises(ValidationError, match="it is not text"):
             page(site, body, type)
 
     def test_nor_a_pdf_that_is_none(self, site: PageSite) -> None:

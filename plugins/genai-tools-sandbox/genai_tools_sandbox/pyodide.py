@@ -90,7 +90,7 @@ def registry(environ: Mapping[str, str], home: Path) -> str:
         is_known = False
     if not is_known:
         raise ConfigurationError(
-            "the registry of npm is no address of the web",
+            "the registry of npm is not an address of the web",
             hint="set npm_config_registry, or registry in ~/.npmrc",
         )
     return named

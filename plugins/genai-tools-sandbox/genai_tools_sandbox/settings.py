@@ -25,32 +25,32 @@ class Settings:
     seconds: float = field(
         default=30.0,
         validator=_between(0.1, 3600),
-        metadata=about("how long the code of one call may run, in seconds"),
+        metadata=about("time limit of the code of a call, in seconds"),
     )
     memory: int = field(
         default=512,
         validator=_between(64, 4096),
-        metadata=about("how much memory the code may take, in MiB"),
+        metadata=about("memory limit of the code, in MiB"),
     )
     sessions: int = field(
         default=4,
         validator=_between(1, 64),
-        metadata=about("how many sessions there may be at once, each a process of its own"),
+        metadata=about("maximum number of concurrent sessions, each a separate process"),
     )
     idle_seconds: float = field(
         default=600.0,
         validator=_between(1, 86_400),
-        metadata=about("after how many seconds a session ends that nobody uses"),
+        metadata=about("seconds until an idle session ends"),
     )
     output_characters: int = field(
         default=20_000,
         validator=_between(100, 90_000),  # the host cuts texts at 100,000
-        metadata=about("how many characters of the output the model gets"),
+        metadata=about("maximum number of output characters sent to the model"),
     )
     file_bytes: int = field(
         default=20_000_000,
         validator=_between(1, 100_000_000),
-        metadata=about("how many bytes the files of one call may have, those given and those made"),
+        metadata=about("maximum size of the files of a call, in bytes"),
     )
     folder: str = field(
         default="",

@@ -119,7 +119,7 @@ def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
         try:
             size += len(base64.b64decode(each.data, validate=True))
         except (ValueError, binascii.Error):
-            raise ValidationError(f"the data of {each.name} is no base64") from None
+            raise ValidationError(f"the data of {each.name} is not base64") from None
     if size > most:
         raise ValidationError(f"the files have more than {most:,} bytes")
     return [{"name": each.name, "data": each.data} for each in files]

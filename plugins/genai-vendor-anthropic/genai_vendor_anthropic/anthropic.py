@@ -47,17 +47,17 @@ class AnthropicSettings:
     base_url: str = field(
         default=_ADDRESS, metadata=about("address of the service", env="ANTHROPIC_BASE_URL")
     )
-    api_key: Secret | None = field(default=None, metadata=about("its key", env="ANTHROPIC_API_KEY"))
+    api_key: Secret | None = field(default=None, metadata=about("API key", env="ANTHROPIC_API_KEY"))
     auth_token: Secret | None = field(
         default=None,
-        metadata=about("token in place of a key, as gateways want it", env="ANTHROPIC_AUTH_TOKEN"),
+        metadata=about("bearer token instead of a key, for gateways", env="ANTHROPIC_AUTH_TOKEN"),
     )
     version: str = field(
         default=_LATEST,
         metadata=about("version of the API; 2023-06-01 still takes temperature, top_p and top_k"),
     )
     betas: tuple[str, ...] = field(
-        default=(), metadata=about("names of previews that are used, sent with each request")
+        default=(), metadata=about("beta features to enable, sent with each request")
     )
     drop_stale_thinking: bool = field(
         default=False,
@@ -71,7 +71,8 @@ class AnthropicSettings:
         metadata=about("where prompt_cache is written: once for the request, or block by block"),
     )
     lacks: tuple[str, ...] = field(
-        default=(), metadata=about("what a service elsewhere cannot do, of schema, files ...")
+        default=(),
+        metadata=about("capabilities that a compatible service lacks, for example schema, files"),
     )
 
 
@@ -140,7 +141,7 @@ def _listed(page: Any) -> Iterator[ListedModel]:
                 window=_window(model.get("max_input_tokens")),
             )
     except (LookupError, TypeError, AttributeError) as error:
-        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+        raise MalformedReply(f"the reply is not a list of models: {error!r}") from error
 
 
 def _capabilities(told: Any) -> frozenset[str] | None:

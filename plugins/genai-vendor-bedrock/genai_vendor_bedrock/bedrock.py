@@ -59,15 +59,16 @@ class BedrockSettings:
         default=None, metadata=about("access key of an AWS user", env="AWS_ACCESS_KEY_ID")
     )
     secret_access_key: Secret | None = field(
-        default=None, metadata=about("the secret that belongs to it", env="AWS_SECRET_ACCESS_KEY")
+        default=None,
+        metadata=about("secret access key of the AWS user", env="AWS_SECRET_ACCESS_KEY"),
     )
     session_token: Secret | None = field(
         default=None,
-        metadata=about("token of keys that are valid for a while", env="AWS_SESSION_TOKEN"),
+        metadata=about("session token of temporary credentials", env="AWS_SESSION_TOKEN"),
     )
     machine_role: bool = field(
         default=False,
-        metadata=about("whether to use the role of the EC2 machine that this runs on"),
+        metadata=about("use the IAM role of the EC2 instance"),
     )
     geography: str = field(
         default="",
@@ -78,7 +79,7 @@ class BedrockSettings:
     )
     betas: tuple[str, ...] = field(
         default=(),
-        metadata=about("names of Anthropic's previews that are used, where Claude is spoken to so"),
+        metadata=about("Anthropic beta features to enable for Claude"),
     )
     endpoint: str = field(
         default="",
@@ -90,7 +91,7 @@ class BedrockSettings:
     control_endpoint: str = field(
         default="",
         metadata=about(
-            "the same for where its models are listed",
+            "address of the endpoint that lists models",
             env=("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL"),
         ),
     )
@@ -204,7 +205,7 @@ def _models(page: Any) -> Iterator[ListedModel]:
             if "ON_DEMAND" in model["inferenceTypesSupported"]:
                 yield ListedModel(model["modelId"])
     except (LookupError, TypeError, AttributeError) as error:
-        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+        raise MalformedReply(f"the reply is not a list of models: {error!r}") from error
 
 
 def _profiles(control: HttpProvider, limits: CancelToken) -> Iterator[ListedModel]:
@@ -217,7 +218,7 @@ def _profiles(control: HttpProvider, limits: CancelToken) -> Iterator[ListedMode
                 yield ListedModel(profile["inferenceProfileId"])
             after = page.get("nextToken")
         except (LookupError, TypeError, AttributeError) as error:
-            raise MalformedReply(f"the reply is no list of profiles: {error!r}") from error
+            raise MalformedReply(f"the reply is not a list of profiles: {error!r}") from error
         if not isinstance(after, str) or not after:
             return
         query["nextToken"] = after

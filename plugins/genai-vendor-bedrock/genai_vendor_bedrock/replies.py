@@ -65,7 +65,7 @@ def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
     content: list[Part] = []
     for at, block in enumerate(message["content"]):
         if not isinstance(block, dict):
-            raise malformed("a block is no object")
+            raise malformed("a block is not an object")
         content += _read_block(block, at, answer_tool)
     reason = string_in(data, "stopReason")
     finish: FinishReason = _FINISHES.get(reason, "other")

@@ -52,7 +52,7 @@ def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     `MalformedReply`."""
     value = list_in(data, name)
     if not all(isinstance(each, dict) for each in value):
-        raise malformed(f"{name} is no list of objects")
+        raise malformed(f"{name} is not a list of objects")
     return value
 
 

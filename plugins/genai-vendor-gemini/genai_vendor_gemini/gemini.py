@@ -46,9 +46,9 @@ class GeminiSettings:
         metadata=about("address of the service, without its version", env="GOOGLE_GEMINI_BASE_URL"),
     )
     api_key: Secret | None = field(
-        default=None, metadata=about("its key", env=("GEMINI_API_KEY", "GOOGLE_API_KEY"))
+        default=None, metadata=about("API key", env=("GEMINI_API_KEY", "GOOGLE_API_KEY"))
     )
-    api_version: str = field(default="v1beta", metadata=about("version of the API, as v1"))
+    api_version: str = field(default="v1beta", metadata=about("version of the API, for example v1"))
 
 
 class GeminiProvider(HttpProvider):
@@ -72,7 +72,7 @@ class GeminiProvider(HttpProvider):
         for _ in range(_MOST_PAGES):
             page = self.get(f"{self._models}?{urlencode(query)}", limits)
             if not isinstance(page, dict):
-                raise malformed("it is no list of models")
+                raise malformed("it is not a list of models")
             yield from map(_listed, objects_in(page, "models"))
             token = string_in(page, "nextPageToken")
             if not token:

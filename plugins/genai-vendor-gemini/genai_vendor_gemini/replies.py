@@ -216,7 +216,7 @@ def _read_data(data: Mapping[str, Any]) -> Image | File:
     try:
         content = base64.b64decode(string_in(data, "data"), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise malformed("inlineData is no base64") from error
+        raise malformed("inlineData is not base64") from error
     if not content:
         raise malformed("inlineData is empty")
     media_type = string_in(data, "mimeType")

@@ -37,7 +37,7 @@ class VertexSettings:
     )
     location: str = field(
         default=_GLOBAL,
-        metadata=about("where models run, as europe-west4", env="GOOGLE_CLOUD_LOCATION"),
+        metadata=about("where models run, for example europe-west4", env="GOOGLE_CLOUD_LOCATION"),
     )
     token: Secret | None = field(
         default=None,
@@ -53,7 +53,7 @@ class VertexSettings:
         ),
     )
     api_version: str = field(
-        default="v1beta1", metadata=about("version of the API for Gemini, as v1")
+        default="v1beta1", metadata=about("version of the API for Gemini, for example v1")
     )
 
 

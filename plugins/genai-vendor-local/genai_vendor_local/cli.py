@@ -38,7 +38,7 @@ def pull_command(name: str, wheel: Path | None, quiet: bool) -> None:
     weights = known(name)
     if weights is None:
         names = ", ".join(name for each in KNOWN for name in each.names)
-        raise ConfigurationError(f"there are no known weights {name!r}", hint=f"known: {names}")
+        raise ConfigurationError(f"unknown weights {name!r}", hint=f"choose from {names}")
     with _shown(quiet) as report:
         file = pull(weights, _folder(), wheel=wheel, report=report)
         openmp.pull(_folder(), report=report)

@@ -42,7 +42,7 @@ def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from error
     if magic != _MAGIC:
-        raise ConfigurationError(f"{file} is no GGUF file", hint="name a GGUF file by its path")
+        raise ConfigurationError(f"{file} is not a GGUF file", hint="name a GGUF file by its path")
     mark = _mark(file, checked)
     if not mark.exists():
         _try_to_load(file, checked, limits)

@@ -21,17 +21,19 @@ class Settings:
     threads: int = field(
         factory=_half_of_the_cores,
         validator=must.ge(1),
-        metadata=about("threads that compute; half of the cores unless set"),
+        metadata=about("number of threads; half of the cores if not set"),
     )
     window: int = field(
         default=4096,
         validator=must.ge(256),
-        metadata=about("tokens that prompt and answer share; more take more memory"),
+        metadata=about(
+            "context window in tokens, for prompt and answer; larger ones need more memory"
+        ),
     )
     max_tokens: int = field(
         default=512,
         validator=must.ge(1),
-        metadata=about("tokens that an answer may have where the call does not say"),
+        metadata=about("default maximum number of output tokens"),
     )
     gpu_layers: int = field(
         default=0, metadata=about("layers to compute on a GPU; -1 for all that fit")

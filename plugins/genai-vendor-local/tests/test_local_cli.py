@@ -133,7 +133,7 @@ def test_unknown_weights_are_an_error_that_names_the_known(
 ) -> None:
     assert run(["local", "pull", "toi"]) == 1
     captured = capsys.readouterr()
-    assert "there are no known weights 'toi'" in captured.err
+    assert "unknown weights 'toi'" in captured.err
     assert all(name in captured.err for name in (toy.name, toy.model, *toy.aliases))
 
 

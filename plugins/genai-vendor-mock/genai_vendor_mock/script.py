@@ -63,14 +63,15 @@ class Reply:
 class Settings:
     replies: Sequence[Any] = field(
         default=(),
-        metadata=about("what to answer in turn: strings, or tables; none repeats what is heard"),
+        metadata=about("answers in order: strings or tables; if empty, the message is repeated"),
     )
-    repeat: bool = field(
-        default=False, metadata=about("whether to start again when the replies are used up")
+    repeat: bool = field(default=False, metadata=about("start over when all replies are used"))
+    missing: str = field(
+        default="", metadata=about("reason why the provider is reported as unavailable")
     )
-    missing: str = field(default="", metadata=about("what to say that it lacks to run"))
     priced_as: str = field(
-        default="", metadata=about("whose prices to ask for, as openai; free for none")
+        default="",
+        metadata=about("provider whose prices are used, for example openai; free for none"),
     )
 
 

@@ -145,7 +145,7 @@ def test_a_bad_script_is_why_the_model_cannot_run(scripted: MakeHost) -> None:
     with pytest.raises(NoRoute) as caught:
         host.open(model="mock")
     (reason,) = caught.value.reasons
-    assert reason.startswith("reply 1 of the script: expected str, not int")
+    assert reason.startswith("reply 1 of the script: expected a string, not an integer")
     with pytest.raises(ConfigurationError, match="reply 1 of the script") as wrong:
         _ = host.instances["mock"].provider
     assert wrong.value.provider == "mock"
@@ -154,8 +154,8 @@ def test_a_bad_script_is_why_the_model_cannot_run(scripted: MakeHost) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"replies": "hello"}, "replies: expected a list, not str"),
-        ({"repeat": "yes"}, "repeat: expected bool, not str"),
+        ({"replies": "hello"}, "replies: expected a list, not a string"),
+        ({"repeat": "yes"}, "repeat: expected a boolean, not a string"),
         ({"replys": ["hello"]}, "unknown setting 'replys'"),
     ],
 )

@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, Any] = {
         "integer", "how many tokens back that looks; -1 for the whole window", minimum=-1
     ),
     "num_ctx": _option(
-        "integer", "tokens that prompt and answer share; another number loads the model anew",
+        "integer", "context window in tokens; another value reloads the model",
         minimum=1,
     ),
     "num_keep": _option(

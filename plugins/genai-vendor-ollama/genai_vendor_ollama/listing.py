@@ -31,7 +31,7 @@ def read_list(data: Any) -> list[ListedModel]:
             for each in data["models"]
         ]
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+        raise MalformedReply(f"the reply is not a list of models: {error!r}") from error
 
 
 def read_shown(id: str, data: Mapping[str, Any]) -> ListedModel:

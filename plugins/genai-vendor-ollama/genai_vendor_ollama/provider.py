@@ -37,29 +37,27 @@ class OllamaSettings:
     base_url: str = field(
         default="",
         metadata=about(
-            "where it listens, as gpu-box, gpu-box:11434 or https://ollama.com; "
+            "address of the server, as gpu-box, gpu-box:11434 or https://ollama.com; "
             "this machine if empty",
             env="OLLAMA_HOST",
         ),
     )
     api_key: Secret | None = field(
-        default=None, metadata=about("its key, which ollama.com wants", env="OLLAMA_API_KEY")
+        default=None, metadata=about("API key, for ollama.com", env="OLLAMA_API_KEY")
     )
-    default_model: str = field(default="", metadata=about("model to chat with where none is named"))
-    default_embed_model: str = field(
-        default="", metadata=about("model for embeddings where none is named")
-    )
+    default_model: str = field(default="", metadata=about("default model for chat"))
+    default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
     keep_alive: str | float = field(
         default="",
-        metadata=about("how long models stay loaded: 10m, seconds, 0, or -1 for ever"),
+        metadata=about("how long models stay loaded: 10m, a number of seconds, 0, or -1 for ever"),
     )
-    num_ctx: int | None = field(default=None, metadata=about("tokens that prompt and answer share"))
-    options: Mapping[str, Any] = field(
-        factory=dict, metadata=about("further options of all calls, by Ollama's names")
+    num_ctx: int | None = field(
+        default=None, metadata=about("context window in tokens, for prompt and answer")
     )
+    options: Mapping[str, Any] = field(factory=dict, metadata=about("Ollama options for all calls"))
     truncate: bool = field(
         default=False,
-        metadata=about("whether it may leave out, unasked, what is too long for the window"),
+        metadata=about("let the server truncate prompts that exceed the window"),
     )
     ask_each: bool = field(
         default=False,

@@ -118,7 +118,7 @@ class OllamaDecoder:
 
     def _read_tool_call(self, data: Any) -> ToolCall:
         if not isinstance(data, dict):
-            raise malformed("a tool call is no object")
+            raise malformed("a tool call is not an object")
         function = object_in(data, "function")
         id, name = string_in(data, "id") or self._free_id(), string_in(function, "name")
         self._ids.add(id)
@@ -137,7 +137,7 @@ def _read_image(data: Any) -> Image:
     try:
         content = base64.b64decode(data, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
-        raise malformed("a picture is no base64") from error
+        raise malformed("a picture is not base64") from error
     if not content:
         raise malformed("a picture is empty")
     return Image(content)

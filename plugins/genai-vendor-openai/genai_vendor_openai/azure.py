@@ -35,12 +35,12 @@ class AzureSettings:
     endpoint: str = field(
         default="",
         metadata=about(
-            "address of the resource, as https://my-resource.openai.azure.com",
+            "address of the resource, for example https://my-resource.openai.azure.com",
             env="AZURE_OPENAI_ENDPOINT",
         ),
     )
     api_key: Secret | None = field(
-        default=None, metadata=about("its key", env="AZURE_OPENAI_API_KEY")
+        default=None, metadata=about("API key", env="AZURE_OPENAI_API_KEY")
     )
     token: Secret | None = field(
         default=None,

@@ -44,35 +44,38 @@ def _variant(help: str) -> Any:
 @frozen
 class CompatibleSettings:
     base_url: str = field(
-        default="", metadata=about("address of the service, as http://localhost:8000/v1")
+        default="", metadata=about("address of the service, for example http://localhost:8000/v1")
     )
-    api_key: Secret | None = field(default=None, metadata=about("its key, if it wants one"))
+    api_key: Secret | None = field(
+        default=None, metadata=about("API key, if the service needs one")
+    )
     headers: Mapping[str, str] = field(
         factory=dict, metadata=about("further headers, sent with each request")
     )
     serves: tuple[Dialect, ...] = field(
         default=("openai-chat", "openai-embed"),
-        metadata=about("the dialects that it serves, best first"),
+        metadata=about("dialects that the service supports, best first"),
     )
     lacks: tuple[str, ...] = field(
-        default=(), metadata=about("what it cannot do, of stream, tools, schema, images ...")
+        default=(),
+        metadata=about(
+            "capabilities that the service lacks, for example stream, tools, schema, images"
+        ),
     )
-    default_model: str = field(default="", metadata=about("model to chat with where none is named"))
-    default_embed_model: str = field(
-        default="", metadata=about("model for embeddings where none is named")
-    )
+    default_model: str = field(default="", metadata=about("default model for chat"))
+    default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
     max_tokens: Literal["max_tokens", "max_completion_tokens"] | None = _variant(
-        "name of the field that bounds an answer"
+        "name of the field for the maximum number of output tokens"
     )
     system_role: Literal["system", "developer", "user"] | None = _variant("role of system messages")
-    stream_usage: bool | None = _variant("whether to ask for the usage of streamed replies")
-    strict: bool | None = _variant("whether it can hold models to schemas without exception")
-    object_root: bool | None = _variant("whether schemas have to be of objects")
-    image_detail: str | None = _variant("how closely pictures are looked at, as low")
+    stream_usage: bool | None = _variant("request the usage of streamed replies")
+    strict: bool | None = _variant("the service supports strict schemas")
+    object_root: bool | None = _variant("schemas must be objects")
+    image_detail: str | None = _variant("image detail, for example low")
     reasoning: str | None = _variant("field in which reasoning is sent back")
-    encrypted_reasoning: bool | None = _variant("whether to ask for reasoning, encrypted")
-    purpose: str | None = _variant("field that says what embeddings are for, as input_type")
-    encoding: Literal["", "float", "base64"] | None = _variant("how embeddings are asked for")
+    encrypted_reasoning: bool | None = _variant("request encrypted reasoning")
+    purpose: str | None = _variant("field for the purpose of embeddings, for example input_type")
+    encoding: Literal["", "float", "base64"] | None = _variant("encoding of embeddings")
 
 
 class CompatibleProvider(HttpProvider):

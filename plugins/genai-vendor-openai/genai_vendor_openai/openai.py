@@ -33,7 +33,7 @@ class OpenAISettings:
     base_url: str = field(
         default=_ADDRESS, metadata=about("address of the service", env="OPENAI_BASE_URL")
     )
-    api_key: Secret | None = field(default=None, metadata=about("its key", env="OPENAI_API_KEY"))
+    api_key: Secret | None = field(default=None, metadata=about("API key", env="OPENAI_API_KEY"))
     organization: str = field(
         default="", metadata=about("organization that is billed", env="OPENAI_ORG_ID")
     )

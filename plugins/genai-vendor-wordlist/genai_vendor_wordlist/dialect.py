@@ -33,5 +33,5 @@ class WordList(Dialect[ModerateCall, ModerationResult]):
 
 def _share(score: Any) -> float:
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1:
-        raise ValueError(f"{score!r} is no share")
+        raise ValueError(f"{score!r} is not a share")
     return float(score)

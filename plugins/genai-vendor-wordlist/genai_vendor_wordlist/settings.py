@@ -25,9 +25,9 @@ class Settings:
         validator=must.min_len(1),
         metadata=about("the languages whose bad words are looked for"),
     )
-    words: Sequence[str] = field(default=(), metadata=about("further words to look for"))
-    ignore: Sequence[str] = field(default=(), metadata=about("words that are none"))
+    words: Sequence[str] = field(default=(), metadata=about("additional words to flag"))
+    ignore: Sequence[str] = field(default=(), metadata=about("words that are not flagged"))
     strict: bool = field(
         default=False,
-        metadata=about("whether words count that have an ordinary sense as well, as `sex`"),
+        metadata=about("also flag words that have an ordinary meaning, for example `sex`"),
     )

@@ -107,7 +107,7 @@ def _read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
 
 def _read_options(kept: Any) -> OpenAIAssistantExecutionOptions:
     if not isinstance(kept, str):
-        raise ValidationError(f"{RUN_OPTIONS} is no text", path=f"$.metadata.{RUN_OPTIONS}")
+        raise ValidationError(f"{RUN_OPTIONS} is not text", path=f"$.metadata.{RUN_OPTIONS}")
     try:
         return from_json(read_json(kept), OpenAIAssistantExecutionOptions)
     except (ValueError, ValidationError) as error:

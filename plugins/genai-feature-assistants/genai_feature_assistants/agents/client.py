@@ -213,7 +213,7 @@ def path_of(*pieces: str) -> str:
     try:
         return "/".join(quote(piece, safe="") for piece in pieces)
     except UnicodeEncodeError as error:
-        raise ValidationError("an id is no text") from error
+        raise ValidationError("an id is not text") from error
 
 
 class ServiceClient:
@@ -266,7 +266,7 @@ class ServiceClient:
             page = self.get(path, limit=_PAGE, order=order, **query, **after)
             found = list_in(page, "data")
             if not all(isinstance(each, dict) for each in found):
-                raise malformed("data holds what is no object")
+                raise malformed("data holds what is not an object")
             yield from found
             last = string_in(page, "last_id") or (string_in(found[-1], "id") if found else "")
             if not page.get("has_more") or not found or after == {"after": last}:

@@ -188,7 +188,7 @@ def _read_parts(content: Iterable[Any]) -> Iterable[Part]:
     """What has a kind that nobody knows yet is left out."""
     for each in content:
         if not isinstance(each, Mapping):
-            raise malformed("a part of a message is no object")
+            raise malformed("a part of a message is not an object")
         kind = each.get("type")
         if kind == "text":
             text = object_in(each, "text")
@@ -214,7 +214,7 @@ def read_text(text: str, annotations: Iterable[Any]) -> Text:
 def _read_annotation(data: Any, whole: str) -> Annotation:
     """In either API: Responses has the fields beside the kind, and some of them alone."""
     if not isinstance(data, Mapping):
-        raise malformed("an annotation is no object")
+        raise malformed("an annotation is not an object")
     kind = string_in(data, "type")
     of_kind = object_in(data, kind) or data
     start, end = count_in(data, "start_index"), count_in(data, "end_index")

@@ -65,7 +65,7 @@ class Functions:
         found = self._tools.get(call.name)
         if found is None:
             known = ", ".join(self._tools) or "none"
-            return _UnderWay.failed(f"there is no function {call.name!r}; there are: {known}")
+            return _UnderWay.failed(f"unknown function {call.name!r}; choose from: {known}")
         try:
             self._check(call, found)
         except ValidationError as error:

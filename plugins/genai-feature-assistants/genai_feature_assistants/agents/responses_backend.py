@@ -123,7 +123,7 @@ class _Run(ABC):
     def _items(self) -> list[Wire]:
         found = list_in(self.response, "output")
         if not all(isinstance(each, dict) for each in found):
-            raise malformed("output holds what is no object")
+            raise malformed("output holds what is not an object")
         return found
 
     def _calls(self) -> list[ToolCall]:

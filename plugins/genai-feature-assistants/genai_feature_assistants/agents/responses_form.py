@@ -128,7 +128,7 @@ def read_parts(item: Mapping[str, Any]) -> Iterator[Part]:
     """What has a kind that nobody knows yet is left out."""
     for each in list_in(item, "content"):
         if not isinstance(each, Mapping):
-            raise malformed("a part of a message is no object")
+            raise malformed("a part of a message is not an object")
         kind = each.get("type")
         if kind in ("input_text", "output_text", "text"):
             yield read_text(string_in(each, "text"), list_in(each, "annotations"))

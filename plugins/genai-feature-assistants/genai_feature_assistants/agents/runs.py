@@ -255,7 +255,7 @@ class StepTeller:
         id = string_in(step, "id")
         for call in list_in(object_in(step, "step_details"), "tool_calls"):
             if not isinstance(call, Mapping):
-                raise malformed("a tool call is no object")
+                raise malformed("a tool call is not an object")
             kind = call.get("type")
             if kind == "code_interpreter":
                 yield self.message([_code(object_in(call, "code_interpreter"))], id=id)

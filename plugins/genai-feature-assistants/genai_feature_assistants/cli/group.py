@@ -138,7 +138,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValidationError(f"{path} is no text in UTF-8", hint="save it as UTF-8") from error
+        raise ValidationError(f"{path} is not text in UTF-8", hint="save it as UTF-8") from error
 
 
 def _definition_of(path: Path) -> dict[str, Any]:
@@ -149,12 +149,12 @@ def _definition_of(path: Path) -> dict[str, Any]:
             raise ValueError(f"it is larger than {_MOST_DEFINITION >> 20} MiB")
         definition = read_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
-        raise ValidationError(f"{path} is no JSON: {error}") from error
+        raise ValidationError(f"{path} is not JSON: {error}") from error
     if not isinstance(definition, dict):
-        raise ValidationError(f"{path} is no definition: it is no object")
+        raise ValidationError(f"{path} is not a definition: it is not an object")
     if definition.get("object", "assistant") != "assistant":
         raise ValidationError(
-            f"{path} is no assistant", hint="genai-host assistants import takes other objects"
+            f"{path} is not an assistant", hint="genai-host assistants import takes other objects"
         )
     return {name: value for name, value in definition.items() if name not in _NOT_GIVEN}
 

@@ -41,7 +41,7 @@ def id_in(given: JsonReader, name: str = "id") -> str:
     id = given.text(name)
     if not _ID.fullmatch(id):
         raise ValidationError(
-            f"{name}: {id!r:.80} is no id: letters, digits, _ and -, at most 64",
+            f"{name}: {id!r:.80} is not an id: letters, digits, _ and -, at most 64",
             path=given.at(name),
         )
     return id
@@ -57,7 +57,7 @@ def ids_in(given: JsonReader, name: str, most: int) -> list[str]:
         raise ValidationError(f"{name} has at most {most}", path=given.at(name))
     for id in ids:
         if not _ID.fullmatch(id):
-            raise ValidationError(f"{id!r:.80} is no id", path=given.at(name))
+            raise ValidationError(f"{id!r:.80} is not an id", path=given.at(name))
     return ids
 
 
@@ -255,7 +255,7 @@ def _block(given: JsonReader) -> dict[str, Any]:
         return {"type": kind, kind: {"file_id": id_in(inner, "file_id"), **told}}
     url = inner.text("url")
     if not url.startswith(_URLS):
-        raise ValidationError("this is no address of a picture", path=inner.at("url"))
+        raise ValidationError("this is not an address of a picture", path=inner.at("url"))
     if url.startswith("data:"):
         bytes_of(url.partition(",")[2], inner.at("url"))
     return {"type": kind, kind: {"url": url, **told}}

@@ -66,7 +66,7 @@ def _text_of(path: Path) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise ValueError(f"it is no text in {encoding}") from error
+        raise ValueError(f"it is not text in {encoding}") from error
 
 
 def _values_in(text: str, path: Path) -> Iterator[tuple[Any, str, str]]:
@@ -77,7 +77,7 @@ def _values_in(text: str, path: Path) -> Iterator[tuple[Any, str, str]]:
             return
         except ValueError as error:
             if not _is_of_lines(text):
-                yield None, path.name, f"it is no JSON: {error}"
+                yield None, path.name, f"it is not JSON: {error}"
                 return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -85,7 +85,7 @@ def _values_in(text: str, path: Path) -> Iterator[tuple[Any, str, str]]:
             try:
                 yield read_json(line), at, ""
             except ValueError as error:
-                yield None, at, f"it is no JSON: {error}"
+                yield None, at, f"it is not JSON: {error}"
 
 
 def _is_of_lines(text: str) -> bool:
@@ -111,7 +111,7 @@ def objects_in(
             place = f"{at}[{number}]"
             yield from objects_in(each, place, folder, level + 1, in_a_page=is_page or in_a_page)
     elif not isinstance(value, dict) or is_page:
-        yield Source(None, at, folder, "it is no object")
+        yield Source(None, at, folder, "it is not an object")
     elif is_deep(value):
         yield Source(None, at, folder, f"it is nested more than {MOST_LEVELS} levels deep")
     else:

@@ -85,7 +85,7 @@ def _parse(kind: str, body: bytes, parts: _Parts) -> None:
         form.write(body)
         form.finalize()
     except FormParserError as error:
-        raise ValidationError(f"this is no form: {error}", path="$") from error
+        raise ValidationError(f"this is not a form: {error}", path="$") from error
 
 
 def _text(data: bytes | None) -> str:

@@ -125,7 +125,7 @@ def _break_before(text: str, least: int, most: int) -> int:
 def _decoded(data: bytes) -> str:
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
     if encoding != "utf-16" and b"\0" in data[:_HEAD]:
-        raise Unreadable("it is no text, nor a kind of file that text is read of", _UNSUPPORTED)
+        raise Unreadable("it is not text, nor a kind of file that text is read of", _UNSUPPORTED)
     return data.decode(encoding, "replace")
 
 
@@ -157,7 +157,7 @@ def _of_pdf(data: bytes) -> str:
     except Unreadable:
         raise
     except Exception as error:
-        raise Unreadable(f"it is no PDF that can be read: {type(error).__name__}") from error
+        raise Unreadable(f"it is not a readable PDF: {type(error).__name__}") from error
 
 
 _UNSUPPORTED = "unsupported_file"

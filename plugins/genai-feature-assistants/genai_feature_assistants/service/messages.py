@@ -99,7 +99,7 @@ def _block_in(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
     if kind == "image_url":
         url = inner.text("url")
         if not url.startswith(("https://", "http://", "data:image/")):
-            raise ValidationError("this is no address of a picture", path=inner.at("url"))
+            raise ValidationError("this is not an address of a picture", path=inner.at("url"))
         return {"type": kind, kind: {"url": url, **told}}
     files.must_be(user, {inner.text("file_id"): inner.at("file_id")})
     return {"type": kind, kind: {"file_id": inner.text("file_id"), **told}}

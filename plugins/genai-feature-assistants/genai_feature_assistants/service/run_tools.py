@@ -252,7 +252,7 @@ class RunTools:
         place   the round, and how many passages were found in it before: for their marks
         """
         if call["name"] not in [tool["type"] for tool in run["tools"]]:
-            return Given(f"there is no tool {call['name']!r}", begun(call))
+            return Given(f"unknown tool {call['name']!r}", begun(call))
         arguments = _arguments(call)
         if call["name"] == SEARCH:
             return self._search(user, run, call["id"], arguments, place, limits)

@@ -331,7 +331,7 @@ def _refused(run: Object, calls: Any) -> dict[str, str]:
     """Outputs of calls of functions that there are not."""
     functions = {tool["function"]["name"] for tool in run["tools"] if tool["type"] == "function"}
     return {
-        call["id"]: f"there is no function {call['name']!r}"
+        call["id"]: f"unknown function {call['name']!r}"
         for call in calls
         if call["name"] not in functions and call["name"] not in SCHEMAS
     }

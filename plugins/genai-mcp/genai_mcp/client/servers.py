@@ -169,7 +169,7 @@ def _server(
     try:
         if name != usable:
             raise ValueError(
-                f"{one_line(name)!r} is no name for a server here: it is to be as "
+                f"{one_line(name)!r} is not a valid name for a server here: it is to be as "
                 f"{_NAME.pattern}, as {usable!r}"
             )
         return _checked(name, entry)
@@ -199,7 +199,7 @@ def _usable(name: str, others: Mapping[str, Server]) -> str:
 def _checked(name: str, entry: Any) -> Server:
     """Raises `ValueError`, which says what is wrong."""
     if not isinstance(entry, dict):
-        raise ValueError(f"{name} is no object")
+        raise ValueError(f"{name} is not an object")
     command, url = entry.get("command", ""), entry.get("url", "")
     kind = entry.get("type")
     if kind == "sse":
@@ -212,7 +212,7 @@ def _checked(name: str, entry: Any) -> Server:
     if not isinstance(args, list) or not all(map(_is_text, args)):
         raise ValueError(f"the args of {name} are no list of strings")
     if not _is_text(cwd):
-        raise ValueError(f"the cwd of {name} is no string")
+        raise ValueError(f"the cwd of {name} is not a string")
     return Server(
         name,
         command=command,

@@ -39,7 +39,7 @@ def output_of(result: Mapping[str, Any]) -> ToolOutput:
     """Raises `MalformedReply` for what is no result of a tool."""
     content = result.get("content", [])
     if not isinstance(content, list):
-        raise MalformedReply("its content is no list")
+        raise MalformedReply("its content is not a list")
     parts = [_part(each) for each in islice(content, _MOST_PARTS)]
     if not parts and "structuredContent" in result:
         parts = [Text(write_json(result["structuredContent"]).decode())]
@@ -48,7 +48,7 @@ def output_of(result: Mapping[str, Any]) -> ToolOutput:
 
 def _part(item: Any) -> Text | Image:
     if not isinstance(item, Mapping):
-        return Text("(content that is no object)")
+        return Text("(content that is not an object)")
     kind = item.get("type")
     if kind == "text" and isinstance(item.get("text"), str):
         return Text(item["text"])
@@ -136,7 +136,7 @@ def tools_of(
 def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
     """Raises `ValidationError` for one that cannot be used."""
     if not isinstance(definition, Mapping):
-        raise ValidationError("it is no object")
+        raise ValidationError("it is not an object")
     name, schema = definition.get("name"), definition.get("inputSchema")
     if not isinstance(name, str) or not name:
         raise ValidationError("it has no name")

@@ -206,7 +206,7 @@ class StdioConnection:
         try:
             messages = rpc.read_messages(line)
         except ValidationError as error:
-            _log.debug("%s writes what is no message: %s", self._name, error)
+            _log.debug("%s writes what is not a message: %s", self._name, error)
             return
         for message in messages:
             if isinstance(message, rpc.Answer):

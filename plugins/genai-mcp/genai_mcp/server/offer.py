@@ -139,7 +139,7 @@ class Offer:
         try:
             self._checker.check(arguments)
         except ValidationError as error:
-            return failed(f"the arguments do not fit: {error}")
+            return failed(f"invalid arguments: {error}")
         choice = self._choice
         try:
             conversation = self._host.open(

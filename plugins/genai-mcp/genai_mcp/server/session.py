@@ -128,7 +128,7 @@ class Session:
             return
         known = _MODERN if caller.modern else _OLD
         if request.method not in known:
-            what = f"there is no method {one_line(request.method)!r} here"
+            what = f"unknown method {one_line(request.method)!r} here"
             raise RpcError(METHOD_NOT_FOUND, what)
         value = known[request.method](self, request.params)
         if not exchange.cancelled:
