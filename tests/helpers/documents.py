@@ -251,7 +251,7 @@ _END_SERVER = '[ -z "$SERVER" ] || { kill $SERVER; wait $SERVER 2>/dev/null; SER
 
 def matches(shown: str, printed: str) -> bool:
     """Whether output is as it is shown: `...` stands for anything, and blanks for blanks."""
-    parts = [re.escape(part) for part in " ".join(shown.split()).split("...")]
+    parts = map(re.escape, re.split(r" *\.\.\. *", " ".join(shown.split())))
     return re.fullmatch(".*".join(parts), " ".join(printed.split()), re.DOTALL) is not None
 
 
