@@ -270,11 +270,12 @@ def copy_clone(folder: Path) -> None:
     shutil.copytree(ROOT, folder, ignore=unwanted)
 
 
+_COMMAND = re.compile(r"\(genai-host ([^|)]*)\)|(?:^|\| ?)genai-host ([^|]*)")
+
+
 def commands_in(block: Block) -> Iterator[list[str]]:
     """The words of each `genai-host` that is typed in a block."""
     for typed in block.typed():
-        for part in re.findall(
-            r"(?:^|[|(] ?)genai-host ([^|]*)", typed.command.replace("\\\n", "")
-        ):
-            words = shlex.split(part.partition(" < ")[0].rstrip("& "), comments=True)
-            yield words
+        for inner, outer in _COMMAND.findall(typed.command.replace("\\\n", "")):
+            line = (inner or outer).partition(" < ")[0].rstrip("& ")
+            yield shlex.split(line, comments=True)
