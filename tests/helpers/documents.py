@@ -251,7 +251,7 @@ _END_SERVER = '[ -z "$SERVER" ] || { kill $SERVER; wait $SERVER 2>/dev/null; SER
 
 def matches(shown: str, printed: str) -> bool:
     """Whether output is as it is shown: `...` stands for anything, and blanks for blanks."""
-    parts = [re.escape(part) for part in " ".join(shown.split()).split("...")]
+    parts = map(re.escape, re.split(r" *\.\.\. *", " ".join(shown.split())))
     return re.fullmatch(".*".join(parts), " ".join(printed.split()), re.DOTALL) is not None
 
 
@@ -270,11 +270,12 @@ def copy_clone(folder: Path) -> None:
     shutil.copytree(ROOT, folder, ignore=unwanted)
 
 
+_COMMAND = re.compile(r"\(genai-host ([^|)]*)\)|(?:^|\| ?)genai-host ([^|]*)")
+
+
 def commands_in(block: Block) -> Iterator[list[str]]:
     """The words of each `genai-host` that is typed in a block."""
     for typed in block.typed():
-        for part in re.findall(
-            r"(?:^|[|(] ?)genai-host ([^|]*)", typed.command.replace("\\\n", "")
-        ):
-            words = shlex.split(part.partition(" < ")[0].rstrip("& "), comments=True)
-            yield words
+        for inner, outer in _COMMAND.findall(typed.command.replace("\\\n", "")):
+            line = (inner or outer).partition(" < ")[0].rstrip("& ")
+            yield shlex.split(line, comments=True)

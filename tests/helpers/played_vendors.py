@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import anthropic_service
 import bedrock_service
 import gemini_service
 import ollama_service
 import openai_service
 
-from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
+from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
 
 SAID = "Because air scatters blue light more than red."
 
@@ -32,7 +34,17 @@ def _answer(asked: Received) -> Reply:
     return json_reply({"error": {"message": f"there is no {path}"}}, 404)
 
 
+def _invoked(text: str, *, streamed: bool) -> Reply:
+    """Claude in its maker's format, as Bedrock frames it."""
+    if not streamed:
+        return anthropic_service.claude(text)
+    events = [json.dumps(event).encode() for event in anthropic_service.events(text)]
+    frames = [bedrock_service.chunk(event) for event in events]
+    return stream_reply(frames, content_type=bedrock_service.STREAM_TYPE)
+
+
 _FORMS = {
+    "/invoke": _invoked,
     "/chat/completions": openai_service.chat,
     "/responses": openai_service.responses,
     "/messages": anthropic_service.claude,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from documents import blocks
 
+from genai_host import Host
 from genai_host.config import read_config
 from genai_host.config.schema import KEYS
-
-if TYPE_CHECKING:
-    pass
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -51,6 +49,19 @@ class TestConfiguration:
         assert config.providers["groq"].settings["api_key"] == {"env": "GROQ_API_KEY"}
         for key in KEYS:
             assert f"| `{key}` |" in self.TEXT
+
+    def test_item_8_the_file_blocks_nothing_that_it_names(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GROQ_API_KEY", "sk-example")
+        file = tmp_path / "config.toml"
+        [block] = blocks("docs/configuration.md", "toml")
+        file.write_text(block.text, encoding="utf-8")
+        with Host(config=read_config(file)) as host:
+            for operation, name in host.config.models.items():
+                assert any(each.provider for each in host.explain(name, None, operation))
+            assert host.explain("fast")[0].runs
+            assert host.explain("llama-3.3-70b@groq")[0].runs
 
     def test_the_variables(self) -> None:
         environ = dict(re.findall(r"^\$ export (\w+)=(\S+)", self.TEXT, re.MULTILINE))

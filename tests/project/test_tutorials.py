@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from attrs import frozen
+from documents import Typed, blocks, matches
 from environments import Environment, base, environment, wheels
 
 from genai_host.cli.scaffold import Scaffold
@@ -30,13 +31,15 @@ class Tutorial:
     scaffold: Scaffold
 
     def blocks(self, language: str) -> list[str]:
-        text = self.path.read_text(encoding="utf-8")
-        return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+        return [block.text for block in blocks(f"docs/{self.path.name}", language)]
 
-    def typed(self) -> list[tuple[str, str]]:
+    def typed(self) -> list[Typed]:
         """The commands that it shows, each with the output that it shows of it."""
-        found = re.findall(r"^\$ (.*)\n((?:[^$\n].*\n)*)", "".join(self.blocks("console")), re.M)
-        return [(command, output) for command, output in found]
+        return [
+            typed
+            for block in blocks(f"docs/{self.path.name}", "console")
+            for typed in block.typed()
+        ]
 
     @property
     def module(self) -> str:
@@ -100,10 +103,10 @@ def test_it_has_three_steps(tutorial: Tutorial) -> None:
 @each
 def test_it_shows_what_is_written(tutorial: Tutorial) -> None:
     files = tutorial.scaffold.files()
-    command, listed = tutorial.typed()[0]
+    first = tutorial.typed()[0]
     scaffold = tutorial.scaffold
-    assert command == f"genai-host plugins new {scaffold.kind} {scaffold.name}"
-    assert listed.splitlines() == [f"{scaffold.distribution}/{path}" for path in files]
+    assert first.command == f"genai-host plugins new {scaffold.kind} {scaffold.name}"
+    assert first.output.splitlines() == [f"{scaffold.distribution}/{path}" for path in files]
     assert tutorial.blocks("python")[0] == files[tutorial.module]
     assert tutorial.blocks("toml")[0] in files["pyproject.toml"]
 
@@ -112,7 +115,7 @@ def test_it_shows_what_is_written(tutorial: Tutorial) -> None:
 def test_the_next_steps_are_those_that_are_printed(tutorial: Tutorial) -> None:
     folder = Path(tutorial.scaffold.distribution)
     printed = tutorial.scaffold.next_steps(folder).splitlines()
-    commands = [shlex.split(command) for command, _ in tutorial.typed()]
+    commands = [shlex.split(typed.command) for typed in tutorial.typed()]
     for line in printed[1:]:
         words = shlex.split(line)
         if words[0] != "genai-host":  # the tutorial asks what it has edited
@@ -153,20 +156,20 @@ def _configure(home: Path, provider: str, base_url: str) -> None:
 
 def _walk(tutorial: Tutorial, environment: Environment, folder: Path) -> None:
     """Type each command, and edit the plugin after the first."""
-    (write, listed), *others = tutorial.typed()
+    first, *others = tutorial.typed()
     variables = _variables(environment)
-    assert _run(write, folder, variables) == listed
+    assert matches(first.output, _run(first.command, folder, variables))
     tutorial.edit(folder / tutorial.scaffold.distribution)
-    for command, shown in others:
-        words = shlex.split(command)
+    for typed in others:
+        words = shlex.split(typed.command)
         if words[0] == "export":
             name, _, value = words[1].partition("=")
             variables[name] = value
         elif words[:3] == ["pip", "install", "-e"]:
             environment.install("-e", str(folder / words[3]))
         else:
-            printed = _run(command, folder, variables)
-            assert printed == shown or not shown
+            printed = _run(typed.command, folder, variables)
+            assert matches(typed.output, printed) or not typed.output
 
 
 def _variables(environment: Environment) -> dict[str, str]:
