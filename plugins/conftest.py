@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost, host, make_host, weights
+from fixtures import MakeHost, host, make_host, offline, weights
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Model, Offering
 from genai_host.config import InstanceConfig
 from genai_host.testing import InlinePlugin
 
-__all__ = ["host", "make_host", "weights"]
+__all__ = ["host", "make_host", "offline", "weights"]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

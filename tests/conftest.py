@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import tomlkit
-from fixtures import host, make_host, weights
+from fixtures import host, make_host, offline, weights
 from support import Terminal
 
-__all__ = ["host", "make_host", "script", "terminal", "weights"]
+__all__ = ["host", "make_host", "offline", "script", "terminal", "weights"]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,6 +5,9 @@ well come from `genai_host.testing.pytest_plugin`."""
 from __future__ import annotations
 
 import os
+import socket
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,34 @@ import pytest
 from genai_host import Host
 from genai_host.testing.pytest_plugin import MakeHost
 
-__all__ = ["NO_HTTP", "MakeHost", "host", "make_host", "weights"]
+__all__ = ["NO_HTTP", "MakeHost", "host", "make_host", "offline", "weights"]
 
 NO_HTTP: Any = None
 """The transport of a provider that needs none."""
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test asks a service of others: only names of this machine are known."""
+    found = socket.getaddrinfo
+    own = {None, "", "localhost", socket.gethostname()}
+
+    def getaddrinfo(host: Any, *given: Any, **more: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in own and not _is_address(str(name)):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return found(host, *given, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+def _is_address(name: str) -> bool:
+    """In any spelling that a system takes, as 127.1."""
+    for read in (socket.inet_aton, partial(socket.inet_pton, socket.AF_INET6)):
+        with suppress(OSError):
+            read(name.partition("%")[0])
+            return True
+    return False
 
 
 @pytest.fixture
