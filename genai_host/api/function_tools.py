@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, overload
 
 from genai_host.api.codec import usual_codec
@@ -32,6 +32,7 @@ _NO_TOOLS = (
     (inspect.iscoroutinefunction, "async"),
     (inspect.isasyncgenfunction, "an async generator"),
     (inspect.isgeneratorfunction, "a generator"),
+    (lambda given: isinstance(given, partial), "not a function"),  # a routine from Python 3.14 on
     (lambda given: not inspect.isroutine(given) or inspect.isbuiltin(given), "not a function"),
 )
 _SECTION = re.compile(
