@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from documents import blocks
+from documents import blocks, documents
 
 from genai_host import Host
 from genai_host.api import Operation
@@ -35,6 +35,34 @@ def test_the_plugins_in_the_readme_work(make_host: Any, monkeypatch: pytest.Monk
     assert [each.provider for each in host.explain("acme-1") if each.runs] == ["acme"]
     arguments = {"word": "strawberry", "letter": "r"}
     assert host.call_tool("count_letters", arguments).text == "3"
+
+
+_PROJECT = "https://github.com/genai-host/genai-host/"
+_LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: )([^)\s]+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", documents())
+def test_links_within_the_project_lead_somewhere(path: str) -> None:
+    file = ROOT / path
+    for link in _LINK.findall(
+        re.sub(r"```.*?```", "", file.read_text(encoding="utf-8"), flags=re.S)
+    ):
+        place, _, anchor = link.partition("#")
+        if place.startswith(_PROJECT):
+            target = ROOT / re.sub(r"^(blob|tree|raw)/main/", "", place.removeprefix(_PROJECT))
+        elif ":" in place:
+            continue
+        else:
+            target = (file.parent / place).resolve() if place else file
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            heads = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {_anchor(head) for head in heads}, link
+
+
+def _anchor(head: str) -> str:
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-")
 
 
 _OPERATIONS: tuple[Operation, ...] = ("chat", "embed", "moderate")
