@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from documents import blocks
+from documents import blocks, documents
 
 from genai_host import Host
+from genai_host.api import Operation
 from genai_host.config import read_config
 from genai_host.config.schema import KEYS
 
@@ -36,6 +37,37 @@ def test_the_plugins_in_the_readme_work(make_host: Any, monkeypatch: pytest.Monk
     assert host.call_tool("count_letters", arguments).text == "3"
 
 
+_PROJECT = "https://github.com/genai-host/genai-host/"
+_LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: )([^)\s]+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", documents())
+def test_links_within_the_project_lead_somewhere(path: str) -> None:
+    file = ROOT / path
+    for link in _LINK.findall(
+        re.sub(r"```.*?```", "", file.read_text(encoding="utf-8"), flags=re.S)
+    ):
+        place, _, anchor = link.partition("#")
+        if place.startswith(_PROJECT):
+            target = ROOT / re.sub(r"^(blob|tree|raw)/main/", "", place.removeprefix(_PROJECT))
+        elif ":" in place:
+            continue
+        else:
+            target = (file.parent / place).resolve() if place else file
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            heads = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {_anchor(head) for head in heads}, link
+
+
+def _anchor(head: str) -> str:
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-")
+
+
+_OPERATIONS: tuple[Operation, ...] = ("chat", "embed", "moderate")
+
+
 class TestConfiguration:
     """docs/configuration.md: its examples are in order, and it has every key."""
 
@@ -58,7 +90,8 @@ class TestConfiguration:
         [block] = blocks("docs/configuration.md", "toml")
         file.write_text(block.text, encoding="utf-8")
         with Host(config=read_config(file)) as host:
-            for operation, name in host.config.models.items():
+            for operation in _OPERATIONS:
+                name = host.config.models[operation]
                 assert any(each.provider for each in host.explain(name, None, operation))
             assert host.explain("fast")[0].runs
             assert host.explain("llama-3.3-70b@groq")[0].runs
