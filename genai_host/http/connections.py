@@ -23,6 +23,7 @@ from urllib3.exceptions import HTTPError, ProxyError
 from urllib3.util import parse_url
 
 from genai_host.errors import ConfigurationError
+from genai_host.util.addresses import is_here
 
 _KEPT_CONNECTIONS = 256
 
@@ -231,5 +232,5 @@ _POOLS = {"http": _HttpPool, "https": _HttpsPool}
 
 def _proxies(url: str, proxy: str | None) -> dict[str, str]:
     if proxy is None:
-        return dict(get_environ_proxies(url, no_proxy=None))
+        return {} if is_here(url) else dict(get_environ_proxies(url, no_proxy=None))
     return {"http": proxy, "https": proxy} if proxy else {}

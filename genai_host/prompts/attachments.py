@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, ServiceUnavailable
+from genai_host.util.addresses import is_here
 
 if TYPE_CHECKING:
     import requests
@@ -229,7 +230,8 @@ def _fetch(address: str, most: int) -> tuple[bytes, str]:
     try:
         with requests.Session() as session:
             session.trust_env = False
-            session.proxies = dict(requests.utils.get_environ_proxies(address))
+            if not is_here(address):
+                session.proxies = dict(requests.utils.get_environ_proxies(address))
             session.hooks["response"].append(_must_stay_encrypted)
             with session.get(address, stream=True, timeout=_SECONDS) as reply:
                 status = reply.status_code

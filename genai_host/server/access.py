@@ -20,7 +20,8 @@ from collections.abc import Mapping
 
 from genai_host.api import HttpProblem
 from genai_host.server.heads import Head, Refused
-from genai_host.server.settings import ANY, ServerSettings, address_of, is_loopback
+from genai_host.server.settings import ANY, ServerSettings
+from genai_host.util.addresses import address_of, is_loopback
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +14,7 @@ from genai_host.api.settings import Setting
 from genai_host.config import Config
 from genai_host.errors import ConfigurationError
 from genai_host.secrets.keys import SecretStore
+from genai_host.util.addresses import is_loopback
 from genai_host.util.names import SERVER_SECRET
 
 
@@ -116,22 +116,6 @@ class ServerSettings:
     @property
     def scheme(self) -> str:
         return "https" if self.certfile else "http"
-
-
-def is_loopback(name: str) -> bool:
-    """Whether an address, or a name without a port, is this machine to itself."""
-    if name == "localhost":
-        return True
-    address = address_of(name)
-    return address is not None and address.is_loopback
-
-
-def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a text is, with or without brackets; None if it is none."""
-    try:
-        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return None
 
 
 def _check_access(settings: ServerSettings) -> None:

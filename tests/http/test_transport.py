@@ -185,6 +185,34 @@ class TestSending:
         transport.close()
         assert service.requests[0].path == "http://service.invalid/x"
 
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+    def test_item_7_no_proxy_of_the_environment_is_asked_for_this_machine(
+        self, service: FakeService, monkeypatch: pytest.MonkeyPatch, host: str
+    ) -> None:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        transport = Transport()
+        url = service.url.replace("127.0.0.1", host)
+        transport.send(HttpRequest("GET", f"{url}/x"), Cancellation())
+        transport.close()
+        assert service.requests[0].path == "/x"
+
+    @pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])
+    def test_item_7_it_is_asked_for_others(
+        self, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        for each in ("NO_PROXY", "no_proxy", "HTTPS_PROXY", "https_proxy"):
+            monkeypatch.delenv(each, raising=False)
+        with Tunnel(refuses=403) as tunnel:
+            monkeypatch.setenv(name, tunnel.url)
+            transport = Transport()
+            with pytest.raises(ServiceUnavailable, match="the proxy"):
+                transport.send(HttpRequest("GET", "https://service.invalid/x"), Cancellation())
+            transport.close()
+        assert tunnel.asked[0].startswith("CONNECT service.invalid:443 ")
+
     def test_a_proxy_can_be_named_and_its_password_is_its_own(self, service: FakeService) -> None:
         transport = Transport(proxy=service.url.replace("://", "://me:pass@"))
         transport.send(HttpRequest("GET", "http://service.invalid/x"), Cancellation())

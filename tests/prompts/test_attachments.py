@@ -445,5 +445,4 @@ def test_the_proxy_of_the_environment_is_asked(web: Web, monkeypatch: pytest.Mon
 
 def test_what_needs_no_proxy_is_asked_itself(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert attachment(web.page("/a", b"hi")) == Text("a:\n\nhi")

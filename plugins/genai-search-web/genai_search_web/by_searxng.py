@@ -39,6 +39,9 @@ _NO_JSON = "its settings.yml has to name json in search.formats"
 _SHUT = (301, 302, 303, 307, 308)
 
 
+_HERE = ("localhost", "127.0.0.1", "::1")  # no proxy knows the way
+
+
 def search(asked: Mapping[str, Any]) -> Iterator[Found]:
     """Page after page, for as long as somebody wants more and a page has something new.
 
@@ -49,7 +52,8 @@ def search(asked: Mapping[str, Any]) -> Iterator[Found]:
     seen: set[str] = set()
     with requests.Session() as session:
         session.trust_env = False  # it would take keys out of a .netrc
-        session.proxies = requests.utils.get_environ_proxies(asked["base_url"])
+        if urlsplit(asked["base_url"]).hostname not in _HERE:
+            session.proxies = requests.utils.get_environ_proxies(asked["base_url"])
         for number in range(1, MOST_PAGES + 1):
             try:
                 page = _Page(session, asked, number).read()

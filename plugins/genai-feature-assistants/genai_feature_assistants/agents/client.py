@@ -216,6 +216,9 @@ def path_of(*pieces: str) -> str:
         raise ValidationError("an id is not text") from error
 
 
+_HERE = ("localhost", "127.0.0.1", "::1")  # no proxy knows the way
+
+
 class ServiceClient:
     """Sends requests to one service, from any thread, and reads what it answers.
 
@@ -234,7 +237,8 @@ class ServiceClient:
         self._session: requests.Session = configuration.http_session or requests.Session()
         if self._own:
             self._session.trust_env = False  # it would take keys out of a .netrc
-            self._session.proxies = requests.utils.get_environ_proxies(self.base_url)
+            if urlsplit(self.base_url).hostname not in _HERE:
+                self._session.proxies = requests.utils.get_environ_proxies(self.base_url)
 
     def close(self) -> None:
         """Close its connections, where they are its own."""
