@@ -35,7 +35,8 @@ T = TypeVar("T")
 class AsyncHost:
     """A `Host` whose calls are awaited; it takes the same arguments.
 
-    host   the one below
+    Args:
+        host: The one below.
     """
 
     def __init__(self, host: Host | None = None, **arguments: Any) -> None:
@@ -82,7 +83,8 @@ class AsyncConversation:
 
     Cancelling the task that awaits a turn cancels the turn.
 
-    conversation   the one below
+    Args:
+        conversation: The one below.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -183,8 +185,9 @@ class AsyncConversation:
 class _Turn:
     """One turn, and whether anybody still wants it.
 
-    events   what a streamed one brings; None for one that is awaited whole
-    stream   gives the asynchronous stream of them, as long as somebody holds it
+    Args:
+        events: What a streamed one brings; None for one that is awaited whole.
+        stream: Gives the asynchronous stream of them, as long as somebody holds it.
     """
 
     def __init__(

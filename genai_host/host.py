@@ -93,14 +93,15 @@ class Host:
         with Host() as host:
             print(host.open("chat", model="smollm2").say("hi").text)
 
-    config      None to read the user's configuration file
-    discovery   where plugins come from; None for the installed distributions
-    clock       None for real time
-    patience    how often calls are tried; None for the usual
-    keys        where secrets of providers come from; None for the user's own
-    store       where conversations are kept; None for nowhere. It is not closed here
-    prices      what calls cost by; None for those of the package genai-prices, where it is
-                installed
+    Args:
+        config: None to read the user's configuration file.
+        discovery: Where plugins come from; None for the installed distributions.
+        clock: None for real time.
+        patience: How often calls are tried; None for the usual.
+        keys: Where secrets of providers come from; None for the user's own.
+        store: Where conversations are kept; None for nowhere. It is not closed here.
+        prices: What calls cost by; None for those of the package genai-prices, where it is
+            installed.
 
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
     loaded when they are first needed; a broken one is in `plugins.broken` and
@@ -160,25 +161,25 @@ class Host:
     ) -> Conversation:
         """Open a conversation.
 
-        feature      its name; None for the configured one, which is `chat` unless said
-        model        name of the model: `smollm2`, `smollm2@local`,
-                     `smollm2@local+openai-chat`, `local/some-id` or a model configuration's,
-                     whose parameters hold where none are given; None for the default
-        provider     name of a provider instance to keep to
-        models       for further roles of the feature, names of models
-        parameters   model parameters by name, as `temperature`
-        settings     settings of the feature by name
-        history      what was said before
-        state        the feature's own state, as an answer left it
-        record       where to record; True for the host's store, or in memory if it has
-                     none; False for no record: then a turn that waits can be resumed by
-                     this conversation alone
-        caps         what one turn may use up
-        returns      a class, or a JSON Schema: the `Answer.data` of each turn that names
-                     no other will be of it. It is not on record
-        tools        the only ones that it may use: names, and beginnings of names as
-                     `git__*`; None for all. Those that are denied stay so
-        owner        whose it is in the store; None for whose the store is
+        Args:
+            feature: Its name; None for the configured one, which is `chat` unless said.
+            model: Name of the model: `smollm2`, `smollm2@local`, `smollm2@local+openai-chat`,
+                `local/some-id` or a model configuration's, whose parameters hold where none are
+                given; None for the default.
+            provider: Name of a provider instance to keep to.
+            models: For further roles of the feature, names of models.
+            parameters: Model parameters by name, for example `temperature`.
+            settings: Settings of the feature by name.
+            history: What was said before.
+            state: The feature's own state, as an answer left it.
+            record: Where to record; True for the host's store, or in memory if it has none; False
+                for no record: then a turn that waits can be resumed by this conversation alone.
+            caps: What one turn may use up.
+            returns: A class, or a JSON Schema: the `Answer.data` of each turn that names no other
+                will be of it. It is not on record.
+            tools: The only ones that it may use: names, and beginnings of names as `git__*`; None
+                for all. Those that are denied stay so.
+            owner: Whose it is in the store; None for whose the store is.
 
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
         `ConfigurationError` for what is unknown or wrong. A store that fails keeps
@@ -242,9 +243,10 @@ class Host:
     ) -> Conversation:
         """A conversation from the store, as its last entry left it; see `reopen`.
 
-        id       or the beginning of it, if no other begins so
-        record   False for a copy in memory: the one in the store stays as it is
-        owner    whose it is; None for whose the store is. That of another is not found
+        Args:
+            id: Or the beginning of it, if no other begins so.
+            record: False for a copy in memory: the one in the store stays as it is.
+            owner: Whose it is; None for whose the store is. That of another is not found.
 
         The others are as `open` takes them: what is given holds from here on, and all
         else stays. A parameter that is None is removed.
@@ -342,10 +344,11 @@ class Host:
     ) -> ToolOutput:
         """Call a tool as a feature would for a model, and wait for its output.
 
-        arguments   JSON by name
-        context     JSON that the tool gets from a front end
-        approved    whether a human has said that it may run, for a tool that asks
-        limits      end the call when they end, with `Cancelled`
+        Args:
+            arguments: JSON by name.
+            context: JSON that the tool gets from a front end.
+            approved: Whether a human has said that it may run, for a tool that asks.
+            limits: End the call when they end, with `Cancelled`.
 
         What goes wrong is told in the output. Raises `ConversationClosed` once the host is
         closed, which ends the call as well.
@@ -380,7 +383,8 @@ class Host:
         its service answers and takes the key, whether its library can be loaded. Results hold
         for some seconds; a provider that takes longer than 3 s counts as unreachable.
 
-        again   an instance to try now in any case, such as one that was just made ready
+        Args:
+            again: An instance to try now in any case, such as one that was just made ready.
         """
         return self._routing.probed(again)
 
@@ -449,10 +453,11 @@ class Host:
         """How many tokens a model would be given, by the service that runs it; nobody
         answers.
 
-        messages          what was said, oldest first; a string is the user's
-        model, provider   as for `open`
-        tools, schema     as for a `Prompt`
-        limits            end the call when they end, with `Cancelled`
+        Args:
+            messages: What was said, oldest first; a string is the user's.
+            model, provider: As for `open`.
+            tools, schema: As for a `Prompt`.
+            limits: End the call when they end, with `Cancelled`.
 
         Raises `NoRoute` where no service counts tokens for that model, and
         `InvalidParameter` and `UnsupportedPart` as a call would.
@@ -478,11 +483,12 @@ class Host:
         """Ask a model once: the pieces of its answer as they come, then the whole. There is
         neither a feature nor a record, and tools that it asks for are the caller's to run.
 
-        model, provider   as for `open`
-        in_pieces         whether the service is asked for pieces at all
-        limits            end the call when they end, with `Cancelled`
-        owner             for whom: whose budget it is on
-        is_kept           whether the caller puts it into the store, which counts it there
+        Args:
+            model, provider: As for `open`.
+            in_pieces: Whether the service is asked for pieces at all.
+            limits: End the call when they end, with `Cancelled`.
+            owner: For whom: whose budget it is on.
+            is_kept: Whether the caller puts it into the store, which counts it there.
 
         Closing the generator ends the call. Raises what went wrong, as `GenaiError`.
         """
@@ -688,8 +694,9 @@ class Host:
     ) -> Sequence[CallMiddleware]:
         """What stands before and after calls of models; nothing, as a rule.
 
-        owner     whose conversation it is, as the store has it
-        is_kept   whether the store counts them anyway, as they are on its record
+        Args:
+            owner: Whose conversation it is, as the store has it.
+            is_kept: Whether the store counts them anyway, as they are on its record.
         """
         tolls: list[CallMiddleware] = []
         user = user_of(owner or "")

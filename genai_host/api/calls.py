@@ -36,14 +36,15 @@ class EncodedJson:
 class ProviderRequest:
     """One request, as a dialect writes it and a provider sends it.
 
-    operation   what is asked
-    dialect     name of the dialect that the body is written in
-    model_id    the model's id at this provider
-    body        JSON by field name, values may be `EncodedJson`
-    stream      whether the reply is to come as events
-    headers     sent with it, beside the provider's own
-    path        where the provider serves it, from `DialectEndpoint`; filled in by the host
-    query       the same, for the address's query
+    Attributes:
+        operation: What is asked.
+        dialect: Name of the dialect that the body is written in.
+        model_id: The model's id at this provider.
+        body: JSON by field name, values may be `EncodedJson`.
+        stream: Whether the reply is to come as events.
+        headers: Sent with it, beside the provider's own.
+        path: Where the provider serves it, from `DialectEndpoint`; filled in by the host.
+        query: The same, for the address's query.
     """
 
     operation: Operation
@@ -146,9 +147,10 @@ class Cost:
 
     Each call counts with what the list price at the time of the call comes to.
 
-    dollars   of the calls whose cost is known
-    known     how many calls these are
-    unknown   how many further calls there were: all of them cost at least `dollars`
+    Attributes:
+        dollars: Of the calls whose cost is known.
+        known: How many calls these are.
+        unknown: How many further calls there were: all of them cost at least `dollars`.
     """
 
     dollars: float = 0.0
@@ -192,10 +194,11 @@ class ToolSchema:
 class Call:
     """What every operation shares.
 
-    model_id     the model's id at the provider
-    parameters   by the host's names (`temperature`, `max_tokens` ...), validated
-    variant      which of its variants the dialect is to write
-    stream       whether the reply is to come in pieces
+    Attributes:
+        model_id: The model's id at the provider.
+        parameters: By the host's names (`temperature`, `max_tokens` ...), validated.
+        variant: Which of its variants the dialect is to write.
+        stream: Whether the reply is to come in pieces.
     """
 
     model_id: str
@@ -208,12 +211,12 @@ class Call:
 class ChatCall(Call):
     """Continue a conversation.
 
-    messages      what was said, oldest first
-    tools         the tools that the model may ask for
-    tool_choice   `auto`, `none`, `required` or the name of a tool; None leaves it
-                  to the model
-    schema        JSON Schema that the answer must satisfy; None for free text
-    draft         what was written for the calls before it; the host's
+    Attributes:
+        messages: What was said, oldest first.
+        tools: The tools that the model may ask for.
+        tool_choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
+        schema: JSON Schema that the answer must satisfy; None for free text.
+        draft: What was written for the calls before it; the host's.
     """
 
     messages: Sequence[Message]
@@ -225,9 +228,9 @@ class ChatCall(Call):
     def written(self, key: Hashable, write: Callable[[Message], bytes]) -> list[EncodedJson]:
         """The messages as a dialect writes them, each of them written once.
 
-        key     names the form: the dialect, and what else of the call the form
-                depends on
-        write   one message as JSON: a value, several joined by commas, or nothing
+        Args:
+            key: Names the form: the dialect, and what else of the call the form depends on.
+            write: One message as JSON: a value, several joined by commas, or nothing.
         """
         return [EncodedJson(self._draft.written(tuple(self.messages), key, write))]
 
@@ -256,8 +259,9 @@ class Draft:
 class EmbedCall(Call):
     """Turn texts into vectors, one each, in order.
 
-    purpose   what the vectors are for: some models embed a search query otherwise
-              than the documents that it is to find
+    Attributes:
+        purpose: What the vectors are for: some models embed a search query otherwise than the
+            documents that it is to find.
     """
 
     texts: Sequence[str]
@@ -275,8 +279,9 @@ class ModerateCall(Call):
 class Delta:
     """A piece of an answer that is still being written.
 
-    opaque   a vendor's own part that is whole, as thoughts that are signed: for who passes
-             the answer on in pieces; it shows nothing
+    Attributes:
+        opaque: A vendor's own part that is whole, as thoughts that are signed: for who passes the
+            answer on in pieces; it shows nothing.
     """
 
     text: str = ""
@@ -289,7 +294,8 @@ class Delta:
 class RouteInfo:
     """Which model answered, at which provider instance, in which dialect.
 
-    configuration   the model configuration by whose name it was asked; empty if by none
+    Attributes:
+        configuration: The model configuration by whose name it was asked; empty if by none.
     """
 
     model: str
@@ -302,17 +308,18 @@ class RouteInfo:
 class Completion:
     """A model's whole answer to one prompt.
 
-    message         what it said, role `assistant`
-    finish          why it stopped
-    usage           tokens used
-    value           the JSON value of the answer, where a schema was given
-    vendor_finish   why it stopped, in the vendor's word
-    route           which way it was called; filled in by the host
-    seconds         how long it took; filled in by the host
-    cost            US dollars, by the list price of that time; None if it is not known;
-                    filled in by the host
-    raw_reply       the file that the service's reply was added to as it came, where a
-                    prompt says that; filled in by the host
+    Attributes:
+        message: What it said, role `assistant`.
+        finish: Why it stopped.
+        usage: Tokens used.
+        value: The JSON value of the answer, where a schema was given.
+        vendor_finish: Why it stopped, in the vendor's word.
+        route: Which way it was called; filled in by the host.
+        seconds: How long it took; filled in by the host.
+        cost: US dollars, by the list price of that time; None if it is not known; filled in by the
+            host.
+        raw_reply: The file that the service's reply was added to as it came, where a prompt says
+            that; filled in by the host.
     """
 
     message: Message
@@ -365,10 +372,11 @@ class Embeddings:
 class TokenCount:
     """How many tokens a call would take, by the service that would answer it.
 
-    tokens    of all that the model would be given
-    route     which way it was asked; filled in by the host
-    seconds   how long it took; filled in by the host
-    cost      US dollars: no service takes any for it
+    Attributes:
+        tokens: Of all that the model would be given.
+        route: Which way it was asked; filled in by the host.
+        seconds: How long it took; filled in by the host.
+        cost: US dollars: no service takes any for it.
     """
 
     tokens: int
@@ -381,12 +389,13 @@ class TokenCount:
 class ModerationResult:
     """What a service thinks of a text.
 
-    flagged      whether it breaks the service's rules
-    categories   name to how sure it is, 0 to 1
-    model        the model that judged, as the service names it
-    route        which way it was called; filled in by the host
-    seconds      how long it took; filled in by the host
-    cost         as that of a `Completion`
+    Attributes:
+        flagged: Whether it breaks the service's rules.
+        categories: Name to how sure it is, 0 to 1.
+        model: The model that judged, as the service names it.
+        route: Which way it was called; filled in by the host.
+        seconds: How long it took; filled in by the host.
+        cost: As that of a `Completion`.
     """
 
     flagged: bool

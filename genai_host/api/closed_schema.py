@@ -53,8 +53,9 @@ def _must_end(
 ) -> None:
     """No definition may refer to itself, nor to what is elsewhere.
 
-    within   the definitions that are being looked at
-    ends     those that are known to end
+    Args:
+        within: The definitions that are being looked at.
+        ends: Those that are known to end.
     """
     if isinstance(schema, Mapping):
         reference = schema.get("$ref")

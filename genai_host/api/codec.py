@@ -33,7 +33,8 @@ _STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (in
 class Codec:
     """Writes objects as JSON values and reads them back.
 
-    parts   the kinds of message part that it knows
+    Args:
+        parts: The kinds of message part that it knows.
     """
 
     def __init__(self, parts: Iterable[type[Part]] = PARTS) -> None:

@@ -176,7 +176,8 @@ def decode_vector(text: str) -> list[float]:
 def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
     """The error for a part that a format has no place for.
 
-    where   in words, as `in a message of role system`
+    Args:
+        where: In words, for example `in a message of role system`.
     """
     return UnsupportedPart(
         f"{dialect} has no place for a part of type {part.type} {where}",
@@ -228,19 +229,20 @@ both can, less what the provider and the offering lack."""
 class DialectEndpoint:
     """How a provider serves a dialect, where that differs from the dialect's own way.
 
-    path             path of the address; `{model}` stands for the model's id
-    stream_path      the same for a streamed reply, if another
-    query            added to the address
-    add              fields added to the body
-    drop             fields left out of the body
-    header_to_body   headers that go into the body instead, and under which name
-    lacks            capabilities (see `CAPABILITIES`) that are missing here
-    parameters       model parameters that exist here only: name to JSON Schema;
-                     `False` for one of the dialect's own that is refused here
-    variant          which of its variants the dialect is to write
-    ids              pattern of the model ids that the dialect is right for, as
-                     `some-family.*`: decides for models that nobody declared
-    install          the distribution to install where the dialect is missing
+    Attributes:
+        path: Path of the address; `{model}` stands for the model's id.
+        stream_path: The same for a streamed reply, if another.
+        query: Added to the address.
+        add: Fields added to the body.
+        drop: Fields left out of the body.
+        header_to_body: Headers that go into the body instead, and under which name.
+        lacks: Capabilities (see `CAPABILITIES`) that are missing here.
+        parameters: Model parameters that exist here only: name to JSON Schema; `False` for one of
+            the dialect's own that is refused here.
+        variant: Which of its variants the dialect is to write.
+        ids: Pattern of the model ids that the dialect is right for, for example `some-family.*`:
+            decides for models that nobody declared.
+        install: The distribution to install where the dialect is missing.
     """
 
     path: str = field(default="", validator=TEXT)
@@ -259,8 +261,9 @@ class DialectEndpoint:
 class StreamDecoder(Protocol[R_co]):
     """Reads the events of one streamed reply.
 
-    done   whether the format's own mark of the end has come: the reply is whole then,
-           whatever the transport still does
+    Attributes:
+        done: Whether the format's own mark of the end has come: the reply is whole then, whatever
+            the transport still does.
     """
 
     @property
@@ -285,14 +288,15 @@ class Dialect(ABC, Generic[C, R]):
     `ModerateCall` and `ModerationResult` for `moderate`, `ChatCall` and `TokenCount` for `count`
     (see `CountDialect`).
 
-    name           what models and providers call it by, as `openai-chat`
-    operation      what it is for
-    endpoint       where it is served, unless a provider says otherwise
-    capabilities   what the format can express; see `CAPABILITIES`
-    parameters     the model parameters it can write: name to JSON Schema
-    price_parameters   those with which a call has not the list price
-    variant        its small differences and their defaults; models, providers,
-                   offerings and instances choose among them by name
+    Attributes:
+        name: What models and providers call it by, for example `openai-chat`.
+        operation: What it is for.
+        endpoint: Where it is served, unless a provider says otherwise.
+        capabilities: What the format can express; see `CAPABILITIES`.
+        parameters: The model parameters it can write: name to JSON Schema.
+        price_parameters: Those with which a call has not the list price.
+        variant: Its small differences and their defaults; models, providers, offerings and
+            instances choose among them by name.
     """
 
     name: ClassVar[str]
@@ -336,9 +340,10 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
             fields = frozenset({"model", "messages", "tools"})
             tokens = "input_tokens"
 
-    of       the dialect whose calls it counts
-    fields   fields of the request's body that the service wants for a count
-    tokens   field of the reply that has the number
+    Attributes:
+        of: The dialect whose calls it counts.
+        fields: Fields of the request's body that the service wants for a count.
+        tokens: Field of the reply that has the number.
     """
 
     operation = "count"

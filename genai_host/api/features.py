@@ -55,7 +55,8 @@ R_co = TypeVar("R_co", covariant=True, default=Any)
 class Step(Generic[R_co]):
     """Base of all steps; R is what `yield from` gives back.
 
-    step   its name on record
+    Attributes:
+        step: Its name on record.
     """
 
     step: ClassVar[str]
@@ -73,8 +74,9 @@ class Step(Generic[R_co]):
 class RateLimit:
     """How often a model may be called.
 
-    requests   calls of it that may begin
-    seconds    within this time
+    Attributes:
+        requests: Calls of it that may begin.
+        seconds: Within this time.
     """
 
     requests: int = field(validator=must.ge(1))
@@ -96,20 +98,20 @@ def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
 class Prompt(Step[Completion]):
     """Ask a model.
 
-    messages     all that it is to see, oldest first
-    role         which of the feature's agents answers
-    parameters   model parameters for this prompt only
-    defaults     model parameters where neither `parameters` nor the conversation has them
-    tools        tools that it may ask for
-    tool_choice  `auto`, `none`, `required` or the name of a tool
-    schema       JSON Schema that the answer must satisfy; its value is then in
-                 `Completion.value`
-    show         whether the answer is streamed to the user as it is written
-    rate         how often the model may be called, in this host: each call waits for its
-                 turn, a repeated one as well; None for no bound
-    keep_replies_in   file to which replies are added as their service sent them, without
-                 the keys that it knows; one file is one conversation's alone, so that it
-                 may get another name; empty for none
+    Attributes:
+        messages: All that it is to see, oldest first.
+        role: Which of the feature's agents answers.
+        parameters: Model parameters for this prompt only.
+        defaults: Model parameters where neither `parameters` nor the conversation has them.
+        tools: Tools that it may ask for.
+        tool_choice: `auto`, `none`, `required` or the name of a tool.
+        schema: JSON Schema that the answer must satisfy; its value is then in `Completion.value`.
+        show: Whether the answer is streamed to the user as it is written.
+        rate: How often the model may be called, in this host: each call waits for its turn, a
+            repeated one as well; None for no bound.
+        keep_replies_in: File to which replies are added as their service sent them, without the
+            keys that it knows; one file is one conversation's alone, so that it may get another
+            name; empty for none.
     """
 
     step = "prompt"
@@ -129,7 +131,8 @@ class Prompt(Step[Completion]):
 class CountTokens(Step[TokenCount]):
     """Ask how many tokens a prompt would take, of the service that would answer it.
 
-    prompt   what would be asked; nobody answers it
+    Attributes:
+        prompt: What would be asked; nobody answers it.
     """
 
     step = "count_tokens"
@@ -159,10 +162,11 @@ class Moderate(Step[ModerationResult]):
 class CallFunction(Step[R_co]):
     """Call a function that does what no other step does, such as a vendor's own API.
 
-    function     defined at the top of a module, so that it can be found again
-    arguments    by name, JSON
-    returns      class of what it returns, so that it can be read from the record
-    twice        whether it may run twice, after a crash that left its end unknown
+    Attributes:
+        function: Defined at the top of a module, so that it can be found again.
+        arguments: By name, JSON.
+        returns: Class of what it returns, so that it can be read from the record.
+        twice: Whether it may run twice, after a crash that left its end unknown.
 
     What it raises reaches the feature as `FunctionFailed`, and so does a result that is
     not JSON or not of its class; a `GenaiError` comes as it is.
@@ -182,7 +186,8 @@ class CallFunction(Step[R_co]):
 class ListTools(Step[tuple[AvailableTool, ...]]):
     """The tools that apply in a context and are not denied, by name.
 
-    context   JSON, as `Turn.context`
+    Attributes:
+        context: JSON, for example `Turn.context`.
     """
 
     step = "offered_tools"
@@ -193,10 +198,11 @@ class ListTools(Step[tuple[AvailableTool, ...]]):
 class CallTool(Step[ToolOutput]):
     """Call a tool for a model. Whatever goes wrong is told in the output, for the model.
 
-    call       what the model asks for
-    context    JSON that the tool gets, as `Turn.context`
-    approved   whether a human has said that it may run: a tool that asks for approval
-               runs only then, and one that is denied never
+    Attributes:
+        call: What the model asks for.
+        context: JSON that the tool gets, for example `Turn.context`.
+        approved: Whether a human has said that it may run: a tool that asks for approval runs only
+            then, and one that is denied never.
 
     After a crash that left its end unknown it runs again only if the tool is `repeatable`;
     else the output says that it was interrupted.
@@ -216,7 +222,8 @@ def _calls(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
 class CallTools(Step[tuple[ToolOutput, ...]]):
     """Call several tools at once; the outputs come in the order of the calls.
 
-    approved   ids of the calls that a human has said may run
+    Attributes:
+        approved: Ids of the calls that a human has said may run.
     """
 
     step = "call_tools"
@@ -234,10 +241,11 @@ class CallTools(Step[tuple[ToolOutput, ...]]):
 class Pause(Step[R_co]):
     """Pause the turn until somebody gives the result, in this process or another.
 
-    kind      what it waits for, as `approval`
-    payload   JSON for whoever is to decide
-    returns   class of the result; None for plain JSON. Anything else that is given is
-              refused, and the turn waits on
+    Attributes:
+        kind: What it waits for, for example `approval`.
+        payload: JSON for whoever is to decide.
+        returns: Class of the result; None for plain JSON. Anything else that is given is refused,
+            and the turn waits on.
     """
 
     step = "wait"
@@ -298,17 +306,18 @@ S = TypeVar("S")
 class Turn(Generic[S]):
     """What a feature gets to answer.
 
-    message    what the user said
-    history    what was said before, oldest first; the agent owns it
-    settings   the feature's settings, for this conversation
-    context    JSON from the front end, for this turn
-    schema     JSON Schema that `Answer.data` must satisfy; None if none was asked
-    state      what the last answer left in `Answer.state`
-    roles      the roles for which there is a model
-    began      when the conversation was opened: ISO 8601 with the local offset; empty where
-               its record does not say
-    tag        eight hexadecimal digits that tell the conversation from others that were
-               opened at the same time
+    Attributes:
+        message: What the user said.
+        history: What was said before, oldest first; the agent owns it.
+        settings: The feature's settings, for this conversation.
+        context: JSON from the front end, for this turn.
+        schema: JSON Schema that `Answer.data` must satisfy; None if none was asked.
+        state: What the last answer left in `Answer.state`.
+        roles: The roles for which there is a model.
+        began: When the conversation was opened: ISO 8601 with the local offset; empty where its
+            record does not say.
+        tag: Eight hexadecimal digits that tell the conversation from others that were opened at the
+            same time.
     """
 
     message: Message
@@ -326,10 +335,11 @@ class Turn(Generic[S]):
 class Detail:
     """Something behind an answer, shown on demand.
 
-    kind    what it is, as `prompt`
-    title   one line
-    data    JSON. Under `reactions` is what a front end is to show or do, each with a
-            `type`: tools have theirs there, and a feature may give others
+    Attributes:
+        kind: What it is, for example `prompt`.
+        title: One line.
+        data: JSON. Under `reactions` is what a front end is to show or do, each with a `type`:
+            tools have theirs there, and a feature may give others.
     """
 
     kind: str = field(validator=TEXT)
@@ -362,14 +372,15 @@ def _is_reaction(value: Any) -> bool:
 class Answer:
     """What a feature answers.
 
-    summary   the answer itself
-    details   what is behind it; the host puts the steps of the turn before them
-    data      JSON for programs; the value that `Turn.schema` asked for
-    adds      what enters the history; None for the message and the summary
-    state     JSON to be given back in the next `Turn.state`
-    usage     tokens used by all prompts of the turn; filled in by the host
-    cost      of all calls of models in the turn; filled in by the host
-    pictures  for the user to see; the host puts those that tools gave before them
+    Attributes:
+        summary: The answer itself.
+        details: What is behind it; the host puts the steps of the turn before them.
+        data: JSON for programs; the value that `Turn.schema` asked for.
+        adds: What enters the history; None for the message and the summary.
+        state: JSON to be given back in the next `Turn.state`.
+        usage: Tokens used by all prompts of the turn; filled in by the host.
+        cost: Of all calls of models in the turn; filled in by the host.
+        pictures: For the user to see; the host puts those that tools gave before them.
 
     Raises `TypeError` where it is made, for what is no text, detail, message or image.
     """
@@ -406,16 +417,16 @@ FeatureSteps = Generator[Step[Any], Any, Answer]
 class Feature(Generic[S]):
     """What a plugin registers: something to converse with.
 
-    name       unique among all plugins; `[a-z0-9-]+`
-    settings   attrs class of its settings; see `genai_host.api.settings`
-    respond    answers one turn
-    roles      the agents that it prompts, and what each of them is for; `main`
-               owns the history
-    optional   the roles that it can do without. One that chats is played only by a model that
-               is named for it, others by what there is
-    version    changes when `respond` takes other steps than before, so that an
-               old record is not replayed with it
-    help       one line for lists
+    Attributes:
+        name: Unique among all plugins; `[a-z0-9-]+`.
+        settings: Attrs class of its settings; see `genai_host.api.settings`.
+        respond: Answers one turn.
+        roles: The agents that it prompts, and what each of them is for; `main` owns the history.
+        optional: The roles that it can do without. One that chats is played only by a model that is
+            named for it, others by what there is.
+        version: Changes when `respond` takes other steps than before, so that an old record is not
+            replayed with it.
+        help: One line for lists.
     """
 
     name: str = field(validator=TEXT)
@@ -449,15 +460,15 @@ class RetryWait:
 
 @frozen
 class Event:
-    """One piece of news about a turn.
+    """An event of a turn.
 
-    delta      data is a `Delta`: a piece of an answer that is being written
-    void       the pieces so far are void: their prompt is made again
-    progress   data is a `Progress`: the feature tells how it goes
-    retry      data is a `RetryWait`: the host waits a second or more before another attempt
-    step       data is a `Detail`: a step has ended
-    waiting    data is a `Pause`: the turn pauses for a result from outside
-    answer     data is the `Answer`; the last event of a turn
+    Attributes:
+        kind: `delta`: a chunk of the answer. `void`: discard the chunks so far, since their
+            prompt is sent again. `progress`: progress of the feature. `retry`: the host waits
+            before another attempt. `step`: a step has ended. `waiting`: the turn pauses for a
+            result from outside. `answer`: the last event.
+        data: By kind: a `Delta`, None, a `Progress`, a `RetryWait`, a `Detail`, a `Pause`, the
+            `Answer`.
     """
 
     kind: Literal["delta", "void", "progress", "retry", "step", "waiting", "answer"]

@@ -80,8 +80,9 @@ def tool(
 ) -> Tool | Callable[[Function], Tool]:
     """Make a `Tool` of a function: `@tool`, `@tool(repeatable=True)` or `tool(function)`.
 
-    name          None for the function's
-    description   None for its docstring, up to a section such as `Args:`
+    Args:
+        name: None for the function's.
+        description: None for its docstring, up to a section such as `Args:`.
 
     and the further fields of `Tool`. A type says what an argument is, and arguments are
     made into their types (attrs classes, too); a string beside it, as in

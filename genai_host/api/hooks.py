@@ -51,9 +51,10 @@ if TYPE_CHECKING:
 class Command:
     """A subcommand of `genai-host`.
 
-    name   what the user types; `[a-z0-9-]+`
-    help   one line for `--help`
-    load   the click command, as `package.module:name`; imported when it runs
+    Attributes:
+        name: What the user types; `[a-z0-9-]+`.
+        help: One line for `--help`.
+        load: The click command, for example `package.module:name`; imported when it runs.
     """
 
     name: str = field(validator=TEXT)
@@ -70,12 +71,13 @@ class ExecutorType(Generic[S]):
 
         ExecutorType("dask", Settings, lambda settings: Client(settings.address).get_executor())
 
-    name       unique among all plugins; `[a-z0-9-]+`
-    settings   attrs class of its settings; see `genai_host.api.settings`
-    open       gives an executor of the standard library's kind (`concurrent.futures`). What is
-               submitted to it can be pickled and is safe to be done again where the process
-               that did it is gone; it is done in processes that have the host installed, and
-               a configuration of their own. It may raise `GenaiError`
+    Attributes:
+        name: Unique among all plugins; `[a-z0-9-]+`.
+        settings: Attrs class of its settings; see `genai_host.api.settings`.
+        open: Gives an executor of the standard library's kind (`concurrent.futures`). What is
+            submitted to it can be pickled and is safe to be done again where the process that did
+            it is gone; it is done in processes that have the host installed, and a configuration of
+            their own. It may raise `GenaiError`.
     """
 
     name: str = field(validator=TEXT)
@@ -159,8 +161,9 @@ def genai_commands() -> Iterable[Command]:
 def genai_on_change(kind: str, name: str, added: bool) -> None:
     """Something was added to a running host, or removed (`added` is False).
 
-    kind   `provider`: a provider instance
-    name   its name
+    Args:
+        kind: `provider`: a provider instance.
+        name: Its name.
     """
 
 
@@ -172,9 +175,10 @@ def genai_on_turn_start(
     end, and is the `parent` of the calls that are made for it, in whatever thread that is.
     What happens is told in the thread where it happens, and waits for whoever is told.
 
-    turn           what was said, and what it is to be answered with
-    conversation   where it is kept; empty if it is not
-    model          that plays the main role, as `name@provider`; empty if none does
+    Args:
+        turn: What was said, and what it is to be answered with.
+        conversation: Where it is kept; empty if it is not.
+        model: That plays the main role, for example `name@provider`; empty if none does.
     """
 
 
@@ -198,9 +202,10 @@ def genai_on_call_start(
 ) -> None:
     """A model is about to be called; `id` pairs the start with its end. Each try is a call.
 
-    parent      the id of the turn that it is for; empty if it is for none
-    operation   what the model is called for: to `count` is asked as to `chat`
-    call        what is asked
+    Args:
+        parent: The id of the turn that it is for; empty if it is for none.
+        operation: What the model is called for: to `count` is asked as to `chat`.
+        call: What is asked.
     """
 
 
@@ -224,7 +229,8 @@ def genai_on_call_end(
 ) -> None:
     """A call has ended, with a result or with an error.
 
-    first   seconds until the first piece of the answer came; None if it came in no pieces
+    Args:
+        first: Seconds until the first piece of the answer came; None if it came in no pieces.
     """
 
 
@@ -253,7 +259,8 @@ def genai_on_request_start(id: str, request: RouteRequest, route: str) -> None:
     """The server is about to answer a request that it has let in. All that is done for the
     reply in the thread that is told, up to the end, is done for this request.
 
-    route   the path of its route, as `/api/shop/orders/{id}`; empty if there is none
+    Args:
+        route: The path of its route, for example `/api/shop/orders/{id}`; empty if there is none.
     """
 
 

@@ -56,13 +56,13 @@ SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
 class HttpProvider(Provider):
     """A provider over HTTP: a service's address, its key and headers.
 
-    base_url   the paths of the dialects are added to it; empty if it is not known yet
-    headers    sent with each request
-    key        sent with each request as well; what the service says of errors is shown
-               without it
-    header     how the key is sent
-    token      a key that expires, in place of `key`: got anew in time, and once when the
-               service refuses it with status 401
+    Args:
+        base_url: The paths of the dialects are added to it; empty if it is not known yet.
+        headers: Sent with each request.
+        key: Sent with each request as well; what the service says of errors is shown without it.
+        header: How the key is sent.
+        token: A key that expires, in place of `key`: got anew in time, and once when the service
+            refuses it with status 401.
 
     Override `authorize` to sign requests, `address` for addresses of another form;
     `framings` has how streamed replies of further content types are read, by their name.
@@ -209,13 +209,14 @@ def http_provider(
 ) -> ProviderType[Any]:
     """A provider type for a service over HTTP that needs no code of its own.
 
-    name             of the type; `[a-z0-9-]+`
-    usual_url        address of the service, unless an instance is given another
-    serves           the dialects it serves, best first
-    key              environment variable of the key; empty if it needs none
-    header           how the key is sent
-    models           path of its list of models, in OpenAI's form; empty if it has none
-    default_models   for an operation, the model to use where the user names none
+    Args:
+        name: Of the type; `[a-z0-9-]+`.
+        usual_url: Address of the service, unless an instance is given another.
+        serves: The dialects it serves, best first.
+        key: Environment variable of the key; empty if it needs none.
+        header: How the key is sent.
+        models: Path of its list of models, in OpenAI's form; empty if it has none.
+        default_models: For an operation, the model to use where the user names none.
     """
 
     @frozen

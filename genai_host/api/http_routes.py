@@ -109,13 +109,14 @@ def _is_path(value: Any) -> bool:
 class HttpProblem:
     """What went wrong with a request, free of the form that an API has for it.
 
-    status        of the reply
-    code          as that of an error of the host, `invalid_data`, or `not_found`,
-                  `method_not_allowed`, `too_large`, `internal` ...
-    hint          the next step; empty if there is none
-    path          where in the body, as `$.message`; empty if it is about no place in it
-    retry_after   seconds after which it may be asked again; None if that is not known
-    headers       sent with the reply, as `allow`
+    Attributes:
+        status: Of the reply.
+        code: As that of an error of the host, `invalid_data`, or `not_found`, `method_not_allowed`,
+            `too_large`, `internal` ...
+        hint: The next step; empty if there is none.
+        path: Where in the body, for example `$.message`; empty if it is about no place in it.
+        retry_after: Seconds after which it may be asked again; None if that is not known.
+        headers: Sent with the reply, for example `allow`.
     """
 
     status: int
@@ -145,16 +146,17 @@ class HttpProblem:
 class RouteRequest:
     """What a client sent. Query, headers and body are not in its repr: they hold keys.
 
-    path         without the query, as it was sent: percent-encoded
-    parameters   what stands in the path for each `{name}` of the route, percent-decoded
-    query        by name; of names that come twice, the last
-    headers      by name in lower case; of names that come twice, joined by a comma
-    body         as it came; at most as much as the route takes
-    limits       end when the client has gone: for what takes long, as a tool's do
-    user         who asks, as the server knows them: whose conversations they may see; empty
-                 for whoever runs the server
-    root         what stands before all paths where the server is behind a proxy, as `/host`:
-                 `path` is without it, links that are sent to a client need it
+    Attributes:
+        path: Without the query, as it was sent: percent-encoded.
+        parameters: What stands in the path for each `{name}` of the route, percent-decoded.
+        query: By name; of names that come twice, the last.
+        headers: By name in lower case; of names that come twice, joined by a comma.
+        body: As it came; at most as much as the route takes.
+        limits: End when the client has gone: for what takes long, as a tool's do.
+        user: Who asks, as the server knows them: whose conversations they may see; empty for
+            whoever runs the server.
+        root: What stands before all paths where the server is behind a proxy, for example `/host`:
+            `path` is without it, links that are sent to a client need it.
     """
 
     method: str
@@ -179,12 +181,13 @@ class RouteRequest:
 class RouteResponse:
     """What is sent back.
 
-    body      whole, or piece by piece as they are made: then each is sent at once, and the
-              iterable is closed, if it can be, when all are sent or the client has gone
-    headers   by name; the length is nobody's but the server's
-    silence   sent between pieces whenever there was none for some seconds, so that nothing
-              in between takes the connection for dead: what the client skips, as a comment
-              in a stream of events. Empty for nothing
+    Attributes:
+        body: Whole, or piece by piece as they are made: then each is sent at once, and the iterable
+            is closed, if it can be, when all are sent or the client has gone.
+        headers: By name; the length is nobody's but the server's.
+        silence: Sent between pieces whenever there was none for some seconds, so that nothing in
+            between takes the connection for dead: what the client skips, as a comment in a stream
+            of events. Empty for nothing.
     """
 
     body: bytes | Iterable[bytes] = field(default=b"", repr=False)
@@ -209,19 +212,20 @@ def json_response(
 class HttpRoute:
     """What a plugin registers: what it answers to one method under one path.
 
-    method   GET, POST, PUT, PATCH or DELETE
-    path     as `/api/shop/orders/{id}`: a `{name}` stands for one segment. Of paths that
-             fit, the one with more that is not in braces is taken
-    load     what answers, as `package.module:name`, imported when it is first asked: a
-             function of a `RouteRequest` and the `host` that gives a `RouteResponse`. What is to
-             be kept between requests is in an object: `package.module:Class.method` is a
-             method, of a `RouteRequest`, of the one object that is made with the host for all
-             routes of that class, and that is closed if it has a `close`
-    size     bytes of a body that it takes
-    counts   whether it counts towards the requests that a user may send in a minute: not if
-             it is small, and a page asks for it again and again
-    starts   whether it is loaded as soon as the server has started, and not when it is first
-             asked: for an object that goes on with what was left unfinished
+    Attributes:
+        method: GET, POST, PUT, PATCH or DELETE.
+        path: As `/api/shop/orders/{id}`: a `{name}` stands for one segment. Of paths that fit, the
+            one with more that is not in braces is taken.
+        load: What answers, for example `package.module:name`, imported when it is first asked: a
+            function of a `RouteRequest` and the `host` that gives a `RouteResponse`. What is to be
+            kept between requests is in an object: `package.module:Class.method` is a method, of a
+            `RouteRequest`, of the one object that is made with the host for all routes of that
+            class, and that is closed if it has a `close`.
+        size: Bytes of a body that it takes.
+        counts: Whether it counts towards the requests that a user may send in a minute: not if it
+            is small, and a page asks for it again and again.
+        starts: Whether it is loaded as soon as the server has started, and not when it is first
+            asked: for an object that goes on with what was left unfinished.
     """
 
     method: Method = field(
@@ -255,7 +259,8 @@ _HUMP = re.compile(r"_([a-z0-9])")
 def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
     """The object that the body of a request is.
 
-    camel   whether `top_p` is another way to write `topP`
+    Args:
+        camel: Whether `top_p` is another way to write `topP`.
 
     Raises `ValidationError` if it is none, or nested too deeply.
     """
@@ -268,9 +273,10 @@ def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
 class JsonReader:
     """An object that a client sent. A field that is null is not there.
 
-    path    where it stands in the body, as `$.messages[0]`
-    value   all of it
-    read    names of the fields that were looked at so far
+    Args:
+        path: Where it stands in the body, for example `$.messages[0]`.
+        value: All of it.
+        read: Names of the fields that were looked at so far.
 
     All that reads a field raises `ValidationError`, with the place, for what is no such thing.
     """
@@ -410,7 +416,8 @@ def bytes_of(text: str, path: str) -> bytes:
 def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:
     """A number from 1 on, from a query. Raises `ValidationError`.
 
-    path   where it stands, for who calls that otherwise than `?name`
+    Args:
+        path: Where it stands, for who calls that otherwise than `?name`.
     """
     text = query.get(name) or str(usual)
     if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:

@@ -87,9 +87,10 @@ class Text(Part):
 class Image(Part):
     """A picture: its bytes, or where the service finds it.
 
-    data         the encoded picture (PNG, JPEG ...), in JSON as base64
-    media_type   IANA media type of the data, as `image/png`
-    url          http(s) address, instead of data
+    Attributes:
+        data: The encoded picture (PNG, JPEG ...), in JSON as base64.
+        media_type: IANA media type of the data, for example `image/png`.
+        url: http(s) address, instead of data.
     """
 
     type = "image"
@@ -102,10 +103,11 @@ class Image(Part):
 class File(Part):
     """A document: its bytes, or where the service finds it.
 
-    data         the content, in JSON as base64
-    media_type   IANA media type of the data, as `application/pdf`
-    name         file name to show the model
-    url          http(s) address, instead of data
+    Attributes:
+        data: The content, in JSON as base64.
+        media_type: IANA media type of the data, for example `application/pdf`.
+        name: File name to show the model.
+        url: http(s) address, instead of data.
     """
 
     type = "file"
@@ -119,9 +121,10 @@ class File(Part):
 class ToolCall(Part):
     """The model asks for a tool to be run.
 
-    id          pairs the call with its `ToolResult`
-    arguments   by name, as the tool's JSON Schema describes them
-    malformed   what the model wrote instead, where that was no JSON object
+    Attributes:
+        id: Pairs the call with its `ToolResult`.
+        arguments: By name, as the tool's JSON Schema describes them.
+        malformed: What the model wrote instead, where that was no JSON object.
 
     Raises `ValidationError` for numbers in the arguments that are no JSON.
     """
@@ -137,9 +140,10 @@ class ToolCall(Part):
 class ToolResult(Part):
     """What a tool gave back, or why it failed.
 
-    id        of the `ToolCall` that it answers
-    content   text and pictures for the model
-    error     whether the content tells of a failure
+    Attributes:
+        id: Of the `ToolCall` that it answers.
+        content: Text and pictures for the model.
+        error: Whether the content tells of a failure.
     """
 
     type = "tool_result"
@@ -161,8 +165,9 @@ class Reasoning(Part):
 class VendorPart(Part):
     """A vendor's own part, kept to be sent back as it came.
 
-    dialect   the dialect that made it; others leave it out
-    data      JSON
+    Attributes:
+        dialect: The dialect that made it; others leave it out.
+        data: JSON.
 
     Raises `ValidationError` for numbers in the data that are no JSON.
     """
@@ -195,9 +200,10 @@ def _is_role(message: Message, attribute: Attribute[Any], role: object) -> None:
 class Message:
     """One message of a conversation.
 
-    role      who speaks: `system`, `user`, `assistant` or `tool`
-    content   its parts; a string stands for one `Text`, and single parts and
-              strings mix freely: `Message("user", ["What is this?", image])`
+    Attributes:
+        role: Who speaks: `system`, `user`, `assistant` or `tool`.
+        content: Its parts; a string stands for one `Text`, and single parts and strings mix freely:
+            `Message("user", ["What is this?", image])`.
 
     Raises `ValidationError` for any other role, and for what is no part.
     """
@@ -232,7 +238,8 @@ def remember_each(
 ) -> list[M]:
     """`message.remember(key, make)` of each, several times as quick where most remember.
 
-    make   gives no None
+    Args:
+        make: Gives no None.
     """
     messages = list(messages)
     found: list[Any] = [message._remembered.get(key) for message in messages]
@@ -247,10 +254,11 @@ def remember_each(
 class Usage:
     """Tokens used; `+` adds.
 
-    cached_input       of the input, how many came from the service's cache
-    reasoning          of the output, how many were spent thinking
-    cache_written      of the input, how many were put into the service's cache
-    cache_written_1h   of these, how many were put there for an hour
+    Attributes:
+        cached_input: Of the input, how many came from the service's cache.
+        reasoning: Of the output, how many were spent thinking.
+        cache_written: Of the input, how many were put into the service's cache.
+        cache_written_1h: Of these, how many were put there for an hour.
     """
 
     input: int = 0

@@ -85,18 +85,19 @@ def standard_parameters(*names: str) -> dict[str, Mapping[str, Any]]:
 class Model:
     """A model, whoever runs it.
 
-    name           unique among all plugins, as `llama-3.3-70b`
-    dialects       the wire formats it can be spoken to in, best first
-    aliases        other names for it, unique as well
-    capabilities   what it can do; see `dialects.CAPABILITIES`
-    window         tokens that prompt and answer share; None if unknown
-    max_output     tokens that an answer may have; None if unknown
-    parameters     JSON Schemas that replace the dialect's for the names given,
-                   `False` for a parameter that it refuses
-    defaults       parameter values that suit it, used where nobody sets others
-    variant        for each dialect, which of its variants to write
-    operation      what it is for
-    at             short form of `Offering`: provider type to its id there
+    Attributes:
+        name: Unique among all plugins, for example `llama-3.3-70b`.
+        dialects: The wire formats it can be spoken to in, best first.
+        aliases: Other names for it, unique as well.
+        capabilities: What it can do; see `dialects.CAPABILITIES`.
+        window: Tokens that prompt and answer share; None if unknown.
+        max_output: Tokens that an answer may have; None if unknown.
+        parameters: JSON Schemas that replace the dialect's for the names given, `False` for a
+            parameter that it refuses.
+        defaults: Parameter values that suit it, used where nobody sets others.
+        variant: For each dialect, which of its variants to write.
+        operation: What it is for.
+        at: Short form of `Offering`: provider type to its id there.
     """
 
     name: str = field(validator=FILLED)
@@ -119,14 +120,15 @@ class Offering:
     Anybody may say so: the plugin that declares the model, the one that brings
     the provider, or a third. A model that nobody declared may be offered too.
 
-    model      name of the model
-    provider   provider type, or the name of one instance
-    id         the model's id there
-    dialects   those it can be spoken to in there, best first, whether or not the model
-               names them; None for all that both know
-    lacks      capabilities that it has elsewhere and not there
-    variant    which variants the dialect is to write there
-    window     its window there, if smaller
+    Attributes:
+        model: Name of the model.
+        provider: Provider type, or the name of one instance.
+        id: The model's id there.
+        dialects: Those it can be spoken to in there, best first, whether or not the model names
+            them; None for all that both know.
+        lacks: Capabilities that it has elsewhere and not there.
+        variant: Which variants the dialect is to write there.
+        window: Its window there, if smaller.
     """
 
     model: str = field(validator=FILLED)

@@ -65,7 +65,8 @@ class HttpTransport(Protocol):
         """Send a request whose reply comes as events: server-sent ones or lines of
         JSON, by the reply's content type; the whole reply if it is of another type.
 
-        framings   for further content types, by their name
+        Args:
+            framings: For further content types, by their name.
         """
 
 
@@ -79,9 +80,10 @@ FREE = "free"
 class ListedModel:
     """A model that a service says it has.
 
-    dialects       those it can be spoken to in; None if the service does not say
-    capabilities   what it can do; None if the service does not say
-    window         tokens that prompt and answer share; None if it does not say
+    Attributes:
+        dialects: Those it can be spoken to in; None if the service does not say.
+        capabilities: What it can do; None if the service does not say.
+        window: Tokens that prompt and answer share; None if it does not say.
     """
 
     id: str = field(validator=TEXT)
@@ -94,9 +96,10 @@ class ListedModel:
 class PreparationProgress:
     """How far a preparation has come.
 
-    text    what is being done, in one line
-    done    bytes that are done; None if that is not known
-    total   bytes in all; None if that is not known
+    Attributes:
+        text: What is being done, in one line.
+        done: Bytes that are done; None if that is not known.
+        total: Bytes in all; None if that is not known.
     """
 
     text: str = field(validator=TEXT)
@@ -108,11 +111,12 @@ class PreparationProgress:
 class Preparation:
     """The step that makes a provider able to run a model, such as a download of weights.
 
-    label   what it does and what it costs, in one line, for a button or a question:
-            `Download the weights of smollm2-135m (98 MB)`
-    run     does it, and reports its progress from the same thread. May be called again: what
-            is done already is not done twice. Raises what ends the limits, and a `GenaiError`
-            if it fails
+    Attributes:
+        label: What it does and what it costs, in one line, for a button or a question: `Download
+            the weights of smollm2-135m (98 MB)`.
+        run: Does it, and reports its progress from the same thread. May be called again: what is
+            done already is not done twice. Raises what ends the limits, and a `GenaiError` if it
+            fails.
     """
 
     label: str = field(validator=TEXT)
@@ -130,13 +134,14 @@ class Provider(ABC):
     service is raised as `ServiceUnavailable`; a reply of status 400 or more is returned
     as it came, for the host to explain.
 
-    serves           the dialects that it serves, by name, and how; the order
-                     breaks ties between dialects
-    default_models   for an operation, the model to use where the user names none
-    bounds           where the usual ones of calls do not suit it, its own, by name:
-                     `{"first_token": 600}`; a user's configuration comes first
-    window           tokens that prompt and answer share here, where that is less than
-                     what the model can
+    Attributes:
+        serves: The dialects that it serves, by name, and how; the order breaks ties between
+            dialects.
+        default_models: For an operation, the model to use where the user names none.
+        bounds: Where the usual ones of calls do not suit it, its own, by name: `{"first_token":
+            600}`; a user's configuration comes first.
+        window: Tokens that prompt and answer share here, where that is less than what the model
+            can.
     """
 
     serves: Mapping[str, DialectEndpoint]
@@ -179,7 +184,8 @@ class Provider(ABC):
         take that step itself; None if there is none, or if nothing is missing. No I/O but a
         look at files.
 
-        model_id   id that it is offered under; empty for the model that is used by default
+        Args:
+            model_id: Id that it is offered under; empty for the model that is used by default.
         """
         return None
 
@@ -192,7 +198,8 @@ class Provider(ABC):
         genai-prices, as `openai`, or the address of a service, by which that finds it;
         `FREE` if calls cost nothing; empty if it is not known.
 
-        model_id   as it is sent
+        Args:
+            model_id: As it is sent.
         """
         return ""
 
@@ -236,12 +243,12 @@ class Clock(Protocol):
 class Services:
     """What the host hands to a provider when it opens it.
 
-    instance   the name it is opened under
-    clock      use it rather than `time`
-    data_dir   folder for large files of its own, such as weights; it may not exist
-    http       how to send requests over HTTP
-    type       name of its type; the environment has keys for the instance of that name
-               alone
+    Attributes:
+        instance: The name it is opened under.
+        clock: Use it rather than `time`.
+        data_dir: Folder for large files of its own, such as weights; it may not exist.
+        http: How to send requests over HTTP.
+        type: Name of its type; the environment has keys for the instance of that name alone.
     """
 
     instance: str
@@ -253,7 +260,8 @@ class Services:
     def no_key(self, variable: str) -> str:
         """What an instance lacks that has no key, for `Provider.missing`.
 
-        variable   environment variable that usually has the key of this type
+        Args:
+            variable: Environment variable that usually has the key of this type.
         """
         if self.type in ("", self.instance):
             return f"no key: set {variable}"
@@ -264,11 +272,12 @@ class Services:
 class ProviderType(Generic[S]):
     """What a plugin registers: how to open instances of a provider.
 
-    name        unique among all plugins; `[a-z0-9-]+`
-    settings    attrs class of its settings; see `genai_host.api.settings`
-    open        makes an instance; does no I/O
-    automatic   whether the host may choose it when the user names neither model
-                nor provider; False for stand-ins such as a mock
+    Attributes:
+        name: Unique among all plugins; `[a-z0-9-]+`.
+        settings: Attrs class of its settings; see `genai_host.api.settings`.
+        open: Makes an instance; does no I/O.
+        automatic: Whether the host may choose it when the user names neither model nor provider;
+            False for stand-ins such as a mock.
     """
 
     name: str = field(validator=TEXT)
@@ -281,8 +290,9 @@ class ProviderType(Generic[S]):
 class AccessToken:
     """A token as it was got.
 
-    seconds   for how long it is valid from now; None if that is not known: it is used
-              until it is refused
+    Attributes:
+        seconds: For how long it is valid from now; None if that is not known: it is used until it
+            is refused.
     """
 
     value: Secret = field(repr=False)
@@ -297,11 +307,12 @@ class CachedToken:
         ...
         headers = key_header("Authorization: Bearer {key}", self._token.get(limits))
 
-    source   gets a token; under the limits of the call that needs it first, while the
-             others wait
-    clock    `Services.clock`
-    early    seconds before its end from which it is got again; of a token that is valid
-             for less than twice as long, half of that
+    Args:
+        source: Gets a token; under the limits of the call that needs it first, while the others
+            wait.
+        clock: `Services.clock`.
+        early: Seconds before its end from which it is got again; of a token that is valid for less
+            than twice as long, half of that.
 
     A `HttpProvider` that is given one sends it, and gets another once when it is refused.
     """

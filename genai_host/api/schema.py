@@ -235,7 +235,8 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
     """The JSON Schema of a class, or of a type such as `list[int]`; a mapping is
     taken for a schema and returned.
 
-    dialect   in which a model is to be asked for it, for a class that tells them apart
+    Args:
+        dialect: In which a model is to be asked for it, for a class that tells them apart.
 
     Raises `ValidationError` if the type has no JSON form.
     """

@@ -70,9 +70,9 @@ class NoSettings:
 def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
     """Metadata of a settings field.
 
-    help   one line for help and forms
-    env    environment variables to take the value from where none is configured,
-           first one first
+    Args:
+        help: One line for help and forms.
+        env: Environment variables to take the value from where none is configured, first one first.
     """
     if not isinstance(help, str):
         raise TypeError(f"help is a string, not {type(help).__name__}")
@@ -83,9 +83,9 @@ def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
 class Setting:
     """One field of a settings class, described for help and forms.
 
-    type       as it is written, such as `float | None`
-    default    None if it is required or made anew each time; JSON, or text for what
-               is none
+    Attributes:
+        type: As it is written, such as `float | None`.
+        default: None if it is required or made anew each time; JSON, or text for what is none.
     """
 
     name: str
@@ -198,12 +198,13 @@ def read_settings(
     """An instance of a settings class: what is given, else the environment, else
     the default.
 
-    given       JSON by field name; an instance of `Secret` for a secret
-    environ     the environment; None for that of the process
-    owner       what the settings are for, for errors
-    overrides   fields whose value is in an environment variable, whatever is given
-    secrets     finds secrets that are not given as such, by what is given instead; None
-                to look in the environment for them, as for all others
+    Args:
+        given: JSON by field name; an instance of `Secret` for a secret.
+        environ: The environment; None for that of the process.
+        owner: What the settings are for, for errors.
+        overrides: Fields whose value is in an environment variable, whatever is given.
+        secrets: Finds secrets that are not given as such, by what is given instead; None to look in
+            the environment for them, as for all others.
 
     Raises `ConfigurationError` for an unknown or missing name, for a bad value,
     and for a secret that is given in the open.

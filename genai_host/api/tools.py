@@ -54,11 +54,12 @@ def _are_reactions(given: Sequence[Any]) -> bool:
 class ToolOutput:
     """What a tool gave back, or why it failed.
 
-    content     text and pictures for the model; a string stands for one `Text`
-    error       whether the content tells the model of a failure
-    reactions   JSON for a front end, each with a `type`
-    context     JSON that replaces the context from here on; None leaves it as it is
-    ends        whether the model is not to be asked again in this turn
+    Attributes:
+        content: Text and pictures for the model; a string stands for one `Text`.
+        error: Whether the content tells the model of a failure.
+        reactions: JSON for a front end, each with a `type`.
+        context: JSON that replaces the context from here on; None leaves it as it is.
+        ends: Whether the model is not to be asked again in this turn.
 
     Raises `ValidationError` and `TypeError` where it is made, for anything else.
     """
@@ -90,9 +91,10 @@ class ToolOutput:
 class ToolContext(Protocol):
     """One call of a tool, beside its arguments.
 
-    context   JSON from the front end, for this turn; a copy of the tool's own
-    limits    say when the call is to end, as a provider's do: a tool that waits, or works
-              for long, asks them
+    Attributes:
+        context: JSON from the front end, for this turn; a copy of the tool's own.
+        limits: Say when the call is to end, as a provider's do: a tool that waits, or works for
+            long, asks them.
     """
 
     @property
@@ -123,16 +125,17 @@ def _is_time(value: Any) -> bool:
 class Tool:
     """What a plugin registers: something that a model may ask for.
 
-    name          unique among all plugins; `[a-zA-Z_][a-zA-Z0-9_-]*`, at most 64
-                  characters, as services want it
-    description   for the model: what it does, and when to ask for it
-    run           does it: gets the arguments, which the parameters were checked against,
-                  and the `ToolContext`. What it raises is told to the model
-    parameters    JSON Schema of an object, or what makes it when it is first asked for
-    approval      whether it may run: `allow`, `ask` a human first, or `deny`
-    repeatable    whether it may run again when nobody knows if it ran before
-    seconds       how long one call may take
-    applies       whether it is of use in a context; it is not offered where it is not
+    Attributes:
+        name: Unique among all plugins; `[a-zA-Z_][a-zA-Z0-9_-]*`, at most 64 characters, as
+            services want it.
+        description: For the model: what it does, and when to ask for it.
+        run: Does it: gets the arguments, which the parameters were checked against, and the
+            `ToolContext`. What it raises is told to the model.
+        parameters: JSON Schema of an object, or what makes it when it is first asked for.
+        approval: Whether it may run: `allow`, `ask` a human first, or `deny`.
+        repeatable: Whether it may run again when nobody knows if it ran before.
+        seconds: How long one call may take.
+        applies: Whether it is of use in a context; it is not offered where it is not.
     """
 
     name: str = field(validator=Must(f"as `{_NAME.pattern}`", _is_tool_name))
@@ -217,7 +220,8 @@ class ToolSource(ABC):
     """What a plugin registers where it cannot say which tools it has: those of a server, of
     a folder.
 
-    name   unique among all plugins; `[a-z0-9-]+`. Its tools are offered as `NAME__TOOL`
+    Attributes:
+        name: Unique among all plugins; `[a-z0-9-]+`. Its tools are offered as `NAME__TOOL`.
     """
 
     name: str
@@ -239,13 +243,13 @@ class ToolSet(Generic[S]):
 
         ToolSet("files", Settings, lambda settings: [reader(settings.folder)])
 
-    name       unique among all plugins and their sources; `[a-z0-9-]+`. Its tools are offered
-               as `NAME__TOOL`
-    settings   attrs class of its settings; see `genai_host.api.settings`
-    open       makes the tools, or where they may change a source of them, whose name is not
-               asked for. It is called once, when tools are first wanted; a
-               `ConfigurationError` says what is wrong with the settings, and which `setting`
-               it is
+    Attributes:
+        name: Unique among all plugins and their sources; `[a-z0-9-]+`. Its tools are offered as
+            `NAME__TOOL`.
+        settings: Attrs class of its settings; see `genai_host.api.settings`.
+        open: Makes the tools, or where they may change a source of them, whose name is not asked
+            for. It is called once, when tools are first wanted; a `ConfigurationError` says what is
+            wrong with the settings, and which `setting` it is.
     """
 
     name: str = field(validator=TEXT)
@@ -267,15 +271,15 @@ class ReactionType:
 
         ReactionType("redirect", {"properties": {"url": {"type": "string"}}, "required": ["url"]})
 
-    name        the `type` of such reactions, unique among all plugins
-    schema      JSON Schema of its fields, `type` left out
-    ends        whether the model is not to be asked again in the turn, as `ToolOutput.ends`
-    text_view   function that shows one as text, as `package.module:name`, imported when one
-                is shown; empty for none. It gets the reaction and the columns that there
-                are, and gives lines, or one text
-    pictures    fields that have a picture: a `data:` URL of an image, an object with
-                `media_type` and `data` (base64), or base64 whose type is in the reaction's
-                own `media_type`
+    Attributes:
+        name: The `type` of such reactions, unique among all plugins.
+        schema: JSON Schema of its fields, `type` left out.
+        ends: Whether the model is not to be asked again in the turn, for example `ToolOutput.ends`.
+        text_view: Function that shows one as text, for example `package.module:name`, imported when
+            one is shown; empty for none. It gets the reaction and the columns that there are, and
+            gives lines, or one text.
+        pictures: Fields that have a picture: a `data:` URL of an image, an object with `media_type`
+            and `data` (base64), or base64 whose type is in the reaction's own `media_type`.
 
     A tool that gives one of another form has failed. Types that nobody registers pass.
     """

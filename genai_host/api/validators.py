@@ -45,8 +45,9 @@ _ADDRESS = re.compile(r"[\w.]+:[\w.]+")
 class Must:
     """An attrs validator.
 
-    be      what the value must be, in words
-    is_so   whether it is
+    Args:
+        be: What the value must be, in words.
+        is_so: Whether it is.
     """
 
     def __init__(self, be: str, is_so: Callable[[Any], bool]) -> None:

@@ -38,12 +38,13 @@ _TOLD = 1.0  # seconds: a wait that is shorter is not worth a line
 class Attempt:
     """A call of a service that failed, whether it was tried again or not.
 
-    started   seconds since 1970
-    seconds   how long it took
-    code      of its error
-    status    HTTP status of the reply, if there was one
-    usage     tokens used, where the reply said it
-    cost      US dollars; None if it is not known
+    Attributes:
+        started: Seconds since 1970.
+        seconds: How long it took.
+        code: Of its error.
+        status: HTTP status of the reply, if there was one.
+        usage: Tokens used, where the reply said it.
+        cost: US dollars; None if it is not known.
     """
 
     route: RouteInfo
@@ -59,10 +60,11 @@ class Attempt:
 class StepTrace:
     """Filled in while a step is done.
 
-    parent   the id of the turn, as observers are told it; empty if there are none
-    failed   the calls for it that failed, in their order
-    pieces   text of the answer that was shown as it came
-    waits    whether waits before another attempt are told among the pieces
+    Attributes:
+        parent: The id of the turn, as observers are told it; empty if there are none.
+        failed: The calls for it that failed, in their order.
+        pieces: Text of the answer that was shown as it came.
+        waits: Whether waits before another attempt are told among the pieces.
     """
 
     parent: str = ""
@@ -109,14 +111,15 @@ def _full_jitter(seconds: float) -> float:
 class RetryPolicy:
     """The one owner of retries: a provider's `send` is a single attempt.
 
-    tries         of one route
-    calls         of all routes together
-    shortest      seconds: the bound of the first random wait; it doubles each time
-    longest       seconds: what that bound grows to
-    retry_after   seconds: a service that asks for a longer wait is not waited for
-    jitter        a random number of seconds between 0 and what it is given
-    refused_keys  whether another provider is asked where one refuses the key (401, 403),
-                  which somebody has to mend
+    Attributes:
+        tries: Of one route.
+        calls: Of all routes together.
+        shortest: Seconds: the bound of the first random wait; it doubles each time.
+        longest: Seconds: what that bound grows to.
+        retry_after: Seconds: a service that asks for a longer wait is not waited for.
+        jitter: A random number of seconds between 0 and what it is given.
+        refused_keys: Whether another provider is asked where one refuses the key (401, 403), which
+            somebody has to mend.
     """
 
     tries: int = 3
@@ -152,9 +155,10 @@ class Retry:
         """The pieces of an answer as they come, and the first result; raises the error of
         the last try. Once there is a piece, there is no other try.
 
-        act     calls a route, and reports of that
-        trace   is told of calls that fail
-        tolls   stand before and after each call
+        Args:
+            act: Calls a route, and reports of that.
+            trace: Is told of calls that fail.
+            tolls: Stand before and after each call.
         """
         tries = _Tries(routes, self._patience)
         while True:

@@ -17,13 +17,14 @@ from genai_host.util.text import did_you_mean, short_repr
 class InstanceConfig(NamedTuple):
     """A named instance of a provider type, as configured.
 
-    type        name of the provider type
-    enabled     whether it may be used
-    models      model name to its id there
-    settings    the settings of the type, unchecked
-    calls       what bounds its calls, unchecked
-    overrides   settings, and `calls.NAME`, to the environment variable that has a value
-                for each, unread
+    Attributes:
+        type: Name of the provider type.
+        enabled: Whether it may be used.
+        models: Model name to its id there.
+        settings: The settings of the type, unchecked.
+        calls: What bounds its calls, unchecked.
+        overrides: Settings, and `calls.NAME`, to the environment variable that has a value for
+            each, unread.
     """
 
     type: str
@@ -37,10 +38,11 @@ class InstanceConfig(NamedTuple):
 class ModelConfig(NamedTuple):
     """A model configuration: a name of the user's for a model, and how it is called by it.
 
-    of               a model, as a request names it: another configuration, or one that is
-                     declared, this name as well
-    provider_order   provider instances that are preferred for it, best first
-    parameters       model parameters that hold where the caller gives none
+    Attributes:
+        of: A model, as a request names it: another configuration, or one that is declared, this
+            name as well.
+        provider_order: Provider instances that are preferred for it, best first.
+        parameters: Model parameters that hold where the caller gives none.
     """
 
     of: str
@@ -51,8 +53,9 @@ class ModelConfig(NamedTuple):
 class SetConfig(NamedTuple):
     """The settings of a set of tools, as configured.
 
-    settings    unchecked
-    overrides   settings to the environment variable that has a value for each, unread
+    Attributes:
+        settings: Unchecked.
+        overrides: Settings to the environment variable that has a value for each, unread.
     """
 
     settings: Mapping[str, Any] = {}
@@ -62,8 +65,9 @@ class SetConfig(NamedTuple):
 class ServerConfig(NamedTuple):
     """How the host is served; see `genai_host.server.settings`.
 
-    token   where the token of whoever runs the server is, unread; None for none
-    users   the same for each user that has a name
+    Attributes:
+        token: Where the token of whoever runs the server is, unread; None for none.
+        users: The same for each user that has a name.
     """
 
     host: str = "127.0.0.1"
@@ -97,11 +101,12 @@ class BudgetConfig(NamedTuple):
 class BudgetsConfig(NamedTuple):
     """What calls of models may cost.
 
-    run       US dollars of a turn; None for any
-    unknown   whether calls whose cost is not known may be made: `allow` or `refuse`
-    total     of all users together
-    user      of each of them
-    users     of one of them: what is said here comes before `user`
+    Attributes:
+        run: US dollars of a turn; None for any.
+        unknown: Whether calls whose cost is not known may be made: `allow` or `refuse`.
+        total: Of all users together.
+        user: Of each of them.
+        users: Of one of them: what is said here comes before `user`.
     """
 
     run: float | None = None
@@ -127,26 +132,27 @@ class BudgetsConfig(NamedTuple):
 class Config(NamedTuple):
     """What the configuration says; the defaults where it says nothing.
 
-    feature     used where the user names none
-    models      for an operation, as `chat`, the model used where the user names none
-    prefer      order of providers, best first
-    remember    use the last used feature and model again where the user names nothing
-    disabled    plugins not to load: a name, or `distribution:name`
-    allowed     the only plugins to load; None for all
-    strict      treat a broken plugin as an error
-    providers   the named instances
-    aliases     the user's own names of models, to what each stands for
-    model_configs   the table `models`; `configurations` has the aliases as well
-    approvals   of tools, by name, whether they may run: `allow`, `ask` or `deny`; others
-                are as they say themselves
-    tools       the settings of sets of tools, by their names
-    read_only   do not let any command change anything
-    record      save conversations of the command line
-    store       where: a file, or the address of a database; empty for the usual file
-    record_served   whether what programs ask of models through the server is kept as well
-    server      how the host is served
-    budgets     what calls of models may cost
-    file        where it stands, for errors; empty if in no file
+    Attributes:
+        feature: Used where the user names none.
+        models: For an operation, for example `chat`, the model used where the user names none.
+        prefer: Order of providers, best first.
+        remember: Use the last used feature and model again where the user names nothing.
+        disabled: Plugins not to load: a name, or `distribution:name`.
+        allowed: The only plugins to load; None for all.
+        strict: Treat a broken plugin as an error.
+        providers: The named instances.
+        aliases: The user's own names of models, to what each stands for.
+        model_configs: The table `models`; `configurations` has the aliases as well.
+        approvals: Of tools, by name, whether they may run: `allow`, `ask` or `deny`; others are as
+            they say themselves.
+        tools: The settings of sets of tools, by their names.
+        read_only: Do not let any command change anything.
+        record: Save conversations of the command line.
+        store: Where: a file, or the address of a database; empty for the usual file.
+        record_served: Whether what programs ask of models through the server is kept as well.
+        server: How the host is served.
+        budgets: What calls of models may cost.
+        file: Where it stands, for errors; empty if in no file.
     """
 
     feature: str = "chat"
@@ -312,7 +318,8 @@ def configuration_in(model: str, names: Container[str]) -> str:
     """The model configuration that a model's name begins with, as `precise` and
     `precise@provider` do; empty if it is none.
 
-    names   of the configurations
+    Args:
+        names: Of the configurations.
     """
     return next((each for each in (model, model.rpartition("@")[0]) if each in names), "")
 

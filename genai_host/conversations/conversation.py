@@ -147,11 +147,11 @@ class Conversation:
     def status(self) -> str:
         """Whether a turn can be taken.
 
-        idle      it can
-        running   a turn is under way
-        closed    no more
-        waiting   the turn waits for a result: give it to `resume`
-        pending   a turn on record has not ended: `resume` goes on with it
+        - `idle`: A turn can be taken.
+        - `running`: A turn is running.
+        - `closed`: The conversation is closed.
+        - `waiting`: The turn waits for a result; give it to `resume`.
+        - `pending`: A turn in the event log has not ended; `resume` continues it.
         """
         if self._closed:
             return "closed"
@@ -189,13 +189,13 @@ class Conversation:
     ) -> Answer:
         """Take a turn and wait for the answer.
 
-        message   what the user says; with `again`, None for `last_message`, as it was said
-        again     in place of the last turn: the last turn stays if this one does not
-                  succeed
-        context   JSON for the feature, from whatever the user looks at; None for none, or
-                  for that of the message that is said again
-        returns   a class, or a JSON Schema: `Answer.data` will be of it; None for what the
-                  conversation was opened with
+        Args:
+            message: What the user says; with `again`, None for `last_message`, as it was said.
+            again: In place of the last turn: the last turn stays if this one does not succeed.
+            context: JSON for the feature, from whatever the user looks at; None for none, or for
+                that of the message that is said again.
+            returns: A class, or a JSON Schema: `Answer.data` will be of it; None for what the
+                conversation was opened with.
 
         Raises what went wrong, as `GenaiError`; `TurnPaused` if the turn pauses; `Conflict`
         if another process has gone on with the conversation: then it is to be reopened.
@@ -230,7 +230,8 @@ class Conversation:
     ) -> Generator[Event, None, None]:
         """Start a turn, and drive it.
 
-        heard   whether anybody listens to the pieces of answers
+        Args:
+            heard: Whether anybody listens to the pieces of answers.
         """
         returns = self._returns if returns is None else returns
         with self._idle():
@@ -248,8 +249,9 @@ class Conversation:
     def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
         """Go on with a turn that waits, or that is on record and has not ended.
 
-        result    what a waiting turn waits for; JSON. None is a result, too
-        returns   the class that was given with the message, if one was
+        Args:
+            result: What a waiting turn waits for; JSON. None is a result, too.
+            returns: The class that was given with the message, if one was.
 
         Raises `ReplayError` if there is no such turn, or the feature has changed;
         `ValidationError` if the result is not what the turn waits for: it waits on.
@@ -322,8 +324,9 @@ class Conversation:
     def use(self, model: str | None = None, **parameters: Any) -> None:
         """Go on with another model, other model parameters, or both.
 
-        model        as `Host.open` takes it
-        parameters   replace those of the same name; None removes one
+        Args:
+            model: As `Host.open` takes it.
+            parameters: Replace those of the same name; None removes one.
         """
         with self._idle():
             cast = self._cast
@@ -346,8 +349,9 @@ class Conversation:
     def close(self, reason: GenaiError | None = None) -> None:
         """Cancel what is under way and let go of everything.
 
-        reason   what the turn under way raises; None for `Cancelled`. `Interrupted` leaves it
-                 on record as it is, as if the process had been killed: it can be gone on with
+        Args:
+            reason: What the turn under way raises; None for `Cancelled`. `Interrupted` leaves it on
+                record as it is, as if the process had been killed: it can be gone on with.
         """
         self._reason = reason
         self._closed = True

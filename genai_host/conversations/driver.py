@@ -81,14 +81,15 @@ _COMPOSITE = (All, AllSettled, CallTools)
 class TurnLimits:
     """What one turn may use up.
 
-    round_trips   calls of models
-    steps         steps of any kind; telling how it goes is none
-    seconds       time, less what calls wait for their `RateLimit`; None for no bound
-    parallel      steps done at once
-    cost          US dollars, by list price; None for no bound. It is looked at before a call
-                  of a model, so that the last one may go beyond. What a call cost that was
-                  answered, and whose cost is not known, could be anything: none comes after it
-    unpriced      unless this is so, and they count as nothing
+    Attributes:
+        round_trips: Calls of models.
+        steps: Steps of any kind; telling how it goes is none.
+        seconds: Time, less what calls wait for their `RateLimit`; None for no bound.
+        parallel: Steps done at once.
+        cost: US dollars, by list price; None for no bound. It is looked at before a call of a
+            model, so that the last one may go beyond. What a call cost that was answered, and whose
+            cost is not known, could be anything: none comes after it.
+        unpriced: Unless this is so, and they count as nothing.
     """
 
     round_trips: int = 50
@@ -102,15 +103,16 @@ class TurnLimits:
 class Driver:
     """One turn of one feature.
 
-    agents         by role
-    toolbox        the tools of all plugins
-    journal        what is on record of this turn, and where the rest is recorded
-    cancellation   ends the turn
-    heard          whether anybody listens to the pieces of answers: services are asked
-                   for pieces only then
-    form           the class of the data that is asked for, if it has a schema for each
-                   dialect: prompts that ask for it do so in that of their route
-    id             of the turn, as observers are told it; empty if there are none
+    Args:
+        agents: By role.
+        toolbox: The tools of all plugins.
+        journal: What is on record of this turn, and where the rest is recorded.
+        cancellation: Ends the turn.
+        heard: Whether anybody listens to the pieces of answers: services are asked for pieces only
+            then.
+        form: The class of the data that is asked for, if it has a schema for each dialect: prompts
+            that ask for it do so in that of their route.
+        id: Of the turn, as observers are told it; empty if there are none.
     """
 
     def __init__(

@@ -49,16 +49,17 @@ def new_tag() -> str:
 class Opened:
     """The first entry: what the conversation is made of.
 
-    models       role to the name of a model, as the catalog reads it
-    configured   role to the model as it was chosen by a model configuration, if it was
-    parameters   model parameters of the main role
-    settings     settings of the feature, as they were given
-    history      messages that it began with
-    state        the feature's state that it began with
-    schema       version of the form of these entries
-    began, tag   see `Turn`
-    tools        the only ones that may be used: names, or beginnings of names as `git__*`;
-                 None for all
+    Attributes:
+        models: Role to the name of a model, as the catalog reads it.
+        configured: Role to the model as it was chosen by a model configuration, if it was.
+        parameters: Model parameters of the main role.
+        settings: Settings of the feature, as they were given.
+        history: Messages that it began with.
+        state: The feature's state that it began with.
+        schema: Version of the form of these entries.
+        began, tag: See `Turn`.
+        tools: The only ones that may be used: names, or beginnings of names as `git__*`; None for
+            all.
     """
 
     feature: str
@@ -79,11 +80,12 @@ class Opened:
 class TurnStarted:
     """Somebody said something.
 
-    version   of the feature that answers
-    history   how many messages it saw
-    schema    what `Answer.data` must satisfy
-    again     whether it stands in for the turn before, which is taken back when this
-              one is answered, and stays if it is not
+    Attributes:
+        version: Of the feature that answers.
+        history: How many messages it saw.
+        schema: What `Answer.data` must satisfy.
+        again: Whether it stands in for the turn before, which is taken back when this one is
+            answered, and stays if it is not.
     """
 
     turn: int
@@ -99,7 +101,8 @@ class TurnStarted:
 class StepStarted:
     """A step is about to begin: which one, by kind and digest.
 
-    asks   what a `Pause` waits for, its kind and payload, for whoever is to decide
+    Attributes:
+        asks: What a `Pause` waits for, its kind and payload, for whoever is to decide.
     """
 
     turn: int
@@ -113,8 +116,9 @@ class StepStarted:
 class StepEnded:
     """A step has ended: its result in JSON form, or its error.
 
-    text    what had been shown of an answer when it failed, unless the error has it
-    tries   the calls of models for it that failed; the one that did not is in the result
+    Attributes:
+        text: What had been shown of an answer when it failed, unless the error has it.
+        tries: The calls of models for it that failed; the one that did not is in the result.
     """
 
     turn: int
@@ -138,9 +142,10 @@ class TurnEnded:
 class Rewound:
     """The last turns were taken back.
 
-    history   how many messages are left
-    turns     how many turns are left that can be taken back: those that added nothing
-              cannot be told from the history
+    Attributes:
+        history: How many messages are left.
+        turns: How many turns are left that can be taken back: those that added nothing cannot be
+            told from the history.
     """
 
     history: int
@@ -411,8 +416,9 @@ _log = logging.getLogger(__name__)
 class FailsafeRecorder:
     """A recorder, and how it fares.
 
-    end      ends the turn under way, without asking the feature
-    failed   why nothing is recorded any more; None while it is
+    Args:
+        end: Ends the turn under way, without asking the feature.
+        failed: Why nothing is recorded any more; None while it is.
     """
 
     def __init__(

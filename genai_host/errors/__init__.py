@@ -3,39 +3,39 @@
 GenaiError
 ├── ConfigurationError          a setting, flag or file is wrong
 │   └── NoRoute                 nothing can run that model as asked
-├── PermissionDenied            whoever asks may not do this
-├── ValidationError             data does not fit the form it should have
-├── PluginError                 a plugin is broken, or failed where it must not
+├── PermissionDenied            the client is not allowed to do this
+├── ValidationError             data is invalid
+├── PluginError                 a plugin is broken, or raised unexpectedly
 ├── InvalidParameter            an unknown model parameter, or a bad value
 ├── UnsupportedPart             a dialect cannot write a part of a message
-├── ProviderError               the service, or the way to it, failed
+├── ProviderError               the service, or the connection to it, failed
 │   ├── AuthenticationFailed    401, 403, or no key
-│   ├── BadRequest              400, 404, 422: sending it again is no use
+│   ├── BadRequest              400, 404, 422: do not send it again
 │   │   └── ContextOverflow     the prompt is longer than the model's window
 │   ├── RateLimited             429
 │   ├── ServiceUnavailable      refused, reset, 5xx
-│   │   └── CircuitOpen         it failed too often lately: not called
-│   ├── ProviderTimeout         it took too long
-│   ├── MalformedReply          not what the dialect says a reply is
-│   ├── IncompleteReply         cut before its end; what came is kept
+│   │   └── CircuitOpen         not called after repeated failures
+│   ├── ProviderTimeout         a timeout was exceeded
+│   ├── MalformedReply          the reply is not valid in its dialect
+│   ├── IncompleteReply         interrupted before its end
 │   └── ProviderRemoved         the instance was removed, disabled or closed
-├── GenerationError             the model answered, but not usably
-│   ├── UnexpectedFinish        it stopped for another reason than being done
-│   └── OutputValidationError   its answer is not the JSON that was asked for
+├── GenerationError             the answer is not usable
+│   ├── UnexpectedFinish        it stopped before the answer was complete
+│   └── OutputValidationError   the answer does not match the schema
 ├── FunctionFailed              a function called by a feature raised
-├── LimitExceeded               round trips, steps, time or cost of a turn
-│   └── BudgetExceeded          what a user may spend is spent
-├── Cancelled                   somebody cancelled it
-│   └── Interrupted             the process that did it was ended
-├── ConversationBusy            a turn is under way already
+├── LimitExceeded               model calls, steps, time or cost of a turn
+│   └── BudgetExceeded          a budget is spent
+├── Cancelled                   cancelled
+│   └── Interrupted             the process ended; can be resumed
+├── ConversationBusy            another turn is running
 ├── ConversationClosed          the conversation was closed
 ├── TurnPaused                  the turn waits for a result from outside
 ├── StoreError                  the store cannot be read or written
-├── Conflict                    another process has changed it meanwhile
+├── Conflict                    the data was changed meanwhile
 ├── NotFound                    the store has no such thing
-└── ReplayError                 a record does not fit the feature that replays it
-    ├── StepChanged             the feature now does something else at that point
-    └── StepInterrupted         it may have run before, and must not run twice
+└── ReplayError                 an event log does not match the feature
+    ├── StepChanged             the feature now yields another step
+    └── StepInterrupted         a step that must not run twice was running
 
 Errors compare by value (class, message, fields), so that a recorded failure
 replays as an equal one, and pickle.

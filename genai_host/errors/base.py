@@ -28,14 +28,15 @@ class ErrorContext(ErrorPlace, total=False):
 class GenaiError(Exception):
     """Base of all expected errors: the user can act on it; a bug is never one.
 
-    message    one line, for people
-    hint       the next step to take, a sentence or a command; empty if none
-    plugin     name of the plugin concerned
-    provider   name of the provider instance concerned
-    model      name of the model concerned
-    status     HTTP status of the reply, if there was one
-    retryable  whether the same call may succeed when repeated
-    raw_reply  the file that the service's reply was added to as it came; empty if none was
+    Args:
+        message: One line, for people.
+        hint: The next step to take, a sentence or a command; empty if none.
+        plugin: Name of the plugin concerned.
+        provider: Name of the provider instance concerned.
+        model: Name of the model concerned.
+        status: HTTP status of the reply, if there was one.
+        retryable: Whether the same call may succeed when repeated.
+        raw_reply: The file that the service's reply was added to as it came; empty if none was.
     """
 
     code: ClassVar[str] = "error"

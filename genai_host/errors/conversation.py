@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class FunctionFailed(GenaiError):
     """A function that a feature called raised an exception.
 
-    exception   its class, as `ValueError`
+    Args:
+        exception: Its class, for example `ValueError`.
     """
 
     code = "function_failed"
@@ -28,9 +29,10 @@ class FunctionFailed(GenaiError):
 
 
 class LimitExceeded(GenaiError):
-    """A turn used up what it may use.
+    """A turn reached one of its limits.
 
-    limit   `round_trips`, `steps`, `seconds` or `cost`; a feature may have more
+    Args:
+        limit: `round_trips`, `steps`, `seconds` or `cost`; a feature may have more.
     """
 
     code = "limit_exceeded"
@@ -41,13 +43,14 @@ class LimitExceeded(GenaiError):
 
 
 class BudgetExceeded(LimitExceeded):
-    """What may be spent is spent: no call was made.
+    """A budget is spent; no call was made.
 
-    budget        which one, as `users.ann.day`; empty if it is that the cost of the call is
-                  not known
-    spent, most   US dollars, or tokens
-    renews        when it begins anew (ISO 8601)
-    retry_after   seconds until then
+    Args:
+        budget: Which one, for example `users.ann.day`; empty if it is that the cost of the call is
+            not known.
+        spent, most: US dollars, or tokens.
+        renews: When it begins anew (ISO 8601).
+        retry_after: Seconds until then.
     """
 
     code = "budget_exceeded"
@@ -73,19 +76,19 @@ class BudgetExceeded(LimitExceeded):
 
 
 class Cancelled(GenaiError):
-    """Somebody cancelled it."""
+    """The turn or request was cancelled."""
 
     code = "cancelled"
 
 
 class Interrupted(Cancelled):
-    """It was cut off by the end of the process that did it, and can be gone on with."""
+    """The process ended while the turn was running; it can be resumed."""
 
     code = "interrupted"
 
 
 class ConversationBusy(GenaiError):
-    """A turn of this conversation is under way already."""
+    """Another turn of this conversation is running or paused."""
 
     code = "conversation_busy"
 
@@ -97,9 +100,10 @@ class ConversationClosed(GenaiError):
 
 
 class TurnPaused(GenaiError):
-    """The turn waits for a result from outside: give it to `Conversation.resume`.
+    """The turn waits for a result; give it to `Conversation.resume`.
 
-    kind   what it waits for, as the feature names it
+    Args:
+        kind: What it waits for, as the feature names it.
     """
 
     code = "turn_waiting"
@@ -112,7 +116,8 @@ class TurnPaused(GenaiError):
 class StoreError(GenaiError):
     """The store cannot be read or written.
 
-    file   where it is: a file, or the address of a database
+    Args:
+        file: Where it is: a file, or the address of a database.
     """
 
     code = "store"
@@ -123,7 +128,7 @@ class StoreError(GenaiError):
 
 
 class Conflict(GenaiError):
-    """Somebody else has changed it since it was read: nothing was written."""
+    """The data was changed since it was read; nothing was written."""
 
     code = "conflict"
 
@@ -135,18 +140,18 @@ class NotFound(GenaiError):
 
 
 class ReplayError(GenaiError):
-    """A record does not fit the feature that replays it."""
+    """An event log does not match the feature that replays it."""
 
     code = "replay"
 
 
 class StepChanged(ReplayError):
-    """The feature does something else now at a point that is on record."""
+    """The feature now yields another step than the event log has."""
 
     code = "step_changed"
 
 
 class StepInterrupted(ReplayError):
-    """A step was under way when the process ended, and must not run twice."""
+    """A step that must not run twice was running when the process ended."""
 
     code = "step_interrupted"

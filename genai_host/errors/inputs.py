@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class ConfigurationError(GenaiError):
     """A setting, an option or the configuration file is wrong.
 
-    file, line   where it stands, if it stands in a file (lines from 1)
-    setting      the name of the setting that is wrong, if it is one that was given
+    Args:
+        file, line: Where it stands, if it stands in a file (lines from 1).
+        setting: The name of the setting that is wrong, if it is one that was given.
     """
 
     code = "configuration"
@@ -38,15 +39,16 @@ class ConfigurationError(GenaiError):
 
 
 class PermissionDenied(GenaiError):
-    """Whoever asks may not do this."""
+    """The client is not allowed to do this."""
 
     code = "forbidden"
 
 
 class ValidationError(GenaiError):
-    """Data does not fit the form it should have.
+    """Data is invalid.
 
-    path   where in the data, as `$.content[0].type`
+    Args:
+        path: Where in the data, for example `$.content[0].type`.
     """
 
     code = "invalid_data"
@@ -57,17 +59,19 @@ class ValidationError(GenaiError):
 
 
 class PluginError(GenaiError):
-    """A plugin is broken, or raised where it must not."""
+    """A plugin is broken, or raised an unexpected exception."""
 
     code = "plugin"
 
 
 class NoRoute(ConfigurationError):
-    """Nothing can run that model as asked: its plugin or its key is missing, or it cannot do
-    what is asked.
+    """No provider can run the model as requested.
 
-    reasons       one line for each way that was considered
-    suggestions   names that may have been meant
+    A plugin or a key is missing, or the model lacks a capability.
+
+    Args:
+        reasons: One line for each way that was considered.
+        suggestions: Names that may have been meant.
     """
 
     code = "no_route"
@@ -86,10 +90,11 @@ class NoRoute(ConfigurationError):
 
 
 class InvalidParameter(GenaiError):
-    """An unknown model parameter, or a value that it does not take.
+    """A model parameter is unknown, or has an invalid value.
 
-    parameter   its name
-    valid       the names that are accepted on this route
+    Args:
+        parameter: Its name.
+        valid: The names that are accepted on this route.
     """
 
     code = "invalid_parameter"
@@ -110,8 +115,9 @@ class InvalidParameter(GenaiError):
 class UnsupportedPart(GenaiError):
     """A dialect cannot write a part of a message; nothing was sent.
 
-    part      type of the part, as `image`
-    dialect   name of the dialect
+    Args:
+        part: Type of the part, for example `image`.
+        dialect: Name of the dialect.
     """
 
     code = "unsupported_part"

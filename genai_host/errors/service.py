@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 class ProviderError(GenaiError):
-    """The service, or the way to it, failed.
+    """The service, or the connection to it, failed.
 
-    retry_after   seconds that the service asked to wait; None if it named none
+    Args:
+        retry_after: Seconds that the service asked to wait; None if it named none.
     """
 
     code = "provider"
@@ -28,25 +29,25 @@ class ProviderError(GenaiError):
 
 
 class AuthenticationFailed(ProviderError):
-    """The key is missing, wrong, or not allowed to do this."""
+    """The key is missing, invalid, or lacks permission."""
 
     code = "authentication"
 
 
 class BadRequest(ProviderError):
-    """The service refused the request; sending it again is no use."""
+    """The service rejected the request; do not send it again."""
 
     code = "request_refused"
 
 
 class ContextOverflow(BadRequest):
-    """The prompt and the room for the answer exceed the model's window."""
+    """The prompt and the maximum output exceed the model's context window."""
 
     code = "context_overflow"
 
 
 class RateLimited(ProviderError):
-    """Too many requests, or too many tokens, for now."""
+    """The rate limit of requests or tokens is reached."""
 
     code = "rate_limited"
 
@@ -58,7 +59,7 @@ class RateLimited(ProviderError):
 
 
 class ServiceUnavailable(ProviderError):
-    """The service cannot be reached, or says that it cannot serve now."""
+    """The service is unreachable or temporarily unavailable."""
 
     code = "unavailable"
 
@@ -70,19 +71,21 @@ class ServiceUnavailable(ProviderError):
 
 
 class CircuitOpen(ServiceUnavailable):
-    """The provider failed too often lately, so that it was not called.
+    """The circuit is open after repeated failures; no call was made.
 
-    retry_after   seconds until it is tried again
+    Attributes:
+        retry_after: Seconds until it is tried again.
     """
 
     code = "circuit_open"
 
 
 class ProviderTimeout(ProviderError):
-    """The service took too long.
+    """The service exceeded a timeout.
 
-    deadline   `connect`, `first_token`, `idle` or `total`
-    text       what of an answer had come
+    Args:
+        deadline: `connect`, `first_token`, `idle` or `total`.
+        text: What of an answer had come.
     """
 
     code = "deadline_exceeded"
@@ -97,15 +100,16 @@ class ProviderTimeout(ProviderError):
 
 
 class MalformedReply(ProviderError):
-    """The reply is not what its dialect says a reply is."""
+    """The reply is not valid in its dialect."""
 
     code = "malformed_reply"
 
 
 class IncompleteReply(ProviderError):
-    """The reply was cut before its end; it never counts as an answer.
+    """The reply was interrupted before its end; it never counts as an answer.
 
-    text   what had come
+    Args:
+        text: What had come.
     """
 
     code = "incomplete_reply"
@@ -136,10 +140,11 @@ def error_of_status(
 
 
 class GenerationError(GenaiError):
-    """The model answered, but not usably.
+    """The model answered, but the answer is not usable.
 
-    reason   the model's own word for why, as `SAFETY`
-    detail   whatever more is known
+    Args:
+        reason: The model's own word for why, for example `SAFETY`.
+        detail: Whatever more is known.
     """
 
     code = "generation"
@@ -158,12 +163,12 @@ class GenerationError(GenaiError):
 
 
 class UnexpectedFinish(GenerationError):
-    """The model stopped for another reason than being done."""
+    """The model stopped before the answer was complete."""
 
     code = "unexpected_finish"
 
 
 class OutputValidationError(GenerationError):
-    """The answer is not the JSON, or not the class, that was asked for."""
+    """The answer does not match the requested schema or class."""
 
     code = "deserialization"

@@ -43,7 +43,8 @@ class LoadedPlugin:
 class BrokenPlugin:
     """A plugin that does not work: why, and what to do about it.
 
-    trace   the traceback of the exception, if there was one
+    Attributes:
+        trace: The traceback of the exception, if there was one.
     """
 
     found: InstalledPlugin
@@ -130,9 +131,10 @@ class StaticPlugins:
 class Plugins:
     """All plugins, loaded: what they declared, and what became of each.
 
-    registry   what the working ones declared
-    results    one of `LoadedPlugin`, `Broken` and `BlockedPlugin` for each plugin
-    manager    the working ones, to be told what happens
+    Args:
+        registry: What the working ones declared.
+        results: One of `LoadedPlugin`, `Broken` and `BlockedPlugin` for each plugin.
+        manager: The working ones, to be told what happens.
 
     Where two declare the same name, one of them is broken: so that a small plugin
     does not take down a large one, the one that declares less; of two that declare

@@ -74,7 +74,8 @@ def attachments(sources: Iterable[str], piped: Callable[[], bytes] | None = None
     """The parts of several files and addresses: each is read once, and what is the same
     under the same name is sent once.
 
-    piped   gives what `-` stands for; without it, that is a file as any
+    Args:
+        piped: Gives what `-` stands for; without it, that is a file as any.
     """
     parts: list[Part] = []
     for source in each_once(sources):
@@ -120,7 +121,8 @@ def read_file(name: str, most: int | None = None) -> bytes:
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
     """A part from content that is at hand.
 
-    media_type   what it is said to be; what the content or the name tell comes first
+    Args:
+        media_type: What it is said to be; what the content or the name tell comes first.
 
     Raises `ConfigurationError` for a picture or a document that is empty.
     """
@@ -289,7 +291,8 @@ def with_fragments(fragments: Iterable[str], asked: str) -> str:
 def read_fragments(sources: Iterable[str], piped: Callable[[], str] | None = None) -> list[str]:
     """The fragments of files and addresses, each read once and given once.
 
-    piped   gives what `-` stands for; without it, that is a file as any
+    Args:
+        piped: Gives what `-` stands for; without it, that is a file as any.
     """
     found: dict[str, None] = {}
     for source in each_once(sources):

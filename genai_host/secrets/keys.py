@@ -39,9 +39,10 @@ class FoundKey:
 class SecretStore:
     """Finds the secrets of provider instances, and keeps those that it is given.
 
-    file      where those are kept that no keyring takes; None for the usual one
-    ring      the keyring; None for that of the system
-    environ   the environment; None for that of the process
+    Args:
+        file: Where those are kept that no keyring takes; None for the usual one.
+        ring: The keyring; None for that of the system.
+        environ: The environment; None for that of the process.
 
     Raises `ConfigurationError` where the file or the keyring is not in order. No secret
     is in any error.
@@ -77,9 +78,10 @@ class SecretStore:
     ) -> FoundKey | None:
         """The secret of an instance; None if there is none.
 
-        kind    name of the instance's type
-        given   what the configuration says of it: a reference
-        table   of the configuration; nothing is kept but for providers
+        Args:
+            kind: Name of the instance's type.
+            given: What the configuration says of it: a reference.
+            table: Of the configuration; nothing is kept but for providers.
 
         Raises `ConfigurationError` for a secret that stands in the configuration itself,
         and for a reference to nothing.

@@ -32,10 +32,11 @@ def make_distribution(
 ) -> Path:
     """Install a distribution into a folder, as an installer would leave it there.
 
-    folder         as it stands on `sys.path`
-    entry_points   in the group of our plugins: name to value; None for a plugin
-                   that has the distribution's name and its module
-    files          path below the folder to text; None for an empty module
+    Args:
+        folder: As it stands on `sys.path`.
+        entry_points: In the group of our plugins: name to value; None for a plugin that has the
+            distribution's name and its module.
+        files: Path below the folder to text; None for an empty module.
 
     Returns its `.dist-info` folder. Anything that it had there before is replaced.
     """
@@ -65,8 +66,9 @@ def _record_line(folder: Path, path: str) -> str:
 class Environment:
     """A virtual environment, and a home for what runs in it.
 
-    python       its interpreter
-    genai_host   the command, once it is installed there
+    Args:
+        python: Its interpreter.
+        genai_host: The command, once it is installed there.
     """
 
     def __init__(self, folder: Path, home: Path) -> None:

@@ -64,11 +64,12 @@ _SIZE = 8
 class RecordedPrompt:
     """One prompt, as the model hears it.
 
-    number      how many there were before
-    messages    all that it is shown, oldest first
-    schema      JSON Schema that the answer must satisfy; None for free text
-    tools       names of the tools that it may ask for
-    parameters  by name
+    Attributes:
+        number: How many there were before.
+        messages: All that it is shown, oldest first.
+        schema: JSON Schema that the answer must satisfy; None for free text.
+        tools: Names of the tools that it may ask for.
+        parameters: By name.
     """
 
     number: int
@@ -96,14 +97,15 @@ class FakeModel:
     """A plugin: provider `fake`, and models `fake` for chat, `fake-embed` for embeddings,
     whose vectors are equal for equal texts, and `fake-moderate` for moderation.
 
-    answer    what is to be said; raises `GenaiError` for a failure. It is called from
-              whatever thread calls the model
-    flags     whether a text breaks the rules
-    faults    what is to go wrong, by the number of the call, those for embeddings and
-              moderation counted as well: an error to raise, or `HANG`
-    prompts   what was heard
-    calls     how many calls there were
-    hanging   set once a call hangs
+    Args:
+        answer: What is to be said; raises `GenaiError` for a failure. It is called from whatever
+            thread calls the model.
+        flags: Whether a text breaks the rules.
+        faults: What is to go wrong, by the number of the call, those for embeddings and moderation
+            counted as well: an error to raise, or `HANG`.
+        prompts: What was heard.
+        calls: How many calls there were.
+        hanging: Set once a call hangs.
     """
 
     def __init__(self, answer: Callable[[RecordedPrompt], Said] = echo) -> None:

@@ -46,7 +46,8 @@ class Reply:
     """What is sent for one request: bytes as they stand, and acts between them; functions
     are called when it is their turn.
 
-    keep   whether the connection stays open for another request
+    Attributes:
+        keep: Whether the connection stays open for another request.
     """
 
     steps: Sequence[Step]
@@ -117,9 +118,9 @@ def sse_reply(events: Sequence[Step], **options: Any) -> Reply:
 class FakeService:
     """Answers each request with the next of `replies`; the last one again and again.
 
-    answer   makes the reply to each request, in place of `replies`; called from many
-             threads
-    tls      a context to serve https with
+    Args:
+        answer: Makes the reply to each request, in place of `replies`; called from many threads.
+        tls: A context to serve https with.
     """
 
     def __init__(

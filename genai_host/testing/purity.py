@@ -35,7 +35,8 @@ _CHANCE = random.random.__self__  # type: ignore[attr-defined]  # the one that a
 class Watched:
     """A feature's `respond`, with an eye on what it calls.
 
-    calls   what it called that it must not, and where
+    Args:
+        calls: What it called that it must not, and where.
     """
 
     def __init__(self, respond: Callable[[Turn[Any]], FeatureSteps]) -> None:

@@ -20,9 +20,10 @@ def replay_from_every_entry(
     """Cut the record of a finished conversation after each entry, as a crash would,
     make the conversation again from what is left, go on, and compare the answers.
 
-    host    answers equal prompts equally, as the mock does
-    record  of a conversation whose last turn was answered
-    give    what to give to a turn that waits, by the kind that it waits for
+    Args:
+        host: Answers equal prompts equally, as the mock does.
+        record: Of a conversation whose last turn was answered.
+        give: What to give to a turn that waits, by the kind that it waits for.
 
     Raises `AssertionError` where an answer differs. Returns how often it cut within
     a turn; every turn is cut there at least once.

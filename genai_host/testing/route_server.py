@@ -27,9 +27,10 @@ class RouteServer:
     """Answers on a free port of 127.0.0.1, a thread for each connection, until it is
     closed. The host stays open.
 
-    own, form   as `HttpRoutes` takes them
-    user        who asks
-    url         where, without a slash at the end
+    Args:
+        own, form: As `HttpRoutes` takes them.
+        user: Who asks.
+        url: Where, without a slash at the end.
     """
 
     def __init__(

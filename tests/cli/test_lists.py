@@ -191,7 +191,7 @@ class TestProviders:
         code, out, _ = terminal("providers", "local")
         assert code == 0
         assert "threads\tint" in out
-        assert "tokens that prompt and answer share" in out
+        assert "context window in tokens" in out
 
     def test_an_instance_of_an_unknown_type_is_listed_as_failed(
         self, terminal: Terminal, home: Path

@@ -83,17 +83,21 @@ def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
     [
         (("add", "x", "--of", "mok"), "unknown model 'mok'", "did you mean mock?"),
         (("add", "x", "--of", "mock", "-p", "moc"), "unknown provider 'moc'", "mock"),
-        (("add", "x", "--of", "mock", "--param", "sed=1"), "takes no parameter 'sed'", "seed"),
+        (
+            ("add", "x", "--of", "mock", "--param", "sed=1"),
+            "does not accept parameter 'sed'",
+            "seed",
+        ),
         (("add", "x", "--of", "mock", "--param", "seed=a"), "seed", ""),
         (
             ("add", "a/b", "--of", "mock"),
-            "is not a valid name for a configuration",
+            "is not a valid configuration name",
             "it must match",
         ),
         (("add", "mine", "--of", "mock"), "there is a model configuration 'mine' already", "set"),
-        (("set", "min", "--of", "mock"), "no model configuration 'min'", "did you mean mine?"),
+        (("set", "min", "--of", "mock"), "unknown model configuration 'min'", "did you mean mine?"),
         (("set", "mine", "--of", "yours"), "leads in a circle: mine of yours of mine", ""),
-        (("remove", "min"), "no model configuration 'min'", "did you mean mine?"),
+        (("remove", "min"), "unknown model configuration 'min'", "did you mean mine?"),
     ],
 )
 def test_what_does_not_fit_is_told_and_changes_nothing(

@@ -80,5 +80,5 @@ def test_item_3_a_conversation_goes_on_as_it_began(host: Host, fake: FakeModel) 
 
 
 def test_one_with_parameters_that_are_not_taken_is_refused(host: Host) -> None:
-    with pytest.raises(InvalidParameter, match="takes no parameter 'sed'"):
+    with pytest.raises(InvalidParameter, match="does not accept parameter 'sed'"):
         host.check_configuration("mine", ModelConfig("fake", (), {"sed": 1}))

@@ -36,8 +36,12 @@ from genai_host.server.routes import own_routes
 ROOT = Path(__file__).resolve().parents[2]
 
 _WIDTH = 88
+_STARS: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
-_FIELD = re.compile(r"^ {4}([\w, `*]+): (.*)$")
+_FIELD = re.compile(r"^ {4}(\S[\w, `*]*): (.*)$")
 
 
 def hooks_document() -> str:
@@ -90,7 +94,7 @@ def configuration_document() -> str:
         *_settings(describe(CallLimits)),
     ]
     with Host(config=Config()) as host:
-        declared = (
+        declared: tuple[tuple[str, Mapping[str, Any]], ...] = (
             ("Provider type", host.registry.providers),
             ("Feature", host.registry.features),
             ("Tools", host.registry.tool_sets),
@@ -246,7 +250,9 @@ def _described(module: ModuleType, name: str) -> list[str]:
     if not callable(thing) or getattr(thing, "__module__", "") == "typing":
         return [f"### {name}", ""]
     lines = [f"### {name}", "", f"```python\n{name}{_signature(thing)}\n```", "", *_text_of(thing)]
-    for method, function in _methods(thing):
+    methods = list(_methods(thing))
+    lines += ["Methods:", ""] if methods else []
+    for method, function in methods:
         doc = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         signature = re.sub(r",?\s+(?=\))|(?<=\()\s+", "", _signature(function)).replace(
             ",\n   ", ","
@@ -273,7 +279,7 @@ def _signature(thing: Any) -> str:
         return "(...)"
     parameters: list[str] = []
     for name, each in found.parameters.items():
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        stars = _STARS.get(each.kind, "")
         if each.kind is each.KEYWORD_ONLY and not any(told[0] == "*" for told in parameters):
             parameters.append("*")
         kind = _annotation(each.annotation)

@@ -108,7 +108,7 @@ class TestReading:
             ("system = '$input'", "$input is allowed only in the prompt", ""),
             (
                 "prompt = '$name'\nvariables = { nam = 'x' }",
-                "variables.nam is neither in",
+                "variables.nam is not used in",
                 "did you mean",
             ),
             ("prompt = ", "invalid TOML", ""),

@@ -149,7 +149,7 @@ class TestConfigured:
                 "what to say",
             ),
             ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
-            ('key = { env = "UNSET" }', ":4: provider own: key: there is nothing in", ""),
+            ('key = { env = "UNSET" }', ":4: provider own: key: nothing in", ""),
             ("calls.idel = 1", ":4: provider own: calls: unknown setting 'idel'", "idle?"),
             ("calls = { idle = 0 }", "provider own: calls: 'idle' must be > 0", ""),
         ],
@@ -255,7 +255,7 @@ class TestWhileRunning:
         host = answering()
         for name, kind, reason in (
             ("answering", "answering", "provider 'answering' already exists"),
-            ("x", "ollama", "no plugin brings"),
+            ("x", "ollama", "unknown provider type"),
             ("Not Plain", "answering", "invalid provider name"),
         ):
             with pytest.raises(ConfigurationError, match=reason) as caught:

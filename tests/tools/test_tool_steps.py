@@ -172,7 +172,7 @@ class TestSteps:
         respond = calling("ask", "ask", "deny", approved={"1", "2"})
         text = host_of(make_host, respond, *(each.tool for each in tools)).open("f").say("hi").text
         refused, approved, denied = text.split(" | ")
-        assert "only if a human approves" in refused
+        assert "needs the approval of the user" in refused
         assert approved == "x"
         assert "is denied" in denied
         assert [each.calls for each in tools] == [1, 0]
@@ -377,7 +377,7 @@ class TestReplay:
 class TestHost:
     def test_people_call_tools_too(self, make_host: MakeHost) -> None:
         host = make_host(f=InlinePlugin(tools=[Counting("a", approval="ask").tool]))
-        assert "only if a human approves" in host.call_tool("a").text
+        assert "needs the approval of the user" in host.call_tool("a").text
         output = host.call_tool("a", {"say": "x"}, context={"page": 1}, approved=True)
         assert output == ToolOutput("x1")
         assert host.call_tool("b").error
@@ -412,7 +412,7 @@ class TestHost:
         limits.cancel()
         assert isinstance(calling.exception(30), Cancelled)
         assert ended.wait(30)
-        assert "no tool" in host.call_tool("other", limits=Cancellation()).text
+        assert "unknown tool" in host.call_tool("other", limits=Cancellation()).text
 
     def test_what_a_model_is_offered_can_be_known(self, make_host: MakeHost) -> None:
         tools = [

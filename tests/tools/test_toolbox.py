@@ -121,7 +121,7 @@ class TestCalling:
 
     def test_arguments_that_are_no_object(self) -> None:
         text = failure(called(box(named("t", echo)), malformed='{"a": '))
-        assert text == "the arguments of t are no JSON object: '{\"a\": '"
+        assert text == "the arguments of t are not a JSON object: '{\"a\": '"
 
     @pytest.mark.parametrize(
         ("arguments", "wrong"),
@@ -250,7 +250,7 @@ class TestApproval:
         if approved:
             assert not output.error
         else:
-            assert "only if a human approves" in failure(output)
+            assert "needs the approval of the user" in failure(output)
 
     @pytest.mark.parametrize("approved", [True, False])
     def test_one_that_is_denied_never_runs(self, approved: bool) -> None:
@@ -407,7 +407,7 @@ class TestOffered:
         wrong = named("wrong", echo, **fields)
         assert self.offered(named("a", echo), wrong, named("z", echo), page=1) == ["a", "z"]
         assert len(caplog.records) == 1
-        assert failure(called(box(wrong), "wrong")).startswith("wrong cannot be used here: ")
+        assert failure(called(box(wrong), "wrong")).startswith("tool 'wrong' is unavailable: ")
 
     def test_one_that_does_not_say_is_absent(self) -> None:
         clock, hanging = ManualClock(), Hanging()

@@ -39,10 +39,11 @@ def recommended(test: T) -> T:
 class Suite:
     """Base of all suites.
 
-    departures   mandatory tests that do not hold for this plugin, or hold in another way,
-                 by name, each with the reason. One that the subclass does not define
-                 itself is skipped for that reason; one that it defines is run.
-    patience     seconds, in real time, to wait for what must come
+    Attributes:
+        departures: Mandatory tests that do not hold for this plugin, or hold in another way, by
+            name, each with the reason. One that the subclass does not define itself is skipped for
+            that reason; one that it defines is run.
+        patience: Seconds, in real time, to wait for what must come.
     """
 
     departures: ClassVar[Mapping[str, str]] = {}
@@ -118,8 +119,9 @@ def _changed(kind: type) -> Iterator[str]:
 class PluginSuite(Suite):
     """Base of the suites of what a plugin brings.
 
-    plugin   the module with the hooks, or an object with them
-    beside   further plugins that it needs, by name; the host's own dialects are there
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        beside: Further plugins that it needs, by name; the host's own dialects are there.
     """
 
     plugin: Any
@@ -183,7 +185,8 @@ class PluginSuite(Suite):
 def has_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
     """Whether a JSON Schema says what a value is.
 
-    root   the schema that it is in, for references
+    Args:
+        root: The schema that it is in, for references.
     """
     reference = schema.get("$ref", "")
     if reference:

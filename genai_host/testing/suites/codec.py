@@ -51,10 +51,11 @@ def sample_of(schema: Any) -> Any:
 class CodecSuite(Suite):
     """Use `DialectSuite` or `EmbedDialectSuite`.
 
-    dialect           the one that is tested
-    reply             body of a whole reply, as the service sends it
-    refusals          replies of status 400 or more: status, body, the error's class
-    parameter_values  for parameters whose JSON Schema is not enough to find one, a value
+    Attributes:
+        dialect: The one that is tested.
+        reply: Body of a whole reply, as the service sends it.
+        refusals: Replies of status 400 or more: status, body, the error's class.
+        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
     """
 
     dialect: Dialect[Any, Any]

@@ -59,16 +59,17 @@ class DialectSuite(CodecSuite):
             stream = [b'{"piece": "hello"}', b'{"piece": " there"}', b'{"tokens": [3, 2]}']
             usage = Usage(3, 2)
 
-    dialect   the one that is tested
-    reply     body of a whole reply, as the service sends it
-    stream    the data of the events of the same reply, streamed; the last one is the
-              format's mark of the end. None for a format without streams
-    text      what the reply says
-    usage     what it says was used
-    calls     reply and stream in which the model asks for a tool, where the format can
-              say that: `(reply, stream)`
-    refusals  replies of status 400 or more: status, body, the class of the error
-    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    Attributes:
+        dialect: The one that is tested.
+        reply: Body of a whole reply, as the service sends it.
+        stream: The data of the events of the same reply, streamed; the last one is the format's
+            mark of the end. None for a format without streams.
+        text: What the reply says.
+        usage: What it says was used.
+        calls: Reply and stream in which the model asks for a tool, where the format can say that:
+            `(reply, stream)`.
+        refusals: Replies of status 400 or more: status, body, the class of the error.
+        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
     """
 
     stream: Sequence[bytes] | None
@@ -248,11 +249,12 @@ class CountDialectSuite(CodecSuite):
             reply = b'{"input_tokens": 12}'
             count = 12
 
-    dialect            the one that is tested
-    reply              body of a whole reply
-    count              the tokens that it tells of
-    refusals           replies of status 400 or more: status, body, the class of the error
-    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    Attributes:
+        dialect: The one that is tested.
+        reply: Body of a whole reply.
+        count: The tokens that it tells of.
+        refusals: Replies of status 400 or more: status, body, the class of the error.
+        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
     """
 
     count: int
@@ -290,12 +292,13 @@ class EmbedDialectSuite(CodecSuite):
             reply = b'{"vectors": [[1, 0], [0, 1]]}'
             vectors = [[1, 0], [0, 1]]
 
-    dialect            the one that is tested
-    reply              body of a whole reply with the vectors of two texts
-    vectors            these vectors
-    usage              what the reply says was used
-    refusals           replies of status 400 or more: status, body, the class of the error
-    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    Attributes:
+        dialect: The one that is tested.
+        reply: Body of a whole reply with the vectors of two texts.
+        vectors: These vectors.
+        usage: What the reply says was used.
+        refusals: Replies of status 400 or more: status, body, the class of the error.
+        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
     """
 
     vectors: Sequence[Sequence[float]]
@@ -333,11 +336,12 @@ class ModerateDialectSuite(CodecSuite):
             reply = b'{"bad": true}'
             flagged = True
 
-    dialect            the one that is tested
-    reply              body of a whole reply
-    flagged            whether it says that the text breaks the rules
-    refusals           replies of status 400 or more: status, body, the class of the error
-    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    Attributes:
+        dialect: The one that is tested.
+        reply: Body of a whole reply.
+        flagged: Whether it says that the text breaks the rules.
+        refusals: Replies of status 400 or more: status, body, the class of the error.
+        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
     """
 
     flagged: bool

@@ -28,9 +28,10 @@ class ExecutorSuite(PluginSuite):
             executor = "cluster"
             settings = {"workers": 1}
 
-    plugin     the module with the hooks, or an object with them
-    executor   its name
-    settings   with which it does four things at once, at least, on this machine
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        executor: Its name.
+        settings: With which it does four things at once, at least, on this machine.
 
     What needs a fixture is set in one that is used by all: `self.settings = ...`.
     """

@@ -45,15 +45,16 @@ class FeatureSuite(PluginSuite):
             feature = "poet"
             says = ["autumn", "another one"]
 
-    plugin     the module with the hooks, or an object with them
-    feature    its name
-    says       what the user says, turn by turn; no two are equal
-    settings   of the feature
-    answers    method: what the model says to a prompt; equal prompts must get equal
-               answers. It echoes unless that is overridden, and where a schema is asked
-               for it says JSON that fits, if the schema is simple
-    give       method: what is given to a turn that waits, by the kind that it waits for
-    beside     further plugins that it needs, by name
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        feature: Its name.
+        says: What the user says, turn by turn; no two are equal.
+        settings: Of the feature.
+        answers: Method: what the model says to a prompt; equal prompts must get equal answers. It
+            echoes unless that is overridden, and where a schema is asked for it says JSON that
+            fits, if the schema is simple.
+        give: Method: what is given to a turn that waits, by the kind that it waits for.
+        beside: Further plugins that it needs, by name.
 
     These are attributes and methods of the class rather than fixtures, since some of it
     runs in further processes.

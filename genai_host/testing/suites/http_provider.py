@@ -47,28 +47,30 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
     `OpenAIChatReplies` says how good replies look in the dialect `openai-chat`,
     `AnthropicMessagesReplies` in `anthropic-messages`. For another dialect, give it:
 
-    dialect       a dialect for chat that the provider serves
-    model_id      id of a model
-    body          method: the body of a whole reply that says a text
-    events        method: the data of the events of a reply that says some pieces, each
-                  piece in an event of its own; the last is the format's mark of the end
-    stream_type   content type of a streamed reply
-    frame         method: an event as bytes, where they are no server-sent ones
-    malformed     an event that is malformed
-    overflow      body of a reply of status 400 that says that the prompt is too long
-    filtered      body of a reply that was ended by a filter of contents
-    late_error    an event that tells of an error
+    Attributes:
+        dialect: A dialect for chat that the provider serves.
+        model_id: Id of a model.
+        body: Method: the body of a whole reply that says a text.
+        events: Method: the data of the events of a reply that says some pieces, each piece in an
+            event of its own; the last is the format's mark of the end.
+        stream_type: Content type of a streamed reply.
+        frame: Method: an event as bytes, where they are no server-sent ones.
+        malformed: An event that is malformed.
+        overflow: Body of a reply of status 400 that says that the prompt is too long.
+        filtered: Body of a reply that was ended by a filter of contents.
+        late_error: An event that tells of an error.
 
     And what every provider's suite is given:
 
-    plugin        the module with the hooks, or an object with them
-    provider      name of the provider type
-    settings      of the instance; `{url}` stands for the address of the service
-    keys          environment variables of its keys
-    environment   further environment variables that it needs
-    carries_key   method: whether a request shows that the key was used, where it does
-                  not stand in a header as it is
-    beside        further plugins that it needs, by name
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        provider: Name of the provider type.
+        settings: Of the instance; `{url}` stands for the address of the service.
+        keys: Environment variables of its keys.
+        environment: Further environment variables that it needs.
+        carries_key: Method: whether a request shows that the key was used, where it does not stand
+            in a header as it is.
+        beside: Further plugins that it needs, by name.
     """
 
     @recommended

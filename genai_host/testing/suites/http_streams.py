@@ -217,7 +217,8 @@ def _must_be_cut(place: int, said: str, streamed: str, error: Any) -> None:
 class _Memory:
     """A transport whose reply is cut at a place.
 
-    sent   whether anybody used it
+    Args:
+        sent: Whether anybody used it.
     """
 
     def __init__(self, content_type: str, text: bytes) -> None:

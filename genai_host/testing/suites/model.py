@@ -20,9 +20,10 @@ class ModelSuite(PluginSuite):
         class TestMyModels(ModelSuite):
             plugin = my_models
 
-    plugin   the module with the hooks, or an object with them
-    beside   further plugins by name: those that bring the dialects and the providers of
-             the models, and the models that are offered
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        beside: Further plugins by name: those that bring the dialects and the providers of the
+            models, and the models that are offered.
     """
 
     def test_it_declares_models_or_offers_some(self) -> None:

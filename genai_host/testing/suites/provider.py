@@ -45,7 +45,8 @@ NO_WAITS = RetryPolicy(jitter=lambda _: 0.0)
 class Observer(InlinePlugin):
     """Knows of each call of a model.
 
-    begun   where each of them went
+    Args:
+        begun: Where each of them went.
     """
 
     def __init__(self, **declared: Any) -> None:
@@ -67,15 +68,16 @@ class ProviderSuite(PluginSuite):
             model_id = "mine-1"
             slow = {"delay": 1000}
 
-    plugin     the module with the hooks, or an object with them
-    provider   name of the provider type
-    dialect    a dialect for chat that it serves
-    model_id   id of a model that it can run
-    settings   of the instance that is tested
-    slow       of an instance that is slow to answer `question`, as far as they are other:
-               it is to be cancelled
-    question   what is asked
-    beside     further plugins that it needs, by name
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        provider: Name of the provider type.
+        dialect: A dialect for chat that it serves.
+        model_id: Id of a model that it can run.
+        settings: Of the instance that is tested.
+        slow: Of an instance that is slow to answer `question`, as far as they are other: it is to
+            be cancelled.
+        question: What is asked.
+        beside: Further plugins that it needs, by name.
     """
 
     provider: str
@@ -103,9 +105,10 @@ class ProviderSuite(PluginSuite):
     ) -> Host:
         """A host with an instance `tested` of the provider, where the model runs.
 
-        settings    of the instance, where they are others than the suite's
-        instances   further ones, by name
-        calls       what bounds its calls, as `idle=10`
+        Args:
+            settings: Of the instance, where they are others than the suite's.
+            instances: Further ones, by name.
+            calls: What bounds its calls, for example `idle=10`.
         """
         self.observer = Observer(
             features=[ASKING],
@@ -123,7 +126,8 @@ class ProviderSuite(PluginSuite):
     def open(self, host: Host, way: str, *, at: str = "@tested") -> Conversation:
         """A conversation with the model, without a bound on its time.
 
-        at   the instance; empty for whichever can
+        Args:
+            at: The instance; empty for whichever can.
         """
         [candidate, *_] = host.catalog.resolve(f"{MODEL}{at}")
         if way == "streamed" and "stream" not in candidate.capabilities:

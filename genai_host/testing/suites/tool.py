@@ -123,12 +123,13 @@ class ToolSuite(PluginSuite):
             tool = "roll"
             samples = [({"sides": 1}, "1"), ({"sides": 6},)]
 
-    plugin    the module with the hooks, or an object with them
-    tool      its name; of one from a source, `SOURCE__NAME`
-    samples   arguments that it can be called with, each alone or with the text of the output
-    context   in which it applies
-    settings  of its set of tools, if it is of one
-    beside    further plugins that it needs, by name
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        tool: Its name; of one from a source, `SOURCE__NAME`.
+        samples: Arguments that it can be called with, each alone or with the text of the output.
+        context: In which it applies.
+        settings: Of its set of tools, if it is of one.
+        beside: Further plugins that it needs, by name.
 
     What needs a fixture is set in one that is used by all: `self.samples = ...`.
 

@@ -38,13 +38,14 @@ class ToolSourceSuite(PluginSuite):
             settings = {"folder": "/srv/shop"}
             samples = {"look": [({"at": "shoes"}, "3 pairs")]}
 
-    plugin     the module with the hooks, or an object with them
-    source     its name
-    settings   of a set: with these it has tools
-    samples    for each tool, by its own name, arguments as for `ToolSuite.samples`; a tool
-               that may not be there, or may not be called, is left out
-    unusable   settings with which it cannot say what it has; None if there are none such
-    context    in which the tools apply
+    Attributes:
+        plugin: The module with the hooks, or an object with them.
+        source: Its name.
+        settings: Of a set: with these it has tools.
+        samples: For each tool, by its own name, arguments as for `ToolSuite.samples`; a tool that
+            may not be there, or may not be called, is left out.
+        unusable: Settings with which it cannot say what it has; None if there are none such.
+        context: In which the tools apply.
 
     What needs a fixture is set in one that is used by all: `self.settings = ...`. A source
     whose way to fail is no setting has its own `unusable_source`.

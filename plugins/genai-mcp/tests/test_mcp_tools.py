@@ -116,7 +116,7 @@ def test_approval_is_asked_for_unless_the_user_says_otherwise(
 ) -> None:
     host = make_host(plugin=InlinePlugin(tool_sources=[source]))
     assert {tool.approval for tool in host.tools().values()} == {"ask"}
-    assert "nobody has" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
+    assert "needs the approval" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
 
 
 def test_calls_may_be_under_way_at_once(host: Host, background: Callable[..., Future[Any]]) -> None:
