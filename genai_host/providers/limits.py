@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from attrs import field, frozen, validators
 
@@ -32,7 +33,7 @@ from genai_host.errors import (
 )
 
 _MOST = 1_000_000_000  # seconds, of which no clock counts many more, or calls
-_AT_MOST = validators.le(_MOST)
+_AT_MOST: Any = validators.le(_MOST)  # of whole and of other numbers
 
 
 def _seconds(default: float, help: str) -> float:

@@ -256,12 +256,13 @@ class TestItem7Streams:
 @_posix
 class TestItem7Terminals:
     def shown(self, *arguments: str, **env: str) -> str:
-        text: str = pexpect.run(
+        text = pexpect.run(
             " ".join([_COMMAND, *arguments]),
             env={**os.environ, **env},
             encoding="utf-8",
             timeout=60,
         )
+        assert isinstance(text, str)  # with its exit status only where that is asked for
         return text
 
     @pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"NO_COLOR": "1", "TERM": "xterm"}], ids=str)
