@@ -114,9 +114,14 @@ class HttpProvider(Provider):
         return self._carry(stream, self._outgoing(request), limits)
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
-        """Ask for the list of models, which costs nothing: a service that answers at all can be
-        reached, and one that answers 401 does not take the key."""
-        self._try(lambda: next(iter(self.list_models(limits)), None))
+        """Ask for the list of models, which costs nothing, or for the address itself.
+
+        A service that answers at all can be reached; one that answers 401 does not take the key.
+        """
+        if type(self).list_models is Provider.list_models:
+            self._try(lambda: self.get("", limits))
+        else:
+            self._try(lambda: next(iter(self.list_models(limits)), None))
         return {}
 
     def _try(self, ask: Callable[[], Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, GenaiError
+from genai_host.errors import Cancelled, GenaiError, ServiceUnavailable
 from genai_host.host import Host
 from genai_host.testing.fake_service import CUT, HANG, RESET, Act, Reply
 from genai_host.testing.suites.base import in_background, recommended
@@ -85,6 +85,19 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
                 assert CANARY not in repr(error)
             else:
                 assert found == []
+
+    def test_a_probe_tells_a_service_that_is_not_there(self) -> None:
+        """Any reply is at most a typed error, without the key; no reply is `ServiceUnavailable`."""
+        provider = self.stage().instances["tested"].provider
+        for bad in (self.refusal(401), self.refusal(500), self.reply(b"<html>"), self.reply(b"[]")):
+            self.service.replies = [bad]
+            try:
+                provider.probe(Cancellation())
+            except GenaiError as error:
+                assert CANARY not in repr(error)
+        self.service.stop()
+        with pytest.raises(ServiceUnavailable):
+            provider.probe(Cancellation())
 
     # endings
 
