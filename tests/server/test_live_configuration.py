@@ -15,7 +15,7 @@ from openai_service import chat
 from several import Client, client_of, serving, wait_until
 
 from genai_host.config import read_config
-from genai_host.testing.fake_service import FakeService, Received, Reply
+from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,6 +24,8 @@ pytestmark = [
 
 
 def behind(received: Received) -> Reply:
+    if received.method == "GET":  # for its models, to see whether it answers
+        return json_reply({"data": []})
     return chat("hello", streamed=received.json().get("stream", False))
 
 
