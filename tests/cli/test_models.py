@@ -92,7 +92,7 @@ def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
         (
             ("add", "a/b", "--of", "mock"),
             "is not a valid configuration name",
-            "match [",
+            "match [A-Za-z0-9]",
         ),
         (("add", "mine", "--of", "mock"), "there is a model configuration 'mine' already", "set"),
         (("set", "min", "--of", "mock"), "unknown model configuration 'min'", "did you mean mine?"),

@@ -93,7 +93,7 @@ def test_an_error_in_a_stream(side: Side) -> None:
     side.fake.answer = lambda heard: '{"a": '
     stream = side.client.chat("fake", [HI], stream=True, format="json")
     assert next(stream).message.content == '{"a": '
-    with pytest.raises(ollama.ResponseError, match="not the JSON"):
+    with pytest.raises(ollama.ResponseError, match="not valid JSON"):
         list(stream)
 
 

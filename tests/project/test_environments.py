@@ -116,7 +116,7 @@ class TestItem7Letters:
             1,
             [
                 "error: standard input is not text in ascii",
-                "  a file can be sent along: --attach FILE",
+                "  attach it as a file: --attach FILE",
             ],
         )
 

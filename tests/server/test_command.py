@@ -127,7 +127,7 @@ class TestCommand:
         assert (code, out) == (1, "")
         assert err.splitlines() == [
             "error: listening on 0.0.0.0 requires a token",
-            "  export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
+            "  set one: export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
         ]
 
     def test_a_port_that_is_taken(self, terminal: Terminal, host: Host) -> None:
@@ -168,8 +168,8 @@ class TestTokens:
             ("[server.users.a]", "server.users.a must have a token, and nothing else"),
             ('[server.users.a]\ntoken = {env="A"}\nadmin = true', "and nothing else"),
             ('[server.users."A b"]\ntoken = {env="A"}', "is not a valid user name"),
-            ("[server]\nport = true", "server.port is not a whole number"),
-            ('[server]\ndrain = "long"', "server.drain is not a number"),
+            ("[server]\nport = true", "server.port must be an integer"),
+            ('[server]\ndrain = "long"', "server.drain must be a number"),
             ("[server]\nprot = 1", "unknown key 'server.prot'"),
             ("server = 1", "server must be a table"),
         ],

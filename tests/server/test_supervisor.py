@@ -250,7 +250,7 @@ class TestTheyAreReplaced:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--allow-host", "-bad"], "'-bad' is not a valid host name"),
+        (["--allow-host", "-bad"], "invalid host name '-bad'"),
         (["--host", "0.0.0.0"], "listening on 0.0.0.0 requires a token"),
         (["--certfile", __file__], "has no certificate that can be used"),
     ],
@@ -326,7 +326,7 @@ class TestSupervisor:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("genai_host.server.supervisor.os.name", "nt")
-        with pytest.raises(ConfigurationError, match="share a port"):
+        with pytest.raises(ConfigurationError, match="several workers at one port"):
             must_share()
 
     def test_needs_one_with_affinity_to_keep_them_on_cores(

@@ -104,7 +104,7 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
         },
     )
     assert made["settings"] == {"base_url": "http://127.0.0.1:1/v1"}
-    assert (made["status"], "cannot connect" in made["reason"]) == ("unreachable", True)
+    assert (made["status"], "connect" in made["reason"]) == ("unreachable", True)
     file = read_config().file
     assert "sk-secret-canary" not in Path(file).read_text(encoding="utf-8")
     assert "sk-secret-canary" not in api.send("GET", "/instances").text
