@@ -36,7 +36,7 @@ _AT_MOST = validators.le(_MOST)
 
 
 def _seconds(default: float, help: str) -> float:
-    valid = validators.and_(validators.gt(0), _AT_MOST)
+    valid = validators.and_(validators.gt(0.0), validators.le(float(_MOST)))
     seconds: float = field(default=default, validator=valid, metadata=about(help))
     return seconds
 

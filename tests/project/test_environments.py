@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -265,13 +266,13 @@ class TestItem7Streams:
 @_posix
 class TestItem7Terminals:
     def shown(self, *arguments: str, **env: str) -> str:
-        text: str = pexpect.run(
+        text: Any = pexpect.run(
             " ".join([_COMMAND, *arguments]),
             env={**os.environ, **env},
             encoding="utf-8",
             timeout=60,
         )
-        return text
+        return str(text)
 
     @pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"NO_COLOR": "1", "TERM": "xterm"}], ids=str)
     @pytest.mark.parametrize(
@@ -298,7 +299,7 @@ def test_item_7_proxies_of_the_environment_keep_no_service_of_this_machine_away(
 ) -> None:
     message = {"role": "assistant", "content": "near"}
     reply = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    env = dict.fromkeys(
+    env: dict[str, str | None] = dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
         "http://127.0.0.1:9",
     )
