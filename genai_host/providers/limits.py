@@ -37,7 +37,7 @@ _AT_MOST: Any = validators.le(_MOST)  # of whole and of other numbers
 
 
 def _seconds(default: float, help: str) -> float:
-    valid = validators.and_(validators.gt(0), _AT_MOST)
+    valid = validators.and_(validators.gt(0.0), validators.le(float(_MOST)))
     seconds: float = field(default=default, validator=valid, metadata=about(help))
     return seconds
 

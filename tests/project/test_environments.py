@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
+import requests
+
+from genai_host.testing import FakeService
+from genai_host.testing.fake_service import json_reply
 
 pytestmark = pytest.mark.slow  # each test starts several processes
 
@@ -190,10 +197,12 @@ def without_a_home() -> tuple[str, ...]:
     return _possible(before, "no user can be made here: unshare --user")
 
 
-def read_only() -> tuple[str, ...]:
-    """Runs a command where no file can be written, root's neither."""
-    script = "mount --make-rprivate / && mount --bind / / && mount -o remount,ro,bind / "
-    before = ("unshare", "--mount", "sh", "-c", f'{script} && cd / && exec "$@"', "sh")
+def read_only(*folders: Path) -> tuple[str, ...]:
+    """Runs a command where no file can be written, root's neither, nor in these folders."""
+    script = "mount --make-rprivate / && for each in / {folders}; do mount --bind $each $each && "
+    script += 'mount -o remount,ro,bind $each || exit; done; cd / && exec "$@"'
+    given = " ".join(shlex.quote(str(folder)) for folder in folders)
+    before = ("unshare", "--mount", "sh", "-c", script.replace("{folders}", given), "sh")
     return _possible(before, "nothing can be mounted here: unshare --mount")
 
 
@@ -212,7 +221,8 @@ class TestItem7ReadOnly:
     def test_a_question_is_answered_where_no_file_can_be_written(
         self, run: Run, home: Path
     ) -> None:
-        before = read_only()
+        home.mkdir(exist_ok=True)
+        before = read_only(home)
         done = run("ask", "-m", "mock", "hi", before=before)
         assert (done.returncode, done.stdout) == (0, "hi\n")
         [warning] = done.stderr.splitlines()
@@ -283,3 +293,70 @@ class TestItem7Terminals:
         shown = self.shown("plugins", "check", "chat", TERM="dumb", COLUMNS=columns)
         assert "chat" in shown
         assert "loaded" in "".join(shown.split())
+
+
+def test_item_7_proxies_of_the_environment_keep_no_service_of_this_machine_away(
+    run: Run, home: Path
+) -> None:
+    message = {"role": "assistant", "content": "near"}
+    reply = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    env: dict[str, str | None] = dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+        "http://127.0.0.1:9",
+    )
+    with FakeService([json_reply(reply)]) as service:
+        (home / "config").mkdir(parents=True)
+        (home / "config" / "config.toml").write_text(
+            f'[providers.near]\ntype = "openai-compatible"\nbase_url = "{service.url}/v1"\n'
+        )
+        env |= {"NO_PROXY": None, "no_proxy": None}
+        done = run("ask", "-p", "near", "-m", "any", "--no-stream", "hi", env=env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "near\n", ""), done.stderr
+
+
+_POD = """
+mount --bind "$0" "$0" && mount --rbind / / && mount -o remount,ro,bind / && cd / || exit 1
+touch "$0/../written" 2>/dev/null && exit 1
+exec setpriv --ambient-caps=-all --inh-caps=-all "$@"
+"""
+
+
+@_posix
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_item_8_a_server_in_a_pod(home: Path, workers: str) -> None:
+    """As the first process, under a number that is in no list of users, with a root that is
+    read-only and a home in one folder: its probes answer, and SIGTERM ends it."""
+    home.mkdir(exist_ok=True)
+    before = (
+        "unshare", "--user", "--map-user=54321", "--map-group=54321", "--keep-caps", "--mount",
+        "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", _POD, str(home),
+    )  # fmt: skip
+    _possible(before, "there can be no pod here: unshare --user --keep-caps --mount --pid")
+    env = {
+        **os.environ,
+        "GENAI_HOST_HOME": str(home),
+        "GENAI_HOST_PORT_80_TCP": "tcp://10.0.0.1:80",
+    }
+    env.pop("HOME", None)
+    with subprocess.Popen(
+        [*before, _COMMAND, "serve", "--port", "0", "--workers", workers],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as pod:  # fmt: skip
+        assert pod.stdout is not None
+        try:
+            address = pod.stdout.readline().rpartition(" ")[2].strip()
+            [first] = Path(f"/proc/{pod.pid}/task/{pod.pid}/children").read_text().split()
+            with requests.Session() as session:
+                session.trust_env = False
+                assert session.get(f"{address}/health", timeout=60).json() == {"status": "ok"}
+                body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
+                asked = session.post(f"{address}/v1/chat/completions", json=body, timeout=60)
+                assert asked.json()["choices"][0]["message"]["content"] == "hi"
+                ready = session.get(f"{address}/ready", timeout=60)
+                assert ready.json()["status"] in ("ready", "starting")
+                assert ready.ok == (ready.json()["status"] == "ready")
+            os.kill(int(first), signal.SIGTERM)
+            _, err = pod.communicate(timeout=60)
+        finally:
+            pod.kill()
+    assert (pod.returncode, err) == (0, "")
