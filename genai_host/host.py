@@ -381,7 +381,7 @@ class Host:
     def probe(self, again: ProviderInstance | None = None) -> Catalog:
         """The catalog with the state of each provider as it was found when it was tried: whether
         its service answers and takes the key, whether its library can be loaded. Results hold
-        for some seconds; a provider that takes longer than 3 s counts as unreachable.
+        for some seconds; a provider that takes longer than 5 s counts as unreachable.
 
         Args:
             again: An instance to try now in any case, such as one that was just made ready.

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from attrs import field, frozen
 
-from genai_host.api import CancelToken, Clock
+from genai_host.api import CancelToken, Clock, Provider
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError, IncompleteReply, ProviderTimeout, ServiceUnavailable
 from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
@@ -44,7 +44,7 @@ class ReadinessProbes:
         kept: For how many seconds a result holds.
     """
 
-    def __init__(self, clock: Clock, *, seconds: float = 3.0, kept: float = 10.0) -> None:
+    def __init__(self, clock: Clock, *, seconds: float = 5.0, kept: float = 10.0) -> None:
         self._clock = clock
         self._seconds = seconds
         self._kept = kept
@@ -68,9 +68,10 @@ class ReadinessProbes:
             self._found.pop(instance, None)
 
     def _try(self, instances: list[ProviderInstance]) -> None:
+        providers = {each: each.look() for each in instances}  # opening them is no part of the time
         late = Readiness(f"no answer within {self._seconds:g} s", reachable=False)
         with Cancellation() as limits, self._clock.call_later(self._seconds, limits.cancel):
-            probes = [_Probe(each, limits) for each in instances]
+            probes = [_Probe(each, provider, limits) for each, provider in providers.items()]
             for probe in probes:
                 found = probe.wait() or late
                 self._found[probe.instance] = (self._clock.monotonic(), found)
@@ -82,8 +83,14 @@ _NEVER = (-math.inf, Readiness())
 class _Probe:
     """One instance, tried in a thread of its own, which is left alone if it takes too long."""
 
-    def __init__(self, instance: ProviderInstance, limits: Cancellation) -> None:
+    def __init__(
+        self,
+        instance: ProviderInstance,
+        provider: Provider | ProviderUnavailable,
+        limits: Cancellation,
+    ) -> None:
         self.instance = instance
+        self._provider = provider
         self._limits = limits
         self._found: Readiness | None = None
         self._done = threading.Event()
@@ -97,14 +104,15 @@ class _Probe:
 
     def _run(self) -> None:
         try:
-            found = _tried(self.instance, self._limits)
+            found = _tried(self.instance, self._provider, self._limits)
             self._found = None if self._limits.is_cancelled() else found
         finally:
             self._done.set()
 
 
-def _tried(instance: ProviderInstance, limits: CancelToken) -> Readiness:
-    provider = instance.look()
+def _tried(
+    instance: ProviderInstance, provider: Provider | ProviderUnavailable, limits: CancelToken
+) -> Readiness:
     if isinstance(provider, ProviderUnavailable):
         return Readiness(provider.reason)
     try:

@@ -121,13 +121,13 @@ class TestStates:
         host = probed(clock, one=hanging, other=hanging)
 
         def pass_time() -> None:
-            clock.wait_for_alarm_in(3)
-            clock.advance(3)
+            clock.wait_for_alarm_in(5)
+            clock.advance(5)
 
         threading.Thread(target=pass_time, daemon=True).start()
         found = states(host)
         until_end.set()
-        assert found == dict.fromkeys(("one", "other"), ("unreachable", "no answer within 3 s"))
+        assert found == dict.fromkeys(("one", "other"), ("unreachable", "no answer within 5 s"))
 
     def test_item_4_what_was_found_holds_for_some_seconds(self, probed: MakeProbed) -> None:
         clock, tried = ManualClock(), []
