@@ -25,8 +25,9 @@ ASK = ["python3", "make.py", "ask", "What is the capital of France?"]
 ANSWER = "The capital of France is Paris.\n"
 
 ROOMS = ("api", "calls", "catalog", "config", "conversations", "errors", "tools", "usage", "util")
-TOOLS = ["./plugins/genai-vendor-mock", "genai-prices", "hypothesis", "packaging", "pytest"]
-TOOLS += ["pytest-timeout", "pytest-xdist", "trustme"]
+TOOLS = ["./plugins/genai-feature-agent", "./plugins/genai-vendor-mock", "genai-prices"]
+TOOLS += ["hypothesis", "packaging", "pexpect", "pytest", "pytest-timeout", "pytest-xdist"]
+TOOLS += ["trustme"]
 
 _UNWANTED = shutil.ignore_patterns(
     ".*cache*", ".hypothesis", ".tox", ".venv", "build", "*.egg-info", "__pycache__", "node_modules"
