@@ -258,7 +258,7 @@ class TestGoingOn:
             conversation.say("x")
         assert isinstance(conversation.record, InMemoryRecord)
         elsewhere = host.reopen(InMemoryRecord(conversation.record.entries))
-        with pytest.raises(ValidationError, match="expected bool"):
+        with pytest.raises(ValidationError, match="expected a boolean"):
             elsewhere.resume("garbage")
         assert elsewhere.status == "waiting"
         assert elsewhere.resume(True).text == "True"
