@@ -4,7 +4,6 @@ A comment that is not shown stands before a block that needs one:
 
     <!-- not run: REASON -->   the block is read and checked, and not run
     <!-- varies: REASON -->    its output is not compared
-    <!-- fails: REASON -->     its last command ends with an error
     <!-- before: COMMANDS -->  what is done first, such as to write a file that it reads
 """
 
@@ -27,7 +26,7 @@ from genai_host.testing.environments import Environment
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = "docs/reference/"
 """These documents show no programs: `tests/project/test_reference.py` writes them."""
-_COMMENT = re.compile(r"<!-- (not run|varies|fails|before): (.*?) -->", re.DOTALL)
+_COMMENT = re.compile(r"<!-- (not run|varies|before): (.*?) -->", re.DOTALL)
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SERVE = re.compile(r"^genai-host( -\S+)* serve\b(?! --help)")
 _STDIN = {"keys set": "sk-example-12345678\n", "genai-host chat": "Hello\n"}
@@ -166,10 +165,8 @@ class Walk:
             self._take(block, Typed(self._real(block.comments["before"]), ""), compare=False)
         compare = "varies" not in block.comments
         if block.language == "console":
-            typed = block.typed()
-            for at, each in enumerate(typed):
-                fails = "fails" in block.comments and at == len(typed) - 1
-                self._take(block, each, compare=compare, fails=fails)
+            for each in block.typed():
+                self._take(block, each, compare=compare)
         elif block.file:
             file = self.folder / block.file
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -180,12 +177,10 @@ class Walk:
             self._take(block, Typed("python block.py", block.shown), compare=compare)
             file.unlink()
 
-    def _take(
-        self, block: Block, typed: Typed, *, compare: bool = True, fails: bool = False
-    ) -> None:
+    def _take(self, block: Block, typed: Typed, *, compare: bool = True) -> None:
         code, output, errors = self.take(typed.command)
         said = f"{block.place}: $ {typed.command}\n{output}\n{errors}"
-        assert (code != 0) == fails, said
+        assert code == 0, said
         if typed.output and compare:
             assert matches(typed.output, f"{output}{errors}"), f"{said}\nis not\n{typed.output}"
 
@@ -223,7 +218,7 @@ class Walk:
             "PATH": programs,
             "VIRTUAL_ENV": str(self.environment.folder),
             "GENAI_HOST_HOME": str(self.environment.home),
-            "NO_PROXY": "*",
+            "NO_PROXY": "127.0.0.1,localhost",
         }
 
     def _real(self, text: str) -> str:
