@@ -70,7 +70,7 @@ def _steps(app: App, error: GenaiError, model: str | None, provider: str | None)
                 f"Set the API key of {instance.name} now?",
                 partial(_set_key, app, instance.name, setting),
             )
-    named = _INSTALL.search(error.hint)
+    named = _INSTALL.search(f"{error} {error.hint}")
     if named and named[1].partition("[")[0] in (APP, *our_distributions()):
         yield Step(f"Install {named[1]}?", partial(_install, app, named[1]))
     yield from _others(app, error, model, provider)

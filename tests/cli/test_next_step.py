@@ -13,6 +13,10 @@ import pexpect
 import pytest
 from support import Terminal
 
+from genai_host import Host
+from genai_host.cli.app import App
+from genai_host.cli.next_step import next_step
+from genai_host.errors import ConfigurationError
 from genai_host.testing import make_distribution
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
@@ -143,6 +147,24 @@ def test_item_5_a_misspelt_model_is_replaced_on_yes(ask: Ask) -> None:
     child.sendline("y")
     code, shown = ended(child)
     assert (code, "hi there" in shown) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("genai-vendor-openai", "Install genai-vendor-openai?"),
+        ('"genai-host[starter]"', "Install genai-host[starter]?"),
+        ("genai-vendor-grok", None),
+    ],
+)
+def test_item_5_only_distributions_of_this_project_are_installed(
+    host: Host, name: str, question: str | None
+) -> None:
+    app = App()
+    app._host = host
+    error = ConfigurationError("no plugin brings it", hint=f"genai-host install {name}")
+    step = next_step(app, error, None, None)
+    assert (step.question if step else None) == question
 
 
 def test_item_5_nothing_is_asked_where_nobody_can_answer(terminal: Terminal) -> None:
