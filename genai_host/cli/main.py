@@ -222,6 +222,6 @@ def _drop_output() -> None:
 
 def commands() -> Iterable[tuple[str, Any]]:
     """The host's commands by name, imported: for the documentation and its tests."""
-    context = click.Context(cli)
+    context = click.Context(cli, **cli.context_settings)
     for name in COMMANDS:
         yield name, cli.get_command(context, name)

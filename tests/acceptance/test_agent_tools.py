@@ -172,7 +172,7 @@ class TestFlooding:
     def test_a_generator_is_no_output(self, make_host: MakeHost) -> None:
         conversation = wrong_then_right(make_host, _without_end)
         assert conversation.say("hi").text == "done"
-        assert "is no output" in text_of(told(conversation))
+        assert "is not an output" in text_of(told(conversation))
 
     def test_reactions_are_bounded_by_their_size(self, make_host: MakeHost) -> None:
         few = [{"type": "message", "message": str(number)} for number in range(10_000)]

@@ -202,7 +202,7 @@ def test_item_10_a_providers_own_parameters_are_taken_and_checked(local_host: Ho
         "chat", "smollm2", parameters={"min_p": 0.1, "repeat_penalty": 1.1, "max_tokens": 4}
     )
     assert conversation.say("hi").usage.output <= 4
-    with pytest.raises(InvalidParameter, match="min_p: 2"):
+    with pytest.raises(InvalidParameter, match="parameter 'min_p': 2"):
         local_host.open("chat", "smollm2", parameters={"min_p": 2})
 
 

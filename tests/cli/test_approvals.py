@@ -252,7 +252,7 @@ class TestAsking:
                 raise click.Abort
             return answers.pop(0)
 
-        monkeypatch.setattr("genai_host.cli.ask.may_be_asked", lambda: True)
+        monkeypatch.setattr("genai_host.cli.ask.can_ask", lambda: True)
         monkeypatch.setattr("click.confirm", confirm)
         return answers
 

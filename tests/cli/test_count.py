@@ -37,7 +37,7 @@ def test_json_says_who_counted(terminal: Terminal) -> None:
 def test_nothing_to_count_is_a_wrong_use(terminal: Terminal) -> None:
     code, _, err = terminal("count", "-m", "mock")
     assert code == 2
-    assert "there is nothing" in err
+    assert "nothing to ask" in err
 
 
 def test_who_cannot_count_is_named(terminal: Terminal) -> None:

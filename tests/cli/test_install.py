@@ -426,9 +426,9 @@ class TestHere:
             (["upgrade", "zz-none"], 1, "error: zz-none is not installed\n"),
             (["upgrade", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
             (["upgrade", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
-            (["uninstall", "genai-vendor-mok"], 1, "\n  list plugins: genai-host plugins\n"),
+            (["uninstall", "genai-vendor-mok"], 1, "\n  genai-host plugins lists what is\n"),
             (["uninstall", "genai-host"], 1, "genai-host cannot uninstall itself\n"),
-            (["uninstall", "Requests"], 1, "requests stays: genai-host needs it\n"),
+            (["uninstall", "Requests"], 1, "cannot uninstall requests: genai-host needs it\n"),
         ],
     )
     def test_what_cannot_be_is_told(
@@ -448,7 +448,10 @@ class TestHere:
         monkeypatch.syspath_prepend(str(tmp_path))
         code, _, err = terminal("uninstall", "--dry-run", "zz-library")
         assert code == 1
-        assert "zz-library stays: zz-plugin needs it\n  genai-host uninstall zz-plugin" in err
+        assert (
+            "cannot uninstall zz-library: zz-plugin needs it\n  genai-host uninstall zz-plugin"
+            in err
+        )
         assert terminal("uninstall", "--dry-run", "zz-library", "zz-plugin")[0] == 0
 
 

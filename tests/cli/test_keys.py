@@ -62,7 +62,7 @@ class TestKeys:
     def test_one_is_read_from_standard_input(self, terminal: Terminal) -> None:
         code, out, err = terminal("keys", "set", "openai", stdin=f"  {CANARY}\n")
         assert (code, out) == (0, "")
-        assert err == f"kept in the file {paths.keys_file()}: api_key of openai\n"
+        assert err == f"stored in the file {paths.keys_file()}: api_key of openai\n"
         assert CANARY in Path(paths.keys_file()).read_text()
         assert sources(terminal)["openai.api_key"] == f"the file {paths.keys_file()}"
         assert terminal("keys", "remove", "openai")[0] == 0
@@ -97,11 +97,11 @@ class TestKeys:
         ("arguments", "stdin", "says"),
         [
             (("set", "opnai"), CANARY, "unknown provider 'opnai'"),
-            (("set", "mock"), CANARY, "the provider 'mock' takes no key"),
+            (("set", "mock"), CANARY, "provider 'mock' has no API key"),
             (("set", "openai", "--setting", "base_url"), CANARY, "unknown secret 'base_url'"),
             (("set", "openai"), " \n", "no key on standard input"),
             (("set", "openai"), f"{CANARY}\n{CANARY}\n", "several lines"),
-            (("remove", "openai"), "", "no key of openai is kept"),
+            (("remove", "openai"), "", "no key of 'openai' is stored"),
         ],
     )
     def test_what_is_wrong_is_told(

@@ -79,7 +79,7 @@ class TestAsk:
         [
             (["--cid", "zzz"], "unknown conversation 'zzz'"),
             (["--cid", "\x1b[2J"], "unknown conversation"),
-            (["-c", "-f", "other"], "with the feature chat, not other"),
+            (["-c", "-f", "other"], "the conversation uses feature 'chat', not 'other'"),
             (["-c", "-m", "nonsense"], "unknown model 'nonsense'"),
             (["-c", "--param", "temperatur=1"], "did you mean temperature?"),
             (["-c", "--role", "judge=mock"], "unknown role 'judge'"),
@@ -226,7 +226,7 @@ class TestChat:
         assert "no turn to resume" in err
         interrupt("dropped")
         _, out, err = terminal("chat", "-c", stdin="b\n")
-        assert "left out" in err
+        assert "is skipped" in err
         assert texts()[::2] == ["a", "cut short", "b"]
 
     def test_one_that_waits_says_for_what(self, terminal: Terminal) -> None:
@@ -236,7 +236,7 @@ class TestChat:
         assert out == "c\n"
         assert err.count("waits for approval") == 2
         assert "answer it: /resume VALUE" in err
-        assert "taken back" in err
+        assert "removed the last message" in err
 
 
 class TestNotRecorded:

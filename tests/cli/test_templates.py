@@ -162,10 +162,10 @@ class TestSave:
     @pytest.mark.parametrize(
         ("arguments", "code", "says"),
         [
-            ([], 2, "there is nothing to save"),
+            ([], 2, "nothing to save"),
             (["for $5"], 1, "$$ is a dollar sign"),
             (["x", "-a", "-"], 1, "cannot have standard input"),
-            (["x", "--var", "y=z"], 1, "variables.y is neither in"),
+            (["x", "--var", "y=z"], 1, "variables.y is not used in"),
             (["x", "--param", "y=null"], 1, "TOML has no null"),
             (["x", "--schema", "["], 2, "--schema"),
         ],
@@ -225,7 +225,7 @@ class TestChat:
         write('provider = "mock"\nschema = {}')
         code, _, err = terminal("chat", "-t", "mine", stdin="x")
         assert code == 1
-        assert "mine.toml: it has a schema" in err
+        assert "mine.toml: chat does not support templates with a schema" in err
 
 
 class TestFragments:

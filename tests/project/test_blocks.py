@@ -37,7 +37,7 @@ def test_commands_exist_and_their_options_parse(document: str) -> None:
 
 def _parse(block: Block, words: list[str]) -> None:
     known = dict(commands())
-    parent = click.Context(cli, info_name="genai-host")
+    parent = click.Context(cli, info_name="genai-host", **cli.context_settings)
     while words and words[0].startswith("-"):
         words.pop(0)
     if not words or words[0] not in known:

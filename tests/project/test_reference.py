@@ -205,7 +205,9 @@ _BUDGET = {
 
 
 def _helps() -> Iterator[tuple[str, str]]:
-    parent = click.Context(cli, info_name="genai-host", terminal_width=_WIDTH, obj=App())
+    parent = click.Context(
+        cli, info_name="genai-host", terminal_width=_WIDTH, obj=App(), **cli.context_settings
+    )
     with parent.obj:
         for name, command in commands():
             yield from _helps_of(f"genai-host {name}", command, name, parent)

@@ -30,6 +30,7 @@ OF_NOBODY = (
     "/api/blobs/{digest}",
     "/api/v1/features/{name}",
     "/api/v1/instances/{name}",
+    "/api/v1/models/{name}",
     "/page/assets/{name}",
     "/v1/messages/batches",
     "/v1/models/",

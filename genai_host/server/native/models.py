@@ -53,8 +53,9 @@ def change(request: RouteRequest, host: Host) -> RouteResponse:
 
 def remove(request: RouteRequest, host: Host) -> RouteResponse:
     must_be_allowed(request, host)
+    name = _named(request, host)
     with edit_config(file_of(host)) as document:
-        remove_model(document, _named(request, host))
+        remove_model(document, name)
     host.reconfigure(read_config(file_of(host)))
     return RouteResponse(status=204)
 

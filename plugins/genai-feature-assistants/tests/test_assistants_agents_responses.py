@@ -229,7 +229,8 @@ def test_item_15_the_example_of_the_readme(
     [source] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     with serve(FakeModel(rolls)) as configuration:
         named = f'.for_host("{configuration.base_url}", api="responses")'
-        source = source.replace(".for_host()", named).replace("my-model", "fake")
+        source = source.replace('.for_host("http://127.0.0.1:8642/v1/")', named)
+        source = source.replace("smollm2", "fake")
         assert named in source
         exec(compile(source, "README.md", "exec"), {"__name__": "readme"})
     said = capsys.readouterr().out.splitlines()

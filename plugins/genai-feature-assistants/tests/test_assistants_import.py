@@ -445,7 +445,7 @@ class TestWrong:
         assert "nested" in report.failed[0].why
         assert report.counts["thread"] == {"imported": 1}
         report = imported(line, folder, "[" * 100_000, THREAD)
-        assert "no JSON" in report.failed[0].why
+        assert "not JSON" in report.failed[0].why
 
     @pytest.mark.parametrize(
         "text", ["", "{", "nothing", '{"object": "assistant",', "{}\x00", "[1e999]", "NaN"]
@@ -466,7 +466,7 @@ class TestWrong:
         path = folder / "noise.json"
         path.write_bytes(bytes(range(256)))
         [failed] = import_files(line.host, [path, folder / "nowhere.json"]).failed[:1]
-        assert "not a string" in failed.why
+        assert "not text" in failed.why
 
     @pytest.mark.skipif(os.name == "nt", reason="links take rights there")
     def test_a_link_out_of_the_folder_is_not_followed(self, line: Line, folder: Path) -> None:

@@ -225,7 +225,7 @@ class TestCommand:
         assert run(["corpus", "index"]) == 0
         said = capfd.readouterr()
         assert said.out == "5 documents, 4 passages\n"
-        assert "left out: bad.pdf: it is not a PDF" in said.err
+        assert "left out: bad.pdf: it is not a readable PDF" in said.err
         assert run(["corpus", "search", "-n", "1", "streams", "and", "the", "sea"]) == 0
         assert "rivers.md" in capfd.readouterr().out
         assert run(["corpus", "search", "--json", "QX-7714-B"]) == 0

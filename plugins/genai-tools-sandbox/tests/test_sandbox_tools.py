@@ -101,9 +101,9 @@ def test_names_of_files_lead_nowhere_else(made: SandboxTools, name: str) -> None
 
 def test_what_is_given_has_bounds(made: SandboxTools) -> None:
     run = Run({}, Cancellation())
-    with pytest.raises(ValidationError, match="no base64"):
+    with pytest.raises(ValidationError, match="not base64"):
         made.run("1", run, files=[GivenFile("x", "?")])
-    with pytest.raises(ValidationError, match="no base64"):
+    with pytest.raises(ValidationError, match="not base64"):
         made.run("1", run, files=[GivenFile("x", "é")])
     with pytest.raises(ValidationError, match="100 files"):
         made.run("1", run, files=[GivenFile("x", "")] * 101)

@@ -122,7 +122,7 @@ def test_it_answers(host: Host, service: FakeService, model: str, id: str, strea
 
 def test_a_model_is_chosen_where_none_is_named(host: Host, service: FakeService) -> None:
     service.replies = [claude("hello")]
-    host.open("chat").say("hi")
+    host.open("chat", provider="anthropic").say("hi")
     assert service.requests[0].json()["model"] == "claude-opus-5-5"
 
 

@@ -22,7 +22,7 @@ from gemini_service import (
 )
 from openai_service import LOOKING
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.api import (
     Answer,
     Embed,
@@ -183,7 +183,9 @@ def test_texts_become_vectors(
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
     feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
-    host = make_host(gemini=genai_vendor_gemini, mine=InlinePlugin(features=[feature]), mock=None)
+    config = Config(prefer=["gemini"])
+    mine = InlinePlugin(features=[feature])
+    host = make_host(config=config, gemini=genai_vendor_gemini, mine=mine, mock=None)
     service.replies = [embeddings([1, 2], [3, 4])]
     answer = host.open("vectors").say("hi")
     assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))

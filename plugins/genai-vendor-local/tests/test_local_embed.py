@@ -149,7 +149,7 @@ def test_no_texts_have_no_vectors(embed_host: Host) -> None:
 
 
 def test_the_size_of_the_vectors_cannot_be_chosen(embed_host: Host) -> None:
-    with pytest.raises(InvalidParameter, match="takes no parameter 'dimensions'"):
+    with pytest.raises(InvalidParameter, match="does not accept parameter 'dimensions'"):
         embed_host.open("embed", E5, parameters={"dimensions": 64})
 
 

@@ -88,7 +88,7 @@ def test_a_key_comes_from_the_variable_that_is_referred_to(
 ) -> None:
     monkeypatch.delenv("GATE_KEY", raising=False)
     settings = 'api_key = { env = "GATE_KEY" }\nheaders = { "X-Title" = "mine" }\n'
-    with pytest.raises(NoRoute, match="there is nothing in the environment variable GATE_KEY"):
+    with pytest.raises(NoRoute, match="nothing in the environment variable GATE_KEY"):
         configured(settings).open("chat", "gate/m")
     monkeypatch.setenv("GATE_KEY", KEY)
     service.replies = [chat("hello"), failure(401, message=f"{KEY} is wrong")]
@@ -203,6 +203,6 @@ def test_the_tables_in_the_readme_are_in_order(
     for name in ("GROQ_API_KEY", "OPENROUTER_API_KEY", "AZURE_OPENAI_API_KEY"):
         monkeypatch.setenv(name, KEY)
     host = make_host(config=read_config(file), openai=genai_vendor_openai)
-    for name in ("groq", "openrouter", "vllm", "llama", "my-azure"):
+    for name in ("groq-work", "openrouter", "vllm", "llama", "my-azure"):
         assert host.instances[name].provider.missing() is None
         assert host.explain(f"{name}/m")[0].runs

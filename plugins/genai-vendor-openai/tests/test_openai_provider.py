@@ -23,7 +23,7 @@ from openai_service import (
     responses,
 )
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.api import (
     Answer,
     Embed,
@@ -285,7 +285,9 @@ def test_texts_become_vectors(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
     feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
-    host = make_host(openai=genai_vendor_openai, mine=InlinePlugin(features=[feature]), mock=None)
+    config = Config(prefer=["openai"])
+    mine = InlinePlugin(features=[feature])
+    host = make_host(config=config, openai=genai_vendor_openai, mine=mine, mock=None)
     service.replies = [embeddings(*vectors)]
     answer = host.open("vectors").say("hi")
     assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))
