@@ -69,6 +69,7 @@ class Routing:
         self._lock = threading.RLock()
         self._joined: _Joined | None = None
         self._probes = ReadinessProbes(clock)
+        self._probed: tuple[int, Mapping[str, Readiness], Catalog] | None = None
         self._routes: dict[tuple[str, str, str], Route] = {}
 
     @property
@@ -79,7 +80,7 @@ class Routing:
     def refresh(self) -> Catalog:
         """The same, made anew now: keys and weights may have come since."""
         with self._lock:
-            self._joined = None
+            self._joined = self._probed = None
             return self.catalog
 
     def probed(self, again: ProviderInstance | None = None) -> Catalog:
@@ -91,12 +92,16 @@ class Routing:
         if again is not None:
             self._probes.forget(again)
         readiness = self._probes.readiness(self._instances)
-        return self._join(readiness)
+        with self._lock:
+            version, probed = self._instances.version, self._probed
+            if probed is None or probed[0] != version or not _are_the_same(probed[1], readiness):
+                probed = self._probed = (version, readiness, self._join(readiness))
+            return probed[2]
 
     def configure(self, config: Config) -> None:
         """Join by another configuration from now on."""
         with self._lock:
-            self._config, self._joined = config, None
+            self._config, self._joined, self._probed = config, None, None
 
     def check(self, name: str, config: ModelConfig) -> str:
         """See `Host.check_configuration`."""
@@ -269,6 +274,11 @@ def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     kept[key] = value
     if len(kept) > _MOST_KEPT:
         del kept[next(iter(kept))]
+
+
+def _are_the_same(before: Mapping[str, Readiness], now: Mapping[str, Readiness]) -> bool:
+    """Not equal ones: a mapping of models that cannot run may know more than it lists."""
+    return before.keys() == now.keys() and all(before[name] is now[name] for name in now)
 
 
 def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> ProviderInfo:

@@ -8,7 +8,6 @@ as well. Bugs are tracebacks.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import sys
@@ -166,7 +165,7 @@ def _ended(app: App, arguments: Sequence[str]) -> int:
 
 
 def _run(app: App, arguments: Sequence[str]) -> int:
-    from genai_host.cli.terminal import color, note
+    from genai_host.cli.terminal import color, drop, note
 
     try:
         with app:
@@ -178,14 +177,16 @@ def _run(app: App, arguments: Sequence[str]) -> int:
         return ended.exit_code
     except click.ClickException as error:
         if sys.stderr is not None:  # click would take standard output in its place
-            with contextlib.suppress(OSError):
+            try:
                 error.show()
+            except OSError:
+                drop(sys.stderr)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         note("interrupted")
         return 130
     except BrokenPipeError:
-        _drop_output()
+        drop(sys.stdout)
         return 1
     except Exception as error:  # noqa: BLE001 - bugs are raised again there
         return _expected(error)
@@ -195,7 +196,7 @@ def _expected(error: Exception) -> int:
     """Print an expected error; raise any other. The exit code."""
     from genai_host.cli.errors import show_error
     from genai_host.cli.log import log_error
-    from genai_host.cli.terminal import note
+    from genai_host.cli.terminal import drop, note
     from genai_host.errors import GenaiError, TurnPaused
 
     if isinstance(error, GenaiError):
@@ -206,18 +207,10 @@ def _expected(error: Exception) -> int:
         log_error(error)
         what = f"{error.filename}: " if error.filename else ""
         note(f"error: {what}{error.strerror or error}", fg="red")
-        _drop_output()
+        drop(sys.stdout)
     else:
         raise error
     return 1
-
-
-def _drop_output() -> None:
-    """Keep the interpreter from flushing, in the end, into what takes nothing."""
-    if sys.stdout is not None:
-        with contextlib.suppress(OSError, ValueError):  # as where it is captured
-            number = sys.stdout.fileno()
-            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def commands() -> Iterable[tuple[str, Any]]:

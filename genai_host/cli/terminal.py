@@ -147,8 +147,17 @@ def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None
 def note(text: str, **style: Any) -> None:
     """Print to standard error: what is said about the output, and no part of it. That
     nobody can be told is no reason to stop."""
-    with contextlib.suppress(OSError):
+    try:
         click.secho(safe(text), err=True, color=color(), **style)
+    except OSError:
+        drop(sys.stderr)
+
+
+def drop(stream: TextIO | None) -> None:
+    """Keep the interpreter from flushing, in the end, into what takes nothing."""
+    if stream is not None:
+        with contextlib.suppress(OSError, ValueError):  # as where it is captured
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def piped_text() -> str:

@@ -16,7 +16,7 @@ import pytest
 from environments import ROOT, Environment, wheels
 
 from genai_host.testing.environments import make_environment
-from genai_host.testing.fake_service import FakeService
+from genai_host.testing.fake_service import FakeService, json_reply
 
 __all__ = ["wheels"]
 
@@ -130,7 +130,7 @@ class TestNone:
         file.write_text('[providers.work]\ntype = "bedrock"\n')
         line = "genai-host install genai-vendor-bedrock"
         [row] = rows(bare, "providers")
-        assert (row["name"], row["status"]) == ("work", "failed")
+        assert (row["name"], row["status"]) == ("work", "needs")
         assert row["reason"].endswith(line)
         for named in (["-p", "work"], ["-m", f"{CLAUDE}@work"]):
             assert line in refused(bare, "ask", *named, "hi")
@@ -170,6 +170,7 @@ class TestClaude:
         bedrock: dict[str, str],
     ) -> None:
         both = install("genai-vendor-anthropic", "genai-vendor-bedrock")
+        service.replies = [json_reply({"data": []})]  # they are tried
         explained = rows(both, "routes", "explain", CLAUDE, **{**anthropic, **bedrock})
         assert [(each["provider"], each["dialect"], each["runs"]) for each in explained] == [
             ("anthropic", "anthropic-messages", True),

@@ -206,7 +206,7 @@ def test_a_command_that_is_interrupted_ends_its_cluster_and_goes_on(
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does it
         _, err = running.communicate(timeout=60)
         assert running.returncode == 130, err
-        assert "the same command goes on" in err
+        assert "continue with the same command" in err
         assert "Traceback" not in err
     wait_until(lambda: not any(is_alive(each) for each in workers))
     service.let_go(AT_ONCE)

@@ -364,6 +364,14 @@ def test_item_4_only_what_was_pulled_works(host: Host, service: FakeService) -> 
     assert len(service.requests) == 1
 
 
+def test_item_4_what_is_pulled_meanwhile_works(hosts: Hosts, service: FakeService) -> None:
+    service.replies = [json_reply({"models": [{"model": id}]}) for id in ("a", "b")]
+    host = hosts()
+    assert host.probe().explain("ollama/b")[0].state == "needs"
+    host.probe(again=host.instances["ollama"])
+    assert host.probe().explain("ollama/b")[0].state == "works"
+
+
 def test_item_4_no_model_works_where_ollama_is_not_there(hosts: Hosts) -> None:
     candidate = hosts(base_url="127.0.0.1:9").probe().explain("ollama/llama3.2")[0]
     assert candidate.state == "unreachable"
