@@ -68,7 +68,17 @@ class ReadinessProbes:
             self._found.pop(instance, None)
 
     def _try(self, instances: list[ProviderInstance]) -> None:
-        providers = {each: each.look() for each in instances}  # opening them is no part of the time
+        asked: dict[ProviderInstance, Provider] = {}
+        for instance in instances:  # opening them is no part of the time
+            found = _without_asking(instance)
+            if isinstance(found, Provider):
+                asked[instance] = found
+            else:
+                self._found[instance] = (self._clock.monotonic(), found)
+        if asked:
+            self._ask(asked)
+
+    def _ask(self, providers: Mapping[ProviderInstance, Provider]) -> None:
         late = Readiness(f"no answer within {self._seconds:g} s", reachable=False)
         with Cancellation() as limits, self._clock.call_later(self._seconds, limits.cancel):
             probes = [_Probe(each, provider, limits) for each, provider in providers.items()]
@@ -84,10 +94,7 @@ class _Probe:
     """One instance, tried in a thread of its own, which is left alone if it takes too long."""
 
     def __init__(
-        self,
-        instance: ProviderInstance,
-        provider: Provider | ProviderUnavailable,
-        limits: Cancellation,
+        self, instance: ProviderInstance, provider: Provider, limits: Cancellation
     ) -> None:
         self.instance = instance
         self._provider = provider
@@ -110,15 +117,22 @@ class _Probe:
             self._done.set()
 
 
-def _tried(
-    instance: ProviderInstance, provider: Provider | ProviderUnavailable, limits: CancelToken
-) -> Readiness:
+def _without_asking(instance: ProviderInstance) -> Provider | Readiness:
+    """The provider to ask; or what is known without: it lacks something, or has no probe."""
+    provider = instance.look()
     if isinstance(provider, ProviderUnavailable):
         return Readiness(provider.reason)
     try:
         missing = provider.missing()
-        if missing:
-            return Readiness(missing)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
+        return Readiness(f"its plugin failed: {describe_exception(error)}")
+    if missing or type(provider).probe is Provider.probe:
+        return Readiness(missing or "")
+    return provider
+
+
+def _tried(instance: ProviderInstance, provider: Provider, limits: CancelToken) -> Readiness:
+    try:
         return Readiness(missing_models=provider.probe(limits))
     except _UNREACHABLE as error:
         return Readiness(_line(error), reachable=False)

@@ -79,7 +79,7 @@ def test_one_that_comes_late_does_not_name_what_is_shown(
 
 def test_an_address_that_is_none_is_told(talking: MakeTalking, visit: Visiting) -> None:
     there = visit(talking(), "#/c/%")
-    expect(there.page.get_by_role("alert")).to_contain_text("no conversation")
+    expect(there.page.get_by_role("alert")).to_contain_text("unknown conversation")
 
 
 def test_they_are_renamed(talking: MakeTalking, visit: Visiting) -> None:

@@ -170,12 +170,12 @@ class TestClaude:
         bedrock: dict[str, str],
     ) -> None:
         both = install("genai-vendor-anthropic", "genai-vendor-bedrock")
-        service.replies = [json_reply({"data": []})]  # they are tried
+        service.replies = [json_reply({"data": []})]  # they are tried; Bedrock's list is elsewhere
         explained = rows(both, "routes", "explain", CLAUDE, **{**anthropic, **bedrock})
-        assert [(each["provider"], each["dialect"], each["runs"]) for each in explained] == [
-            ("anthropic", "anthropic-messages", True),
-            ("bedrock", "anthropic-messages", True),
-            ("bedrock", "bedrock-converse", True),
+        assert [(each["provider"], each["dialect"], each["state"]) for each in explained] == [
+            ("anthropic", "anthropic-messages", "works"),
+            ("bedrock", "anthropic-messages", "unreachable"),
+            ("bedrock", "bedrock-converse", "unreachable"),
         ]
         service.replies = [anthropic_service.claude("fine")]
         for variables, path in ((anthropic, "/v1/messages"), (bedrock, "/model/")):
