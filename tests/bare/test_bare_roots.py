@@ -25,15 +25,16 @@ ASK = ["python3", "make.py", "ask", "What is the capital of France?"]
 ANSWER = "The capital of France is Paris.\n"
 
 ROOMS = ("api", "calls", "catalog", "config", "conversations", "errors", "tools", "usage", "util")
-TOOLS = ["./plugins/genai-feature-agent", "./plugins/genai-vendor-mock", "genai-prices"]
-TOOLS += ["hypothesis", "packaging", "pexpect", "pytest", "pytest-timeout", "pytest-xdist"]
-TOOLS += ["trustme"]
+TOOLS = ["./plugins/genai-feature-agent", "./plugins/genai-feature-assistants"]
+TOOLS += ["./plugins/genai-vendor-mock", "genai-prices", "hypothesis", "packaging", "pexpect"]
+TOOLS += ["pytest", "pytest-timeout", "pytest-xdist", "trustme"]
 
 _UNWANTED = shutil.ignore_patterns(
     ".*cache*", ".hypothesis", ".tox", ".venv", "build", "*.egg-info", "__pycache__", "node_modules"
 )
 _INSIDE = """
-mount -t proc proc "$1/proc" && exec chroot --userspec="$2" "$1" env -i "${@:3}"
+mount -t proc proc "$1/proc" && mount -t devpts -o ptmxmode=666 devpts "$1/dev/pts" &&
+    exec chroot --userspec="$2" "$1" env -i "${@:3}"
 """
 
 
