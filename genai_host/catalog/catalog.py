@@ -81,6 +81,7 @@ class Catalog:
         self.absent = dict(absent or {})
         offerings = list(offerings)
         self._join = Join(offerings, dialects)
+        self._matrix: list[Candidate] | None = None
         self._here = {*self.served, *(each.type for each in served), *self.absent}
         self._prefer = list(prefer)
         self.names = dict(self.models)
@@ -159,12 +160,14 @@ class Catalog:
 
     def matrix(self) -> list[Candidate]:
         """Every model at every provider: what runs, and what does not and why."""
-        return [
-            candidate
-            for model in self.models.values()
-            for served in self.served.values()
-            for candidate in self._join.candidates(model, served)
-        ]
+        if self._matrix is None:  # threads that come at the same time make the same
+            self._matrix = [
+                candidate
+                for model in self.models.values()
+                for served in self.served.values()
+                for candidate in self._join.candidates(model, served)
+            ]
+        return list(self._matrix)
 
     def explain(
         self,

@@ -38,6 +38,7 @@ from genai_host.testing.fake_service import (
     FakeService,
     Received,
     Reply,
+    json_reply,
     reply,
     sse_reply,
 )
@@ -66,6 +67,8 @@ class Behind:
         self._asked: Counter[str] = Counter()
 
     def answer(self, received: Received) -> Reply:
+        if received.method == "GET":  # whether it is there
+            return json_reply({"data": []})
         asked = received.json()
         said = asked["messages"][-1]["content"]
         with self._changed:
