@@ -351,7 +351,7 @@ class TestChat:
         child.expect("third answer")
         child.expect(_PROMPT)
         child.send("/undo\r")
-        child.expect("taken back")
+        child.expect("removed the last message")
         child.expect(_PROMPT)
         child.sendeof()
         child.expect(pexpect.EOF)
