@@ -40,7 +40,15 @@ class Commands(click.Group):
         """A question in place of a command is asked: no command has a space in its name."""
         if any(each.isspace() for each in args[0].strip()) or args[0].endswith("?"):
             args = ["ask", *args]
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from genai_host.util.text import did_you_mean
+
+            hint = did_you_mean(args[0], self.list_commands(ctx))
+            if not hint:
+                raise
+            raise click.UsageError(f"{error.format_message()} {hint.capitalize()}", ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*COMMANDS, *_plugin_commands()})

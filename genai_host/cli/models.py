@@ -31,8 +31,8 @@ def command(ctx: click.Context, everything: bool, at: str | None, as_json: bool)
     that name.
 
     \b
-    genai-host models add precise --of claude-haiku-4-5 --param temperature=0
-    genai-host models add gpt-5.5 --of smollm2@local
+    genai-host models add precise --of smollm2 --param temperature=0
+    genai-host models add name-that-an-agent-asks-for --of smollm2@local
     genai-host ask -m precise "What is the capital of France?"
     """
     if ctx.invoked_subcommand is None:

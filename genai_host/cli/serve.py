@@ -142,7 +142,8 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
 def _share_arenas() -> None:
     """Have all threads allocate from two arenas: glibc makes eight for each core, and each keeps
     what the largest request in one of its threads took (mallopt(3), M_ARENA_MAX)."""
-    with contextlib.suppress(Exception):  # another C library has no such option
+    # another C library has no such option
+    with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(-8, 2)
 
 

@@ -179,4 +179,4 @@ def test_item_5_a_question_needs_no_command(terminal: Terminal, question: str) -
 
 def test_item_5_a_misspelt_command_is_no_question(terminal: Terminal) -> None:
     code, _, err = terminal("modles")
-    assert (code, "No such command 'modles'" in err) == (2, True)
+    assert (code, "No such command 'modles'. Did you mean models?" in err) == (2, True)
