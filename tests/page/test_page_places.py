@@ -47,7 +47,7 @@ class TestModels:
         adding.get_by_label("parameters").fill('{"temperature": 0, "seed": 1}')
         there.button("Add", adding).click()
         card = there.page.locator("main article").filter(has_text="gpt-5.5")
-        expect(card.locator(".status")).to_have_text("runs")
+        expect(card.locator(".status")).to_have_text("works")
         card.get_by_label("parameters").fill('{"seed": 2}')
         there.button("Save", card).click()
         expect(there.page.locator(".note").last).to_have_text("gpt-5.5 is saved.")

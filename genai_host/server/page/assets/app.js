@@ -2,7 +2,7 @@
 //
 //     app → sidebar            the list of conversations
 //         → talk → composer    one conversation; turn → writing, reactions, details, waiting
-//         → plugins, instances → preparing, usage
+//         → plugins, usage; instances, models → cards, preparing
 //         → assistants → about, making; thread → run → calls, footnotes
 //
 // All of them ask the server by `api`, and make elements by `dom`.

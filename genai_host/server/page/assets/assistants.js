@@ -7,7 +7,7 @@ import { ask } from "./dialogs.js";
 import { button, h, newId, plain, replace, shown } from "./dom.js";
 import { making } from "./making.js";
 import { view } from "./plugins.js";
-import { problemCard } from "./problem.js";
+import { attempt, problemCard } from "./problem.js";
 import { forget, threadsOf } from "./remembered.js";
 
 const PAGE = 50;
@@ -73,15 +73,13 @@ class Assistants {
   async remove(assistant, problem) {
     const withFiles = await askRemoval(assistant);
     if (withFiles === null) return;
-    try {
+    await attempt(problem, async () => {
       await call("DELETE", `v1/assistants/${encodeURIComponent(assistant.id)}`);
       await removeThreads(assistant.id);
       if (withFiles) await removeFiles(assistant);
       await this.load();
       announce("Deleted.", true);
-    } catch (error) {
-      replace(problem, h("p", { class: "bad" }, ...shown(error.message)));
-    }
+    });
   }
 }
 

@@ -2,9 +2,10 @@
 
 import { call } from "./api.js";
 import { ask } from "./dialogs.js";
-import { button, h, newId, plain, replace, shown } from "./dom.js";
+import { button, field, h, newId, plain, replace, shown } from "./dom.js";
 import { SchemaForm } from "./forms.js";
 import { preparation } from "./preparing.js";
+import { attempt, problemLines } from "./problem.js";
 
 const OTHER = "\u0000other";
 const MOST_REASONS = 200;
@@ -47,9 +48,9 @@ export class Chooser {
       h(
         "div",
         { class: "choices" },
-        labelled("Feature", this.featureSelect),
-        labelled("Model", this.modelSelect, this.other),
-        labelled("Provider", this.providerSelect),
+        field("Feature", this.featureSelect),
+        field("Model", this.modelSelect, null, this.other),
+        field("Provider", this.providerSelect),
       ),
       this.problem,
       this.steps,
@@ -87,7 +88,7 @@ export class Chooser {
       this.listUndeclared();
       await this.showParameters();
     } catch (error) {
-      replace(this.problem, h("p", { class: "bad" }, ...shown(error.message)));
+      replace(this.problem, ...problemLines(error));
     }
   }
 
@@ -224,15 +225,11 @@ export class Chooser {
 
   /** What `POST /conversations` takes. */
   choice() {
-    const parameters = this.parametersForm?.values().set ?? {};
-    const settings = this.settingsForm?.values().set ?? {};
-    return {
-      ...(this.feature ? { feature: this.feature } : {}),
-      ...(this.model ? { model: this.model } : {}),
-      ...(this.provider ? { provider: this.provider } : {}),
-      ...(Object.keys(parameters).length ? { parameters } : {}),
-      ...(Object.keys(settings).length ? { settings } : {}),
-    };
+    const { feature, model, provider } = this;
+    const parameters = this.parametersForm?.values().set;
+    const settings = this.settingsForm?.values().set;
+    const all = Object.entries({ feature, model, provider, parameters, settings });
+    return Object.fromEntries(all.filter(([, each]) => each && Object.keys(each).length));
   }
 
   /** What `PATCH /conversations/{id}` takes: what differs. */
@@ -266,12 +263,6 @@ function options(select, pairs, chosen) {
   select.value = chosen;
 }
 
-function labelled(text, control, ...more) {
-  const id = newId("choice");
-  control.id = id;
-  return h("div", { class: "field" }, h("label", { for: id }, text), control, ...more);
-}
-
 /** Change those of a conversation; it as it is then, or null. */
 export function choose(talk) {
   const chooser = new Chooser(talk.row);
@@ -280,15 +271,11 @@ export function choose(talk) {
     "Model and parameters",
     (close) => {
       const problem = h("div", { role: "alert" });
-      const save = async () => {
-        try {
+      const save = () =>
+        attempt(problem, async () => {
           const changes = chooser.changes();
-          if (!Object.keys(changes).length) return close(null);
-          close(await call("PATCH", `api/v1/conversations/${encodeURIComponent(talk.id)}`, changes));
-        } catch (error) {
-          replace(problem, h("p", { class: "bad" }, ...shown(error.message)), error.hint ? h("p", {}, ...shown(error.hint)) : null);
-        }
-      };
+          close(Object.keys(changes).length ? await call("PATCH", talk.path, changes) : null);
+        });
       return [
         chooser.element,
         problem,
@@ -319,7 +306,7 @@ function explain() {
           filter.addEventListener("input", show);
           show();
         })
-        .catch((error) => replace(list, h("p", { class: "bad" }, ...shown(error.message))));
+        .catch((error) => replace(list, ...problemLines(error)));
       return [
         h("label", { for: id }, "Model or provider"),
         filter,

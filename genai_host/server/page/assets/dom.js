@@ -97,3 +97,11 @@ export function replace(element, ...children) {
 
 let count = 0;
 export const newId = (what) => `${what}-${++count}`;
+
+/** A control below its name; `help` below both. */
+export function field(name, control, help = null, ...more) {
+  const id = (control.id ||= newId("field"));
+  if (help) control.setAttribute("aria-describedby", `${id}-help`);
+  const told = help ? h("p", { class: "help", id: `${id}-help` }, help) : null;
+  return h("div", { class: "field" }, h("label", { for: id }, name), control, ...more, told);
+}

@@ -2,7 +2,8 @@
 
 import { filesOf } from "./about.js";
 import { call } from "./api.js";
-import { h, newId, plain, replace, shown } from "./dom.js";
+import { field, h, newId, plain, replace, shown } from "./dom.js";
+import { attempt, problemLines } from "./problem.js";
 
 const PAUSE = 500; // ms between questions whether files have been read
 const LONGEST = 60_000; // ms that they are waited for: runs wait for the rest
@@ -42,7 +43,7 @@ export function making(made) {
       replace(problem, ...unread.map((text) => h("p", { class: "bad" }, ...shown(text))));
       await made(assistant);
     } catch (error) {
-      replace(problem, h("p", { class: "bad" }, ...shown(error.message)), error.hint ? h("p", {}, ...shown(error.hint)) : null);
+      replace(problem, ...problemLines(error));
     } finally {
       progress.textContent = "";
       submit.disabled = false;
@@ -77,23 +78,13 @@ export function making(made) {
 }
 
 /** The models that run. */
-async function offer(select, problem) {
-  try {
+const offer = (select, problem) =>
+  attempt(problem, async () => {
     const { data } = await call("GET", "api/v1/routes?operation=chat&runs=true");
     const names = [...new Set(data.map((each) => each.model))];
     replace(select, ...names.map((each) => h("option", { value: each }, plain(each))));
     if (!names.length) replace(problem, h("p", {}, "No model can run yet. ", h("a", { href: "#/providers" }, "Providers")));
-  } catch (error) {
-    replace(problem, h("p", { class: "bad" }, ...shown(error.message)));
-  }
-}
-
-function field(text, control, help = null) {
-  const id = newId("assistant");
-  control.id = id;
-  if (help) control.setAttribute("aria-describedby", `${id}-help`);
-  return h("div", { class: "field" }, h("label", { for: id }, text), control, help ? h("p", { class: "help", id: `${id}-help` }, help) : null);
-}
+  });
 
 function check(text, control) {
   control.id = newId("tool");

@@ -2,10 +2,10 @@
 
 import { announce } from "./announce.js";
 import { call } from "./api.js";
-import { confirm } from "./dialogs.js";
-import { button, h, newId, plain, replace, shown } from "./dom.js";
+import { addingCard, problemPlace, removal, settingsCard } from "./cards.js";
+import { h, plain, replace, shown } from "./dom.js";
 import { SchemaForm } from "./forms.js";
-import { status, view } from "./plugins.js";
+import { view } from "./plugins.js";
 import { problemCard } from "./problem.js";
 
 const HELP = "Names of your own for models, with parameters. One that has the name of a model redirects that name.";
@@ -35,79 +35,43 @@ class Configurations {
   }
 
   card(row, isOpen) {
-    const name = plain(row.name);
     const path = `api/v1/models/${encodeURIComponent(row.name)}`;
     const form = new SchemaForm(schema(row.parameters), row.configuration);
-    const problem = h("div", { role: "alert" });
-    const save = (event) => {
-      event.preventDefault();
-      return attempt(problem, async () => {
+    const problem = problemPlace();
+    const where = row.providers.length ? `, at ${row.providers.join(", ")}` : "";
+    const reason = row.configuration.reason || row.reason;
+    const remove = async () => {
+      await call("DELETE", path);
+      await this.load();
+    };
+    const text = ["“", ...shown(row.name), "” is removed from the configuration."];
+    return settingsCard(row.name, {
+      state: row.state,
+      about: [h("p", { class: "help" }, ...shown(`${row.configuration.of}${where}`)), reason ? h("p", {}, ...shown(reason)) : null],
+      form,
+      save: async () => {
         await call("PATCH", path, changes(form, row.configuration));
         await this.load(row.name);
-        announce(`${name} is saved.`, true);
-      });
-    };
-    const remove = async () => {
-      const text = ["“", ...shown(row.name), "” is removed from the configuration."];
-      if (!(await confirm("Remove the model configuration?", text, "Remove", { class: "button danger" }))) return;
-      await attempt(problem, async () => {
-        await call("DELETE", path);
-        await this.load();
-        announce("Removed.", true);
-      });
-    };
-    return h(
-      "article",
-      { class: "card" },
-      h("div", { class: "card-head" }, h("h2", {}, ...shown(row.name)), status(row.runs ? "runs" : "failed")),
-      h("p", { class: "help" }, ...shown(`${row.configuration.of}${row.providers.length ? `, at ${row.providers.join(", ")}` : ""}`)),
-      row.configuration.reason ? h("p", {}, ...shown(row.configuration.reason)) : null,
-      h(
-        "details",
-        { open: isOpen },
-        h("summary", {}, "Settings", h("span", { class: "hidden" }, ` of ${name}`)),
-        h(
-          "form",
-          { on: { submit: save } },
-          form.element,
-          h(
-            "div",
-            { class: "buttons start" },
-            h("button", { type: "submit", class: "button primary" }, "Save"),
-            button("Remove", remove, { class: "button danger" }),
-          ),
-        ),
-      ),
+        announce(`${plain(row.name)} is saved.`, true);
+      },
+      further: [removal("Remove the model configuration?", text, problem, remove)],
       problem,
-    );
+      isOpen,
+    });
   }
 
   adding() {
-    const problem = h("div", { role: "alert" });
-    const id = newId("name");
-    const name = h("input", { id, type: "text", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9._:\\-]*", autocomplete: "off" });
     const form = new SchemaForm({ ...schema(), required: ["of"] });
-    const create = (event) => {
-      event.preventDefault();
-      return attempt(problem, async () => {
-        await call("POST", "api/v1/models", { name: name.value, ...form.values().set });
-        announce(`${plain(name.value)} is added.`, true);
-        await this.load(name.value);
-      });
-    };
-    return h(
-      "details",
-      { class: "card adding" },
-      h("summary", {}, "Add a model configuration"),
-      h(
-        "form",
-        { on: { submit: create } },
-        h("div", { class: "field" }, h("label", { for: id }, "Name"), name),
-        form.element,
-        h("div", { class: "buttons start" }, h("button", { type: "submit", class: "button primary" }, "Add")),
-        problem,
-      ),
-    );
+    return addingCard("Add a model configuration", {
+      pattern: "[A-Za-z0-9][A-Za-z0-9._:\\-]*",
+      fields: form.element,
+      problem: problemPlace(),
+      create: async (name) => {
+        await call("POST", "api/v1/models", { name, ...form.values().set });
+        announce(`${plain(name)} is added.`, true);
+        await this.load(name);
+      },
+    }).element;
   }
 }
 
@@ -132,13 +96,4 @@ function changes(form, before) {
     set.parameters = { ...set.parameters, ...Object.fromEntries(gone.map((each) => [each, null])) };
   }
   return set;
-}
-
-async function attempt(problem, what) {
-  replace(problem);
-  try {
-    await what();
-  } catch (error) {
-    replace(problem, h("p", { class: "bad" }, ...shown(error.message)), error.hint ? h("p", {}, ...shown(error.hint)) : null);
-  }
 }

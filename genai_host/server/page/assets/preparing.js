@@ -3,6 +3,7 @@
 import { announce } from "./announce.js";
 import { events } from "./api.js";
 import { button, h, plain, replace, shown } from "./dom.js";
+import { problemLines } from "./problem.js";
 
 /** `ready()` is called once it is done; null where an instance has no such step. */
 export function preparation(instance, ready) {
@@ -28,7 +29,7 @@ export function preparation(instance, ready) {
       ready();
     } catch (error) {
       if (error.name === "AbortError") return offer();
-      offer(h("p", { class: "bad", role: "alert" }, ...shown(error.message)), error.hint ? h("p", {}, ...shown(error.hint)) : null);
+      offer(h("div", { role: "alert" }, ...problemLines(error)));
     }
   };
   offer();

@@ -1,6 +1,6 @@
 // What went wrong, and what to do about it.
 
-import { button, h, shown } from "./dom.js";
+import { button, h, replace, shown } from "./dom.js";
 
 export function problemCard(error, retry = null) {
   return h(
@@ -10,4 +10,19 @@ export function problemCard(error, retry = null) {
     error.hint ? h("p", {}, ...shown(error.hint)) : null,
     retry ? h("div", { class: "buttons start" }, button("Try again", retry)) : null,
   );
+}
+
+export const problemLines = (error) => [
+  h("p", { class: "bad" }, ...shown(error.message)),
+  error.hint ? h("p", {}, ...shown(error.hint)) : null,
+];
+
+/** Run `what`; if it fails, say so in the place of `problem`. */
+export async function attempt(problem, what) {
+  replace(problem);
+  try {
+    await what();
+  } catch (error) {
+    replace(problem, ...problemLines(error));
+  }
 }

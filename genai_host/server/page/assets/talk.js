@@ -59,6 +59,10 @@ export class Talk {
     if (!id) this.offerChoice();
   }
 
+  get path() {
+    return `api/v1/conversations/${encodeURIComponent(this.id)}`;
+  }
+
   get isBusy() {
     return this.live !== null;
   }
@@ -105,7 +109,7 @@ export class Talk {
 
   page(before = null) {
     const from = before === null ? "" : `&before=${before}`;
-    return call("GET", `api/v1/conversations/${encodeURIComponent(this.id)}?limit=${PAGE}${from}`);
+    return call("GET", `${this.path}?limit=${PAGE}${from}`);
   }
 
   update(row) {
@@ -188,7 +192,7 @@ export class Talk {
 
   async detailsOf(number) {
     const from = `?details=true&limit=1&before=${number + 1}`;
-    const row = await call("GET", `api/v1/conversations/${encodeURIComponent(this.id)}${from}`);
+    const row = await call("GET", `${this.path}${from}`);
     const found = row.turns.find((each) => each.turn === number);
     return { ...found?.answer, details: found?.answer?.details ?? [] };
   }
@@ -263,7 +267,7 @@ export class Talk {
     turn.begin();
     let wait = null;
     try {
-      const path = `api/v1/conversations/${encodeURIComponent(this.id)}/${what}`;
+      const path = `${this.path}/${what}`;
       for await (const [name, data] of events(path, { ...body, stream: true }, stop.signal)) {
         if (name === "waiting") wait = data;
         turn.hear(name, data);
@@ -297,7 +301,7 @@ export class Talk {
 
   async drop(turn) {
     try {
-      await call("POST", `api/v1/conversations/${encodeURIComponent(this.id)}/drop`);
+      await call("POST", `${this.path}/drop`);
       turn.stopped();
       this.mark();
     } catch (error) {
@@ -309,7 +313,7 @@ export class Talk {
     if (!this.live) return;
     const { stop } = this.live;
     if (this.id) {
-      call("POST", `api/v1/conversations/${encodeURIComponent(this.id)}/cancel`).catch(() => {});
+      call("POST", `${this.path}/cancel`).catch(() => {});
     }
     stop.abort();
   }
@@ -325,7 +329,7 @@ export class Talk {
   async instead(old, message) {
     const wasAnswered = old.status === "answered";
     if (["interrupted", "waiting"].includes(old.status)) {
-      await call("POST", `api/v1/conversations/${encodeURIComponent(this.id)}/drop`).catch(() => {});
+      await call("POST", `${this.path}/drop`).catch(() => {});
     }
     old.element.remove();
     this.turns.splice(this.turns.indexOf(old), 1);
@@ -365,7 +369,7 @@ export class Talk {
 
   async change() {
     try {
-      const now = await call("GET", `api/v1/conversations/${encodeURIComponent(this.id)}?limit=1`);
+      const now = await call("GET", `${this.path}?limit=1`);
       this.row = { ...this.row, ...now };
     } catch (error) {
       announce(error.message, true);

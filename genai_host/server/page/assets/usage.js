@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { chart } from "./chart.js";
-import { h, newId, plain, replace } from "./dom.js";
+import { field, h, plain, replace } from "./dom.js";
 import { view } from "./plugins.js";
 import { problemCard } from "./problem.js";
 import { table } from "./reactions.js";
@@ -82,10 +82,9 @@ function failed(row) {
 
 /** A choice among some, with what each is called. */
 function chooser(name, values, nameOf, changed) {
-  const id = newId();
   const options = values.map((each) => h("option", { value: each }, nameOf(each)));
-  const select = h("select", { id, on: { change: changed } }, ...options);
-  return { select, element: h("div", { class: "field" }, h("label", { for: id }, name), select) };
+  const select = h("select", { on: { change: changed } }, ...options);
+  return { select, element: field(name, select) };
 }
 
 function budgetLine(budget) {
