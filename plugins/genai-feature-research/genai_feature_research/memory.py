@@ -97,7 +97,9 @@ class VectorColumn:
 
     def missing(self) -> list[int]:
         """The rows that have none."""
-        return [int(row) for row in (~self.matrix.any(axis=1)).nonzero()[0]]
+        import numpy as np
+
+        return [int(row) for row in np.flatnonzero(~self.matrix.any(axis=1))]
 
     def row(self, number: int) -> list[float]:
         """Empty if there is none."""
