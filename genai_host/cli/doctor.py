@@ -16,6 +16,7 @@ from genai_host.util.names import __version__
 
 if TYPE_CHECKING:
     from genai_host.catalog.join import ProviderInfo
+    from genai_host.errors import GenaiError
     from genai_host.host import Host
 
 
@@ -208,6 +209,18 @@ def _check_preferred(host: Host) -> Iterator[Check]:
             yield Check("defaults.prefer", "warning", str(error), error.hint)
 
 
+def _as_probed(host: Host, error: GenaiError) -> GenaiError:
+    """The error of a default model, with the services that do not answer taken into account."""
+    from genai_host.errors import NoRoute
+
+    if isinstance(error, NoRoute):
+        try:
+            host.probe().resolve(None)
+        except NoRoute as probed:
+            return probed
+    return error
+
+
 def _check_default(host: Host) -> Iterator[Check]:
     from genai_host.errors import GenaiError
 
@@ -217,6 +230,7 @@ def _check_default(host: Host) -> Iterator[Check]:
             if "main" in conversation.models:
                 models += f" ({host.default_model().why})"
             yield Check("default", "ok", f"{conversation.feature.name} with {models}")
-    except GenaiError as error:
+    except GenaiError as failure:
+        error = _as_probed(host, failure)
         reasons = [each for each in getattr(error, "reasons", ()) if each not in str(error)]
         yield Check("default", "failed", "; ".join([str(error), *reasons]), error.hint)

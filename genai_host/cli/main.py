@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -45,10 +46,12 @@ class Commands(click.Group):
         except click.UsageError as error:
             from genai_host.util.text import did_you_mean
 
-            hint = did_you_mean(args[0], self.list_commands(ctx))
+            hint = did_you_mean(args[0], self.list_commands(ctx)).capitalize()
+            if not hint and not args[0].startswith("-"):
+                hint = f"To ask the model: {APP} ask {shlex.quote(args[0])}"
             if not hint:
                 raise
-            raise click.UsageError(f"{error.format_message()} {hint.capitalize()}", ctx) from None
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*COMMANDS, *_plugin_commands()})

@@ -36,6 +36,7 @@ from genai_host.config.schema import (
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.providers.limits import CallLimits
 from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, what_there_is
+from genai_host.util.text import did_you_mean
 
 Document = MutableMapping[str, Any]
 Types = Mapping[str, ProviderType[Any]]
@@ -72,10 +73,12 @@ def split_key(key: str) -> tuple[str, ...]:
         "tools.NAME.SETTING",
         "providers.NAME.SETTING",
     ]
-    near = [f"{table}.{name}" for name in names_in(table)] if table in TABLES else known
-    raise ConfigurationError(
-        f"unknown configuration key {key!r}", hint=hint_for(key, near or known)
-    )
+    near = [f"{table}.{name}" for name in names_in(table)] if table in TABLES else []
+    if near:
+        hint = hint_for(key, near)
+    else:
+        hint = did_you_mean(key, known) or f"tables: {', '.join(sorted(TABLES))}"
+    raise ConfigurationError(f"unknown configuration key {key!r}", hint=hint)
 
 
 def add_instance(

@@ -167,6 +167,7 @@ class CircuitBreaker:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._failures = 0
+        self._last = ""
         self._opened: float | None = None
         self._probing = False
 
@@ -178,7 +179,7 @@ class CircuitBreaker:
             yield
         except BaseException as error:
             if is_failure(error):
-                self._failed()
+                self._failed(error)
             elif isinstance(error, Exception) and getattr(error, "status", None):
                 self._succeeded()  # it refused, so it is there
             elif probes:
@@ -194,7 +195,8 @@ class CircuitBreaker:
             left = self._seconds_left()
             if left > 0 or self._probing:
                 raise CircuitOpen(
-                    "the circuit is open after repeated failures of the service",
+                    f"the circuit is open after {self._failures} failures in a row, the last: "
+                    f"{self._last}",
                     retry_after=max(left, 0.0),
                 )
             self._probing = True
@@ -212,9 +214,10 @@ class CircuitBreaker:
                 self._opened = None
                 self._probing = False
 
-    def _failed(self) -> None:
+    def _failed(self, error: BaseException) -> None:
         with self._lock:
             self._failures += 1
+            self._last = _cause(error)
             self._probing = False
             if self._failures >= self._most:
                 self._opened = self._clock.monotonic()
@@ -222,6 +225,15 @@ class CircuitBreaker:
     def _undecided(self) -> None:
         with self._lock:
             self._probing = False
+
+
+def _cause(error: BaseException) -> str:
+    """A failure as others may read it: what the service sent may quote somebody's conversation."""
+    status = getattr(error, "status", None)
+    if status is not None:
+        return f"HTTP status {status}"
+    said_by_host = isinstance(error, (ServiceUnavailable, ProviderTimeout))
+    return str(error) if said_by_host else getattr(error, "code", type(error).__name__)
 
 
 def is_failure(error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from genai_host.util.text import did_you_mean
@@ -101,9 +101,19 @@ def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
     return install_line(f"genai-{kind}-{name}")
 
 
-def vendors_hint() -> str:
-    """A hint where no provider can do what is wanted: which of our plugins bring providers."""
-    vendors = [each for each in our_distributions() if each.startswith("genai-vendor-")]
+def vendors_hint(here: Iterable[str] = ()) -> str:
+    """A hint where no provider can do what is wanted: which of our plugins bring more providers.
+
+    here   the providers that there are; the hint is empty if no plugin is left
+    """
+    known = {f"genai-vendor-{name}" for name in here}
+    vendors = [
+        each
+        for each in our_distributions()
+        if each.startswith("genai-vendor-") and each not in known
+    ]
+    if not vendors:
+        return ""
     return f"these plugins bring providers: {', '.join(vendors)}; {APP} install adds one"
 
 

@@ -26,6 +26,7 @@ from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.join import Candidate, ProviderInfo
 from genai_host.config import Config, ModelConfig
 from genai_host.errors import ConfigurationError, NoRoute
+from genai_host.util.names import our_distributions
 
 
 class _Dialect(Dialect):  # type: ignore[type-arg]  # never called: only its data is joined
@@ -208,6 +209,17 @@ class TestNames:
                 Catalog([llama], [], {}, []).resolve(name)
             assert "these plugins bring providers: genai-vendor-" in caught.value.hint
             assert caught.value.hint.endswith("; genai-host install adds one")
+
+    def test_only_plugins_that_are_not_here_are_named(self) -> None:
+        vendors = [each for each in our_distributions() if each.startswith("genai-vendor-")]
+        names = [each.removeprefix("genai-vendor-") for each in vendors]
+        here = [ProviderInfo(name, name, serves={}) for name in names]
+        for served, told in ((here[1:], vendors[0]), (here, "")):
+            with pytest.raises(NoRoute) as caught:
+                Catalog([], [], {}, served).resolve("nothing-like-it")
+            named = [each for each in vendors if each in caught.value.hint]
+            assert named == ([told] if told else [])
+            assert caught.value.hint.startswith("list models: genai-host models")
 
     def test_a_provider_whose_type_is_absent_says_so(self) -> None:
         with pytest.raises(NoRoute, match="no plugin brings x"):

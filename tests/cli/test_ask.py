@@ -33,6 +33,15 @@ class TestDefaultModel:
         assert "the weights of smollm2-135m are missing" in err
         assert "genai-host config default model claude-" in err
 
+    def test_item_2_doctor_offers_no_service_that_cannot_be_reached(
+        self, terminal: Terminal
+    ) -> None:
+        """Nothing outside can be reached here, so that each service with a key is unreachable."""
+        code, out, err = terminal("doctor")
+        assert (code, "openai\twarning\tunreachable" in out) == (1, True)
+        assert "the weights of smollm2-135m are missing: genai-host local pull" in out
+        assert "config default model" not in err
+
     @pytest.mark.weights
     def test_item_2_the_choice_and_its_reason_are_shown(
         self, terminal: Terminal, home: Path, weights: Path

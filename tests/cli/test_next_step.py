@@ -180,3 +180,9 @@ def test_item_5_a_question_needs_no_command(terminal: Terminal, question: str) -
 def test_item_5_a_misspelt_command_is_no_question(terminal: Terminal) -> None:
     code, _, err = terminal("modles")
     assert (code, "No such command 'modles'. Did you mean models?" in err) == (2, True)
+
+
+def test_item_5_a_word_that_is_no_command_may_be_asked(terminal: Terminal) -> None:
+    code, _, err = terminal("hello")
+    asked = "No such command 'hello'. To ask the model: genai-host ask hello"
+    assert (code, asked in err) == (2, True)

@@ -95,6 +95,25 @@ def test_it_says_when_to_come_again(breaker: CircuitBreaker, clock: ManualClock)
     assert caught.value.retry_after == pytest.approx(20)
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ServiceUnavailable("cannot connect to http://x"), "cannot connect to http://x"),
+        (ServiceUnavailable("upstream: the prompt was ...", status=503), "HTTP status 503"),
+        (MalformedReply("it says: ..."), "malformed_reply"),
+    ],
+    ids=["not reached", "refused", "malformed"],
+)
+def test_it_says_what_failed_but_quotes_no_reply(
+    breaker: CircuitBreaker, error: GenaiError, told: str
+) -> None:
+    for _ in range(3):
+        call(breaker, error)
+    with pytest.raises(CircuitOpen) as caught, breaker.attempt():
+        pass
+    assert str(caught.value).endswith(f"after 3 failures in a row, the last: {told}")
+
+
 def test_after_a_while_exactly_one_call_is_let_through(
     breaker: CircuitBreaker, clock: ManualClock
 ) -> None:
