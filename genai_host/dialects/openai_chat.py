@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from genai_host.api import (
     ChatCall,
     Completion,
+    CountDialect,
     Delta,
     Dialect,
     DialectEndpoint,
@@ -299,6 +300,17 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
 
 
 _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
+
+
+class OpenAIChatCount(CountDialect):
+    """As llama.cpp's server counts: https://github.com/ggml-org/llama.cpp, `tools/server`."""
+
+    name = "openai-chat-count"
+    of = OpenAIChat
+    endpoint = DialectEndpoint(path="/chat/completions/input_tokens")
+    variant = OpenAIChat.variant
+    fields = frozenset({"messages", "model", "response_format", "tool_choice", "tools"})
+    tokens = "input_tokens"
 
 
 class _Form(NamedTuple):

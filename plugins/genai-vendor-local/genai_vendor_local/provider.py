@@ -28,6 +28,7 @@ from genai_host.errors import (
     ConfigurationError,
     ContextOverflow,
     GenaiError,
+    IncompleteReply,
     ProviderRemoved,
 )
 from genai_vendor_local import embedder, openmp
@@ -61,6 +62,7 @@ _OWN_PARAMETERS: Mapping[str, Any] = {
 class LocalProvider(Provider):
     serves = {
         "openai-chat": DialectEndpoint(lacks={"images", "files"}, parameters=_OWN_PARAMETERS),
+        "openai-chat-count": DialectEndpoint(lacks={"images", "files"}),
         "openai-embed": DialectEndpoint(
             variant={"purpose": "input_type"}, parameters={"dimensions": False}
         ),
@@ -125,6 +127,8 @@ class LocalProvider(Provider):
         body = json.loads(request.data())
         if request.operation == "embed":
             return self._embed(request.model_id, body, limits)
+        if request.operation == "count":
+            return self._count(request.model_id, body, limits)
         reply = self._chat(request.model_id, {**body, "stream": True, **_WITH_USAGE}, limits)
         with limits.on_cancel(reply.close):
             return ProviderReply(_whole(reply))
@@ -162,6 +166,23 @@ class LocalProvider(Provider):
             return _Reply(engine.chat(choice.request(), limits), choice.delta)
         body["messages"] = list(in_words(body["messages"]))
         return _Reply(engine.chat(body, limits))
+
+    def _count(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
+        """llama.cpp says how long a prompt is before it reads it, and ends with the first batch."""
+        chunks = self._chat(model_id, {**body, "max_tokens": 1, "stream": True}, limits)
+        with limits.on_cancel(chunks.close):
+            for event in chunks:
+                found = json.loads(event.data)
+                error = found.get("error", {})
+                tokens = found.get("prompt_progress", {}).get("total") or error.get(
+                    "n_prompt_tokens"  # it is longer than the window
+                )
+                chunks.close()
+                if tokens is None:
+                    return _refusal(error)
+                return ProviderReply(_dumps({"input_tokens": tokens}))
+        limits.check()
+        raise IncompleteReply("llama.cpp ended before it said how long the prompt is")
 
     def _embed(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
         """One text after the other, which takes no longer, and can be ended in between."""

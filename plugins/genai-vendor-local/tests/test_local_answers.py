@@ -252,3 +252,29 @@ def test_parallel_conversations_stay_apart(local_host: Host, background: Backgro
     lengths = [each.result(60) for each in said]
     assert lengths == [lengths[0]] * 4
     assert lengths[0][0] < lengths[0][1]
+
+
+def _open_bare(host: Host) -> Conversation:
+    """A chat that sends what is said, and nothing before it."""
+    return host.open("chat", "smollm2", settings={"system_prompt": ""})
+
+
+class TestCount:
+    """Item 8 of the first contact: `count` for the embedded model."""
+
+    def test_item_8_it_is_what_a_call_uses(self, local_host: Host) -> None:
+        for text in ("hi", "Why is the sky blue? " * 60):
+            answer = _open_bare(local_host).say(text)
+            assert local_host.count_tokens(text, model="smollm2").tokens == answer.usage.input
+
+    def test_item_8_a_schema_counts_as_it_does_in_a_call(self, local_host: Host) -> None:
+        answer = _open_bare(local_host).say("hi", returns={"const": "one"})
+        found = local_host.count_tokens("hi", model="smollm2", schema={"const": "one"})
+        assert found.tokens == answer.usage.input
+
+    def test_item_8_what_no_window_has_room_for_is_counted_as_well(self, local_host: Host) -> None:
+        assert local_host.count_tokens("word " * 20_000, model="smollm2").tokens > 20_000
+
+    def test_item_8_the_next_call_is_not_disturbed(self, local_host: Host) -> None:
+        local_host.count_tokens("Why is the sky blue? " * 60, model="smollm2")
+        assert open_chat(local_host).say("hi").text
