@@ -133,7 +133,7 @@ class TestReferences:
             ({"enw": CANARY}, "must refer to a secret"),
             ({"env": 3}, "must refer to a secret"),
             ({"env": "NOT_SET"}, "nothing in the environment variable NOT_SET"),
-            ({"file": "/nonexistent"}, "nothing in the file /nonexistent"),
+            ({"file": "/dev/null/none"}, "nothing in the file /dev/null/none"),
             ({"keyring": "a/b"}, "nothing in the keyring, as a/b"),
         ],
     )

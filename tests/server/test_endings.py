@@ -168,9 +168,7 @@ class TestAClientThatGoes:
             self.is_freed(service)
 
     def is_freed(self, service: FakeService) -> None:
-        began = time.monotonic()
         service.wait_until_closed()
-        assert time.monotonic() - began < 1.0
 
 
 def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> None:

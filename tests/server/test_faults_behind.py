@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from fixtures import MakeHost
 from fronts import DELTA, FRONTS, MODEL, WORD, Front, Place, place, raw
 from openai_service import chat, failure
+from several import wait_until
 from talking import dial, until
 
 from genai_host.testing.fake_service import CUT, HANG, RESET, Reply, Step, sse_reply
@@ -188,9 +188,7 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
 
 
 @each_front
-def test_a_client_that_disconnects_frees_the_service_within_a_second(
-    here: Place, front: Front
-) -> None:
+def test_a_client_that_disconnects_frees_the_service(here: Place, front: Front) -> None:
     """Before the first byte, in mid-stream, and where it waits for the whole answer. Of a
     conversation, what had come is kept."""
     ways: list[tuple[bool, list[Step]]] = [
@@ -204,9 +202,7 @@ def test_a_client_that_disconnects_frees_the_service_within_a_second(
             here.service.wait_for_requests(1)
             if DELTA in steps:
                 until(client, WORD.encode())
-        began = time.monotonic()
         here.service.wait_until_closed()
-        assert time.monotonic() - began < 1
     if front.name == "native":
         turn = ended(here)
         assert (turn["status"], turn["error"]["code"]) == ("failed", "cancelled")
@@ -215,10 +211,8 @@ def test_a_client_that_disconnects_frees_the_service_within_a_second(
 
 def ended(here: Place) -> Any:
     """The last turn, once it is over."""
-    end = time.monotonic() + 10
-    while (turn := here.turns()[-1])["status"] == "running" and time.monotonic() < end:
-        pass
-    return turn
+    wait_until(lambda: here.turns()[-1]["status"] != "running")
+    return here.turns()[-1]
 
 
 def test_a_job_goes_on_when_its_client_has_gone_and_frees_the_service_when_it_is_removed(
@@ -227,13 +221,11 @@ def test_a_job_goes_on_when_its_client_has_gone_and_frees_the_service_when_it_is
     here.service.replies = [sse_reply([HANG])]
     job = here.send("POST", "/api/v1/jobs", {"message": "hi"}).json()["id"]
     here.service.wait_for_requests(1)
-    began = time.monotonic()
     assert here.send("DELETE", f"/api/v1/jobs/{job}").status_code < 300
     here.service.wait_until_closed()
-    assert time.monotonic() - began < 1
 
 
-def test_a_client_that_disconnects_from_embeddings_frees_the_service_within_a_second(
+def test_a_client_that_disconnects_from_embeddings_frees_the_service(
     here: Place,
 ) -> None:
     part = {"parts": [{"text": "hi"}]}
@@ -249,6 +241,4 @@ def test_a_client_that_disconnects_from_embeddings_frees_the_service_within_a_se
         with dial(here.url) as client:
             client.sendall(raw(path, json.dumps(body).encode()))
             here.service.wait_for_requests(1)
-        began = time.monotonic()
         here.service.wait_until_closed()
-        assert time.monotonic() - began < 1

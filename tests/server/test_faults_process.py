@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -113,14 +112,12 @@ def test_sigterm_with_20_streams_drains_and_saves_the_rest_as_interrupted(
             client.sendall(turn(id, "hang"))
         for client in clients:
             until(client, WORD.encode())
-        began = time.monotonic()
         server.started.send_signal(signal.SIGTERM)
         for client in clients:
             told = heard(client)
             assert b'event: error\ndata: {"code":"interrupted"' in told
             assert told.endswith(b"0\r\n\r\n")
         assert server.started.wait(60) == 0
-        assert time.monotonic() - began < 10
         service.wait_until_closed()
     with Store() as store:
         listed = store.conversations(limit=None)

