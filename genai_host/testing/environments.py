@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -122,10 +123,10 @@ def make_environment(folder: Path, home: Path) -> Environment:
 def build_wheel(source: Path, out: Path) -> Path:
     """Build the wheel of a distribution into a folder; the wheel."""
     out.mkdir(parents=True, exist_ok=True)
-    before = set(out.glob("*.whl"))
-    uv("build", "--quiet", "--wheel", "--python", sys.executable, "-o", str(out), str(source))
-    [wheel] = set(out.glob("*.whl")) - before
-    return wheel
+    with tempfile.TemporaryDirectory(dir=out) as made:
+        uv("build", "--quiet", "--wheel", "--python", sys.executable, "-o", made, str(source))
+        [wheel] = Path(made).glob("*.whl")
+        return wheel.rename(out / wheel.name)
 
 
 def uv(*arguments: str) -> None:

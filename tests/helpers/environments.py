@@ -2,33 +2,83 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from genai_host.testing.environments import Environment, build_wheel, make_environment, uv
 
-__all__ = ["Environment", "base", "environment", "wheels"]
+__all__ = ["Environment", "base", "build_wheels", "environment", "wheels"]
 
 ROOT = Path(__file__).resolve().parents[2]
-_UNWANTED = shutil.ignore_patterns(
-    ".*", "build", "dist", "*.egg-info", "__pycache__", "node_modules", "tests"
-)
+_WHEELS = ROOT / "dist"
+_KEPT = 3  # of the wheels of earlier sources, for who works on several branches
+_NOT_BUILT = {".cache", ".git", ".tox", ".venv", "build", "dist", "node_modules", "tests"}
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The wheels of the host and of each plugin, by name, built from a copy."""
+def wheels() -> dict[str, Path]:
+    """The wheels of the host and of each plugin, by name."""
     _need_uv()
-    source = tmp_path_factory.mktemp("source") / "project"
-    out = tmp_path_factory.mktemp("wheels")
-    shutil.copytree(ROOT, source, ignore=_UNWANTED)
-    folders = [source, *sorted((source / "plugins").iterdir())]
-    built = [build_wheel(folder, out) for folder in folders if (folder / "setup.cfg").exists()]
-    return {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in built}
+    return build_wheels()
+
+
+def build_wheels() -> dict[str, Path]:
+    """Build the wheels of the host and of each plugin, once for each state of the sources.
+
+    Raises `FileNotFoundError` if uv is not installed.
+    """
+    folder = _WHEELS / _digest()
+    _WHEELS.mkdir(exist_ok=True)
+    with FileLock(_WHEELS / "lock"):
+        if not folder.is_dir():
+            _build(folder)
+    found = sorted(folder.glob("*.whl"))
+    return {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in found}
+
+
+def _build(folder: Path) -> None:
+    """From a copy, as a build leaves files beside its sources."""
+    with tempfile.TemporaryDirectory(dir=_WHEELS) as made:
+        source, out = Path(made, "project"), Path(made, "wheels")
+        for file in _sources():
+            copy = source / file.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, copy)
+        projects = [source, *sorted(each.parent for each in source.glob("plugins/*/setup.cfg"))]
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(build_wheel, projects, itertools.repeat(out)))
+        out.rename(folder)
+    earlier = sorted(_WHEELS.glob("?" * 64), key=lambda each: each.stat().st_mtime)
+    for each in earlier[:-_KEPT]:
+        shutil.rmtree(each)
+
+
+def _sources() -> Iterator[Path]:
+    """The files of which the wheels are made."""
+    for folder, names, files in os.walk(ROOT):
+        names[:] = sorted(each for each in names if each not in _NOT_BUILT and not _is_left(each))
+        yield from (Path(folder, each) for each in sorted(files) if not _is_left(each))
+
+
+def _is_left(name: str) -> bool:
+    return name.startswith(".") or name.endswith((".egg-info", ".pyc")) or name == "__pycache__"
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for file in _sources():
+        for part in (str(file.relative_to(ROOT)).encode(), file.read_bytes()):
+            digest.update(len(part).to_bytes(8) + part)
+    return digest.hexdigest()
 
 
 @pytest.fixture(scope="session")
