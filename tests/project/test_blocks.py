@@ -14,7 +14,7 @@ from environments import wheels
 from played_vendors import played_vendors
 
 from genai_host.cli.main import cli, commands
-from genai_host.testing.environments import make_environment
+from genai_host.testing.environments import Environment, make_environment
 
 __all__ = ["wheels"]
 
@@ -71,11 +71,39 @@ def _is_left(block: Block) -> bool:
     return "not run" in block.comments
 
 
+class AllInstalled:
+    """An environment with all that is in the clone, made anew once a document has changed it."""
+
+    def __init__(self, wheels: dict[str, Path], folder: Path) -> None:
+        self._wheels = wheels
+        self._folder = folder
+        self._made = 0
+        self._names: set[str] = set()
+
+    def at(self, home: Path) -> Environment:
+        environment = Environment(self._folder / str(self._made), home)
+        if not self._made or self._found(environment) != self._names:
+            self._made += 1
+            environment = make_environment(self._folder / str(self._made), home)
+            environment.install(*map(str, self._wheels.values()))
+            self._names = self._found(environment)
+        return environment
+
+    def _found(self, environment: Environment) -> set[str]:
+        return {each.name for each in environment.site.iterdir()} - {"__pycache__"}
+
+
+@pytest.fixture(scope="session")
+def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> AllInstalled:
+    return AllInstalled(wheels, tmp_path_factory.mktemp("venv"))
+
+
 @pytest.fixture
-def walk(wheels: dict[str, Path], weights: Path, tmp_path: Path) -> Iterator[Walk]:
+def walk(
+    wheels: dict[str, Path], installed: AllInstalled, weights: Path, tmp_path: Path
+) -> Iterator[Walk]:
     """A shell in a clone, and an environment with all that is in it, at a home with the weights."""
-    environment = make_environment(tmp_path / "venv", tmp_path / "home")
-    environment.install(*map(str, wheels.values()))
+    environment = installed.at(tmp_path / "home")
     data = environment.home / "data"
     data.mkdir(parents=True)
     (data / "local").symlink_to(weights, target_is_directory=True)
