@@ -118,25 +118,33 @@ class Codec:
             _is_part_or_union, lambda part: self._writer_of(type(part))(part)
         )
         converter.register_structure_hook_func(_is_part_or_union, self._read_part)
-        self._part_readers = {tag: self._reader_of(part) for tag, part in self._parts.items()}
+        # made when they are first used: many codecs see no message, and few see all parts
+        converter.register_structure_hook_factory(_is_message, self._message_reader)
+        converter.register_unstructure_hook_factory(_is_message, self._message_writer)
+
+    def _message_reader(self, _: Any) -> Callable[[Any, Any], Any]:
         read_message = self._reader_of(Message)
 
-        def read_message_or_short(data: Any, form: Any) -> Any:
+        def read(data: Any, form: Any) -> Any:
             if isinstance(data, Mapping) and isinstance(data.get("content"), str):
                 data = {**data, "content": [{"type": "text", "text": data["content"]}]}
             return read_message(data, form)
 
-        converter.register_structure_hook(Message, read_message_or_short)
-        write_message = make_dict_unstructure_fn(Message, converter, _cattrs_omit_if_default=True)
+        return read
 
-        def write_message_or_text(message: Message) -> dict[str, Any]:
+    def _message_writer(self, _: Any) -> Callable[[Message], dict[str, Any]]:
+        write_message = make_dict_unstructure_fn(
+            Message, self._converter, _cattrs_omit_if_default=True
+        )
+
+        def write(message: Message) -> dict[str, Any]:
             content = message.content
             if len(content) == 1 and type(content[0]) is Text:  # as most are
                 text = {"type": Text.type, "text": content[0].text}
                 return {"role": message.role, "content": [text]}
             return write_message(message)
 
-        converter.register_unstructure_hook(Message, write_message_or_text)
+        return write
 
     def _writer_of(self, kind: type[Part]) -> Callable[[Part], dict[str, Any]]:
         if kind not in self._part_writers:
@@ -162,6 +170,8 @@ class Codec:
         if tag not in known:
             raise ValidationError(f"unknown part {tag!r}: known are {', '.join(known)}")
         fields = {name: value for name, value in data.items() if name != "type"}
+        if tag not in self._part_readers:
+            self._part_readers[tag] = self._reader_of(self._parts[tag])
         return self._part_readers[tag](fields, form)
 
     def _register_errors(self) -> None:
@@ -170,6 +180,10 @@ class Codec:
             lambda error: {"code": error.code, "message": error.message, **error.fields()},
         )
         self._converter.register_structure_hook(GenaiError, _read_error)
+
+
+def _is_message(form: Any) -> bool:
+    return form is Message
 
 
 @cache
