@@ -9,6 +9,7 @@ that merely uses the host has tests that it would be of no use to.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +32,17 @@ MakeHost = Callable[..., Host]
 _ONCE = RetryPolicy(tries=1, calls=1)
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that are made by who writes into them: `tmp_path` would make one for each test."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder where this test's hosts keep their files, so that none touches yours."""
-    folder = tmp_path / "home"
+    folder = next(_homes)
     monkeypatch.setenv("GENAI_HOST_HOME", str(folder))
     monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
     # nor your keyring

@@ -15,11 +15,15 @@ from genai_host.testing.fake_model import ASKING
 from genai_host.testing.fake_service import json_reply
 from genai_host.testing.pytest_plugin import MakeHost
 
+pytestmark = pytest.mark.part
 
-def test_each_test_has_a_home(home: Path, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("number", range(2))
+def test_each_test_has_a_home(home: Path, number: int) -> None:
     from genai_host import paths
 
-    assert home == tmp_path / "home"
+    assert not home.exists()
+    home.mkdir()
     assert os.environ["GENAI_HOST_HOME"] == str(home)
     assert Path(paths.config_file()).is_relative_to(home)
 
@@ -37,6 +41,7 @@ def test_a_service_answers(service: FakeService) -> None:
         assert reply.read() == b'{"a": 1}'
 
 
+@pytest.mark.process
 def test_they_are_there_where_they_are_enabled(pytester: pytest.Pytester) -> None:
     """With nothing else of this project's tests; hosts are closed after the test."""
     pytester.makeconftest('pytest_plugins = ["genai_host.testing.pytest_plugin"]')
@@ -56,6 +61,8 @@ def test_they_are_there_where_they_are_enabled(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["genai_host.testing", "genai_host.testing.fake_model"])
 def test_the_rest_needs_no_pytest(module: str) -> None:
     program = f"import sys; sys.modules['pytest'] = None; import {module}"
