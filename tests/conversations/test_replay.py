@@ -117,6 +117,8 @@ def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
     assert host.reopen(InMemoryRecord(conversation.record.entries[:2])).resume().text != expected
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_replaying_under_another_hash_seed_gives_the_same_digests() -> None:
     script = textwrap.dedent("""
         from genai_host.api import Message, Prompt, ToolSchema
@@ -209,8 +211,11 @@ class TestGoingOn:
         conversation = host.open("f")
         assert conversation.say("x").text == "paid 5"
         record = self.cut(host, conversation, StepStarted, "call_function")
-        assert host.reopen(record).resume().text == "unknown whether it was paid"
+        resumed = host.reopen(record)
+        assert resumed.resume().text == "unknown whether it was paid"
         assert calls == [5]
+        kept = [each for each in record.entries if isinstance(each, StepEnded)]
+        assert [type(each.error) for each in kept] == [StepInterrupted]
 
     def test_a_failure_is_thrown_in_again_as_it_was(self, make_host: Callable[..., Host]) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:

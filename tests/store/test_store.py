@@ -29,6 +29,7 @@ from genai_host.conversations.record import (
 from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
 from genai_host.store import Store
+from genai_host.store.database import Database, lock_beside
 from genai_host.store.store import StoredRecord
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
@@ -321,6 +322,17 @@ def test_its_files_are_for_the_user_alone(tmp_path: Path) -> None:
         os.umask(before)
 
 
+def test_item_5_who_makes_something_in_the_file_is_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genai_host.store.database._SECONDS", 0.0)
+    first, second = (Database(str(tmp_path / "x.db"), 1.0) for _ in range(2))
+    with lock_beside(first), pytest.raises(StoreError, match="another process has been opening"):
+        lock_beside(second).__enter__()
+    with lock_beside(second):
+        pass
+
+
 @pytest.mark.parametrize("address", ["mysql://x/y", "postgresql://host", "nonsense://x", "://"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(StoreError) as caught:
@@ -342,6 +354,8 @@ def test_an_entry_that_cannot_be_read_says_where(tmp_path: Path) -> None:
         assert [each.id for each in store.conversations()] == [record.id]
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_it_is_imported_only_where_something_is_stored() -> None:
     code = """
 import sys
