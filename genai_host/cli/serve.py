@@ -27,6 +27,7 @@ Listening = Callable[[str, str], None]
 
 _FILES = 65536
 _MOST = 10**9  # requests, or seconds
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # of mallopt, as malloc.h has them
 
 
 class Log(NamedTuple):
@@ -114,7 +115,7 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
     """
     from genai_host.config import read_config
 
-    _share_arenas()
+    _bound_kept_memory()
 
     def listening(url: str, root_path: str) -> None:
         if as_json:
@@ -139,12 +140,18 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
         _serve(app, chosen, pins, listening, log)
 
 
-def _share_arenas() -> None:
-    """Have all threads allocate from two arenas: glibc makes eight for each core, and each keeps
-    what the largest request in one of its threads took (mallopt(3), M_ARENA_MAX)."""
-    # another C library has no such option
+def _bound_kept_memory() -> None:
+    """Bound what the C library keeps of memory that was freed (mallopt(3)).
+
+    All threads allocate from two arenas: glibc makes eight for each core, and each keeps what the
+    largest request in one of its threads took. Blocks from 64 KiB on are mapped, and so given back
+    when they are freed: glibc raises that limit up to 32 MiB as such blocks are freed.
+    """
+    # another C library has no such options
     with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(-8, 2)
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_ARENA_MAX, 2)
+        mallopt(_MMAP_THRESHOLD, 64 * 1024)
 
 
 def _log(app: App, as_json: bool) -> Log:
