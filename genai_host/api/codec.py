@@ -118,7 +118,11 @@ class Codec:
             _is_part_or_union, lambda part: self._writer_of(type(part))(part)
         )
         converter.register_structure_hook_func(_is_part_or_union, self._read_part)
-        # made when they are first used: many codecs see no message, and few see all parts
+        # a plugin's part must be one that can be read; the host's own are made when they are
+        # first used: many codecs see no message, and few see all parts
+        self._part_readers = {
+            tag: self._reader_of(part) for tag, part in self._parts.items() if part not in PARTS
+        }
         converter.register_structure_hook_factory(_is_message, self._message_reader)
         converter.register_unstructure_hook_factory(_is_message, self._message_writer)
 
