@@ -1,8 +1,11 @@
 """Fixtures of all tests here, as strangers' tests have them."""
 
+import contextlib
+
+import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester"]
+pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester", "rings"]
 
 # How long an example takes says nothing of what is tested: the machine may be busy, and
 # the first text of a new clone waits until hypothesis has made its tables of Unicode.
@@ -12,3 +15,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the wheels that tests need before the first of them: it is in no time limit."""
+    if session.config.option.collectonly:
+        return
+    if any("wheels" in getattr(item, "fixturenames", ()) for item in session.items):
+        from environments import build_wheels
+
+        with contextlib.suppress(FileNotFoundError):  # the fixture says that
+            build_wheels()

@@ -12,6 +12,9 @@ With `--all` before the command, all plugins are installed (`genai-host[all]`), 
 
 `test` runs the tests of the default tier with tox, on the newest supported Python that is
 there; `--all` the second tier as well. Further arguments go to tox.
+
+    python3 make.py test genai-vendor-openai       the tests of one plugin
+    python3 make.py test --stress tests/FILE.py    a file fifty times, while all cores are busy
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ IN_CI = (3, 13)  # what the default tier of tox.ini runs on
 _SETUPTOOLS = "setuptools >= 77"  # as pyproject.toml has it: the builds need no environments
 _DOWNLOAD = re.compile(r"\s*Downloading ([\w.]+)-(\d[^-]*)-\S+\.whl \(([\d.]+ MB)\)")
 _UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError")
+_NOT_FAR = ("-n", "2", "--rings=unit,part,process")
 _TOX = ("tox >= 4.25, < 5", "tox-uv >= 1.25, < 2")
 
 
@@ -75,13 +79,11 @@ def _hand_over(command: list[str], is_posix: bool = os.name == "posix") -> int:
 
 
 def test(options: list[str]) -> int:
-    """Run the tests, tier by tier; the exit code of the first that fails."""
-    tiers = ["default", "second"] if "--all" in options else ["default"]
-    options = [option for option in options if option != "--all"]
+    """Run the tests of the default tier, of all tiers, of a plugin, or some many times."""
     python = _environment(ROOT / ".tox" / "runner", list(_TOX), stamp=" ".join(_TOX))
     variables = {**os.environ, "PATH": os.pathsep.join([*_pyenv_pythons(), os.environ["PATH"]])}
     variables["UV_PYTHON_DOWNLOADS"] = "never"
-    chosen = {"default": ["-m", "default"], "second": ["-m", "second"]}
+    newest = IN_CI
     if os.environ.get("CI"):
         variables["GENAI_HOST_SKIP_MISSING"] = "false"  # nothing is to be missing there
     else:
@@ -89,15 +91,36 @@ def test(options: list[str]) -> int:
         if not found:
             return _stop(f"no supported Python is there: {_name(OLDEST)} to {_name(NEWEST)} are")
         print(f"the tests run on Python {_name(found[0])}", file=sys.stderr)
-        if found[0] != IN_CI:
-            # tox skips an environment whose Python is not there, and is content with none
-            chosen["default"] = ["-e", f"lint,types,py{found[0][0]}{found[0][1]}"]
-    for tier in tiers:
-        tox = [str(python), "-m", "tox", "run", "--conf", str(ROOT / "tox.ini"), *chosen[tier]]
-        code = subprocess.run([*tox, *options], env=variables, cwd=ROOT).returncode
-        if code:
-            return code
-    return 0
+        newest = found[0]
+    # tox skips an environment whose Python is not there, and is content with none
+    tests = f"py{newest[0]}{newest[1]}"
+    chosen, further = _chosen(options, tests)
+    tox = [str(python), "-m", "tox", "run", "--conf", str(ROOT / "tox.ini"), "-e", ",".join(chosen)]
+    return subprocess.run([*tox, *further], env=variables, cwd=ROOT).returncode
+
+
+def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
+    """The environments of tox for the options of `test`, and the further arguments of tox.
+
+    tests   the environment that runs the tests of the default tier here
+    """
+    if options[:1] == ["--stress"]:
+        return [tests], ["--", *options]
+    if options and (folder := _plugins().get(options[0])):
+        return [tests], ["--", str(folder), *_NOT_FAR, *options[1:]]
+    labels = _labels()
+    chosen = [each.replace(f"py{IN_CI[0]}{IN_CI[1]}", tests) for each in labels["default"]]
+    if "--all" in options:
+        chosen += labels["second"]  # in one run, which reports all that fails
+    return chosen, [option for option in options if option != "--all"]
+
+
+def _labels() -> dict[str, list[str]]:
+    """The environments of the tiers, as tox.ini has them."""
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    lines = [line.partition("=") for line in tox["tox"]["labels"].strip().splitlines()]
+    return {name.strip(): re.findall(r"[\w-]+", found) for name, _, found in lines}
 
 
 def _environment(folder: Path, requirements: list[str], stamp: str) -> Path:

@@ -29,6 +29,8 @@ from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
 from genai_host.testing.fake_model import Said
 
+pytestmark = pytest.mark.part
+
 
 class TestItem01:
     @pytest.mark.parametrize("path", PATHS)

@@ -22,6 +22,8 @@ from genai_host.http.response import read_sse
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import RouteServer
 
+pytestmark = pytest.mark.part
+
 LINES = f"{PATHS[0]}-streaming"
 EVENTS = {"accept": "text/event-stream"}
 

@@ -132,6 +132,8 @@ class TestHanging:
         assert "took longer than 7 seconds" in text_of(told(conversation))
         never.release()
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_a_process_ends_while_one_hangs(self) -> None:
         """With a clock of its own: what is given up keeps nobody from leaving."""
         code = (

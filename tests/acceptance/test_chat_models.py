@@ -148,6 +148,7 @@ def test_item_01_a_missing_key_is_an_error_that_names_the_variable(
         host.open("chat-model", model)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     ("model", "key", "address", "says"),
     [
@@ -203,6 +204,7 @@ def test_item_02_they_are_no_defaults_of_the_host(mocks: MakeHost) -> None:
     assert requests(host, "one")[0]["parameters"] == {}
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("temperature", [None, 0.5])
 def test_item_02_each_engine_takes_them(
     engines: Host, service: FakeService, temperature: float | None
@@ -251,6 +253,7 @@ def test_item_03_a_class_of_one_request_wins(
     assert conversation.say("A trip?").data == OwnTrip("OSLO")
 
 
+@pytest.mark.part
 def test_item_03_the_engines_own_modes_are_used(engines: Host, service: FakeService) -> None:
     service.replies = [openai_service.chat(JSON), ollama_service.chat(JSON)]
     for model in (OPENAI, OLLAMA):
@@ -262,6 +265,7 @@ def test_item_03_the_engines_own_modes_are_used(engines: Host, service: FakeServ
     assert set(to_ollama["format"]["properties"]) == set(TRIP)
 
 
+@pytest.mark.part
 def test_item_03_what_a_class_says_itself_wins(engines: Host, service: FakeService) -> None:
     own = '{"said": "oslo"}'
     service.replies = [openai_service.chat(own), ollama_service.chat(own)]
@@ -337,6 +341,7 @@ def test_item_04_the_support_model_takes_the_data_and_remembers_nothing(mocks: M
     assert first["schema"] == second["schema"]
 
 
+@pytest.mark.part
 def test_item_04_it_is_asked_in_its_own_dialect(engines: Host, service: FakeService) -> None:
     service.replies = [openai_service.chat("Oslo."), ollama_service.chat('{"said": "oslo"}')]
     conversation = engines.open("chat-model", OPENAI, models={"support": OLLAMA}, returns=OwnTrip)
@@ -393,6 +398,7 @@ def test_item_05_so_does_a_failure_of_the_support_model(mocks: MakeHost, helper:
     assert as_bytes(host, conversation) == before
 
 
+@pytest.mark.part
 def test_item_05_so_do_no_candidates_and_bad_json(engines: Host, service: FakeService) -> None:
     service.replies = [json_reply({"choices": []}), openai_service.chat("no JSON")]
     conversation = engines.open("chat-model", OPENAI, history=HISTORY, returns=SCHEMA)
@@ -406,6 +412,7 @@ def test_item_05_so_do_no_candidates_and_bad_json(engines: Host, service: FakeSe
 # 6: errors
 
 
+@pytest.mark.part
 def test_item_06_errors_have_fields(engines: Host, service: FakeService, tmp_path: Path) -> None:
     message = {"role": "assistant", "content": "half"}
     filtered = {"choices": [{"message": message, "finish_reason": "SAFETY"}]}
@@ -454,6 +461,7 @@ def kept(folder: Path, **settings: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.part
 def test_item_07_replies_are_kept_as_they_came(
     engines: Host, service: FakeService, tmp_path: Path, clock: ManualClock
 ) -> None:
@@ -552,6 +560,7 @@ def test_item_07_ids_never_lead_outside_and_never_collide(mocks: MakeHost, tmp_p
     assert all(file.read_text().count("--- ") == 1 for file in files)
 
 
+@pytest.mark.part
 def test_item_07_no_key_is_in_a_file(engines: Host, service: FakeService, tmp_path: Path) -> None:
     service.replies = [openai_service.chat(f"your key is {openai_service.KEY}")]
     engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a")).say("hi")
@@ -560,6 +569,7 @@ def test_item_07_no_key_is_in_a_file(engines: Host, service: FakeService, tmp_pa
     assert "your key is ***" in text
 
 
+@pytest.mark.part
 def test_item_07_what_stands_for_a_key_is_none(
     engines: Host, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -570,6 +580,7 @@ def test_item_07_what_stands_for_a_key_is_none(
     assert json.loads(text.splitlines()[1])["choices"]
 
 
+@pytest.mark.part
 def test_item_07_replies_that_are_no_answers_are_kept_as_well(
     engines: Host, service: FakeService, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeService]
         yield {"one": one, "two": two}
 
 
+@pytest.mark.part
 def test_item_02_several_instances_of_one_type_each_with_address_and_key(
     terminal: Terminal, services: dict[str, FakeService]
 ) -> None:
@@ -93,6 +94,7 @@ class TestItem03:
         assert file.read_text() == before
         assert done(terminal, "ask", "hi") == "hi\n"
 
+    @pytest.mark.part
     def test_item_03_secrets_are_never_in_it_and_doctor_says_which_source_won(
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:

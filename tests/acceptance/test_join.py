@@ -20,6 +20,8 @@ from genai_host.conversations.record import StepEnded
 from genai_host.errors import NoRoute, ServiceUnavailable
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
+pytestmark = pytest.mark.part
+
 __all__ = ["host", "service", "set_up"]
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -16,6 +16,8 @@ from ways import Way, each_way, host, service, set_up
 from genai_host import Host
 from genai_host.testing.fake_service import FakeService, Reply
 
+pytestmark = pytest.mark.part
+
 __all__ = ["host", "service", "set_up"]
 
 both_streamed = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

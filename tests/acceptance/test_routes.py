@@ -31,6 +31,8 @@ from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host.testing.suites.codec import sample_of
 
+pytestmark = pytest.mark.part
+
 __all__ = ["host", "service", "set_up"]
 
 CLAUDE = "claude-haiku-4-5"

@@ -47,6 +47,8 @@ from genai_host.http.transport import Transport
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
 
+pytestmark = pytest.mark.part
+
 KEY = "sk-canary-7d31"
 CHAT = {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}
 CHUNK = {"choices": [{"delta": {"content": "hello"}, "finish_reason": "stop"}]}

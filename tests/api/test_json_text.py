@@ -135,6 +135,7 @@ class TestWhoeverGivesThem:
         with pytest.raises(ValidationError, match="the context is not JSON"):
             host.open("chat", "mock").say("hi", context={"a": math.nan})
 
+    @pytest.mark.part
     def test_a_tool_of_a_feature(self, make_host: MakeHost) -> None:
         """It is a plugin's, and known to be wrong when the request is written."""
 

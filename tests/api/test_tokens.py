@@ -183,6 +183,7 @@ def test_it_is_not_shown(clock: ManualClock) -> None:
     assert "access-1" not in repr(AccessToken(Secret("access-1")))
 
 
+@pytest.mark.part
 class TestInAProvider:
     """One that is given a token sends it, and gets another once where it is refused."""
 

@@ -348,6 +348,8 @@ class TestTypedFunctions:
         assert list(made.schema.parameters["properties"]) == ["a", "b"]
         assert made.run({"a": {"d": 1}, "b": 2}, RUN) == "{'d': 1}"
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_making_one_imports_nothing(self) -> None:
         code = (
             "import sys\nfrom genai_host.api import tool\nbefore = set(sys.modules)\n"

@@ -31,7 +31,9 @@ from genai_host.errors import Cancelled
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, Step
 
-SECONDS = float(os.environ.get("GENAI_HOST_TEST_STRESS_SECONDS", "60"))
+pytestmark = pytest.mark.part
+
+SECONDS = float(os.environ.get("GENAI_HOST_TEST_STRESS_SECONDS", "20"))
 THREADS = 32
 SEED = 20261122
 SERVICE = http_provider("service", "https://service.invalid/v1", {"openai-chat": DialectEndpoint()})

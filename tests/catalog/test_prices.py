@@ -133,6 +133,8 @@ class TestPackagedPrices:
     def test_usage_that_makes_no_sense_has_no_price(self) -> None:
         assert self.price("openai", "gpt-4o", 10, 0, 1000) is None
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_nobody_is_asked_over_the_network(self) -> None:
         run("""
             sys.addaudithook(refuse)
@@ -160,6 +162,7 @@ def run(script: str) -> None:
 
 
 class TestInstalled:
+    @pytest.mark.process
     def test_it_is_found_without_being_imported(self) -> None:
         run("""
             from genai_host.catalog.prices import installed_prices
@@ -319,6 +322,7 @@ class TestCalls:
         answer = host.open("chat-model", "script/m", settings=settings).say("hi")
         assert answer.cost == Cost(2.2, known=1)
 
+    @pytest.mark.part
     def test_a_service_over_http_is_known_by_its_address(
         self, make_host: MakeHost, service: FakeService
     ) -> None:
@@ -343,6 +347,7 @@ class TestFailures:
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(2.2, known=1, unknown=1)
 
+    @pytest.mark.part
     def test_of_an_error_amid_a_stream_it_is_unknown(
         self, make_host: MakeHost, service: FakeService
     ) -> None:

@@ -19,6 +19,7 @@ def test_it_works_without_any_configuration(terminal: Terminal) -> None:
     assert terminal("ask", "--provider", "mock", "hi") == (0, "hi\n", "")
 
 
+@pytest.mark.part
 class TestDefaultModel:
     """Item 2 of "First contact": no key makes a service the default."""
 
@@ -42,6 +43,7 @@ class TestDefaultModel:
         assert "the weights of smollm2-135m are missing: genai-host local pull" in out
         assert "config default model" not in err
 
+    @pytest.mark.smoke
     @pytest.mark.weights
     def test_item_2_the_choice_and_its_reason_are_shown(
         self, terminal: Terminal, home: Path, weights: Path

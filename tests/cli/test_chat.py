@@ -218,6 +218,8 @@ def test_only_what_was_typed_is_edited(
     assert image["type"] == "image"
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="false is a program of POSIX")
 def test_an_editor_that_fails_ends_nothing(
     terminal: Terminal, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

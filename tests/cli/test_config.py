@@ -33,6 +33,7 @@ def shown(terminal: Terminal, *arguments: str) -> dict[str, tuple[Any, str]]:
 
 
 class TestInstances:
+    @pytest.mark.part
     def test_any_address_is_one_command(self, terminal: Terminal) -> None:
         code, out, err = terminal("config", "add", *_GROQ, "models.llama=llama-3.3-70b")
         assert (code, out) == (0, "")
@@ -48,6 +49,7 @@ class TestInstances:
             "models": {"llama": "llama-3.3-70b"},
         }
 
+    @pytest.mark.part
     def test_so_is_one_whose_key_is_in_a_variable(
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -195,6 +197,7 @@ class TestDefaults:
         assert read_config().models == {}
 
 
+@pytest.mark.part
 class TestAliases:
     def test_one_holds_wherever_a_model_is_named(self, terminal: Terminal) -> None:
         done(terminal, "config", "alias", "fast", "mock@mock")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support import Terminal
 
 
@@ -40,6 +41,7 @@ def test_nothing_to_count_is_a_wrong_use(terminal: Terminal) -> None:
     assert "nothing to ask" in err
 
 
+@pytest.mark.part
 def test_who_cannot_count_is_named(terminal: Terminal) -> None:
     code, out, _ = terminal("routes", "explain", "smollm2@local", "--for", "count", "--json")
     assert code == 0

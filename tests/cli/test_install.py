@@ -551,6 +551,7 @@ class TestItem6ThirdParties:
         assert ran == [["--upgrade", "zz-private"]]
 
 
+@pytest.mark.process
 def test_of_several_commands_the_first_that_fails_is_the_last(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -565,6 +566,8 @@ def test_of_several_commands_the_first_that_fails_is_the_last(
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_an_installer_that_is_interrupted_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

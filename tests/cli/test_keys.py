@@ -116,6 +116,7 @@ class TestKeys:
         assert terminal("keys", "set", "openai", CANARY)[0] == 2
 
 
+@pytest.mark.part
 class TestDoctor:
     def test_it_says_which_source_won(
         self, terminal: Terminal, ring: Ring, monkeypatch: pytest.MonkeyPatch
@@ -144,6 +145,7 @@ class TestDoctor:
         return {each["what"]: each for each in json.loads(terminal("doctor", "--json")[1])}
 
 
+@pytest.mark.part
 class TestCanary:
     """Wherever keys are, no command shows one."""
 

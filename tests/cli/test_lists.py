@@ -57,6 +57,7 @@ def test_an_unknown_command_is_a_wrong_use(terminal: Terminal) -> None:
 
 
 class TestPlugins:
+    @pytest.mark.part
     def test_they_are_listed_unchecked_until_they_were_loaded(self, terminal: Terminal) -> None:
         rows = listed(terminal, "plugins", "--json")
         assert {row["name"] for row in rows} >= _BUNDLED
@@ -179,6 +180,7 @@ class TestPlugins:
         assert "name\t" not in lines[0]
 
 
+@pytest.mark.part
 class TestProviders:
     def test_each_has_a_name_and_what_it_lacks(self, terminal: Terminal) -> None:
         rows = {row["name"]: row for row in listed(terminal, "providers", "--json")}
@@ -214,6 +216,7 @@ class TestProviders:
 
 
 class TestModels:
+    @pytest.mark.part
     def test_those_that_run_are_listed(self, terminal: Terminal) -> None:
         rows = {row["name"]: row for row in listed(terminal, "models", "--json")}
         assert "mock" in rows
@@ -221,6 +224,7 @@ class TestModels:
         assert rows["mock"]["providers"] == ["mock"]
         assert "temperature" in rows["mock"]["parameters"]
 
+    @pytest.mark.part
     def test_all_of_them_can_be_listed(self, terminal: Terminal) -> None:
         rows = {row["name"]: row for row in listed(terminal, "models", "--all", "--json")}
         assert rows["olmo-2-32b"]["runs"] is False
@@ -269,6 +273,7 @@ def test_features_are_listed_with_roles_and_settings(terminal: Terminal) -> None
     assert "chat\t" in terminal("features")[1]
 
 
+@pytest.mark.part
 class TestRoutes:
     def test_every_pair_is_there_with_its_reasons(self, terminal: Terminal) -> None:
         rows = listed(terminal, "routes", "--json")
@@ -298,6 +303,7 @@ class TestRoutes:
         assert (code, "did you mean smollm2" in err) == (1, True)
 
 
+@pytest.mark.part
 class TestDoctor:
     def test_what_is_not_in_order_comes_with_a_fix(self, terminal: Terminal) -> None:
         code, out, _ = terminal("doctor", "--json")
@@ -345,6 +351,8 @@ class TestDoctor:
         assert checks["plugins"]["status"] == "ok"
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_printed(terminal: Terminal, shell: str) -> None:
     code, out, _ = terminal("completion", shell)

@@ -212,6 +212,7 @@ class TestLog:
         assert "\x1b" not in capsys.readouterr().err
 
 
+@pytest.mark.part
 class TestErrors:
     @pytest.mark.parametrize(
         ("error", "line"),

@@ -29,6 +29,7 @@ def listed(terminal: Terminal) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in rows if row["configuration"]}
 
 
+@pytest.mark.part
 def test_item_3_a_configuration_is_added_set_listed_and_removed(terminal: Terminal) -> None:
     arguments = ("precise", "--of", "mock", "-p", "mock", "--param", "temperature=0")
     added = json.loads(done(terminal, "models", "add", *arguments, "--json"))
@@ -60,6 +61,7 @@ def test_item_3_it_is_chosen_wherever_a_model_is(terminal: Terminal, tmp_path: P
     assert json.loads(answers.read_text())["text"] == "hi"
 
 
+@pytest.mark.part
 def test_item_3_a_declared_name_is_redirected(terminal: Terminal) -> None:
     """Agents ask for fixed names."""
     done(terminal, "models", "add", "gpt-5.5", "--of", "mock@mock")

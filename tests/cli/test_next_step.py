@@ -111,6 +111,7 @@ def ended(child: Any) -> tuple[int | None, str]:
     return child.exitstatus, child.before or ""
 
 
+@pytest.mark.process
 def test_item_5_weights_are_downloaded_on_yes(ask: Ask) -> None:
     child = ask("ask", "-m", "needs-weights", "hi")
     child.expect("its weights are missing")
@@ -121,6 +122,7 @@ def test_item_5_weights_are_downloaded_on_yes(ask: Ask) -> None:
     assert (code, "it answers" in shown) == (0, True)
 
 
+@pytest.mark.process
 def test_item_5_a_key_is_set_on_yes(ask: Ask) -> None:
     child = ask("ask", "-m", "needs-key", "hi")
     child.expect(r"Set the API key of keyed now\? \[y/N\]")
@@ -132,6 +134,7 @@ def test_item_5_a_key_is_set_on_yes(ask: Ask) -> None:
     assert (code, "it answers" in shown, "canary" in shown) == (0, True, False)
 
 
+@pytest.mark.process
 def test_item_5_no_leaves_the_error(ask: Ask, home: Path) -> None:
     child = ask("ask", "-m", "needs-weights", "hi")
     child.expect(r"\[y/N\]")
@@ -141,6 +144,7 @@ def test_item_5_no_leaves_the_error(ask: Ask, home: Path) -> None:
     assert not (home / "data" / "weighty").exists()
 
 
+@pytest.mark.process
 def test_item_5_a_misspelt_model_is_replaced_on_yes(ask: Ask) -> None:
     child = ask("ask", "-m", "mocck", "hi there")
     child.expect(r"Use mock instead\? \[y/N\]")

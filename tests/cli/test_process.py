@@ -19,6 +19,8 @@ import pytest
 
 from genai_host.testing import make_distribution
 
+pytestmark = pytest.mark.process
+
 _RUN = [sys.executable, "-m", "genai_host"]
 _HEAVY = (
     "attr pluggy importlib_metadata requests rich cattrs jsonschema regex msgspec tomlkit "
@@ -101,6 +103,7 @@ class TestImports:
         listed = json.loads(genai_host("conversations", "list", "--json").stdout)
         assert [each["title"] for each in listed][:1] == ["hi"]
 
+    @pytest.mark.smoke
     def test_importing_the_package_imports_nothing(self) -> None:
         done = python(
             "import sys; before = set(sys.modules); import genai_host\n"

@@ -183,6 +183,8 @@ class TestCommand:
             assert (code, err.partition(":")[0]) == (0, "next")
         assert not [name for name in set(sys.modules) - before if name.startswith("zz_")]
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_listing_does_not_import_it(self) -> None:
         code = (
             "import sys\nfrom genai_host.cli.main import run\nrun(['plugins'])\n"
@@ -245,6 +247,7 @@ class TestNames:
             assert result.declared.names() == declared[kind]
 
 
+@pytest.mark.part
 class TestVendor:
     @pytest.fixture
     def service(self) -> Iterator[FakeService]:
@@ -314,6 +317,7 @@ class TestTool:
         assert "invalid arguments" in host.call_tool("my_words", {"txet": "one"}).text
 
 
+@pytest.mark.process
 def test_their_tests_pass(tmp_path: Path) -> None:
     """Some of them: tests/project/test_tutorials.py runs all, in an environment of their own."""
     scaffolds = [
@@ -338,6 +342,7 @@ def test_their_tests_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.process
 def test_item_8_their_tests_run_in_a_folder_that_has_tests_of_its_own(tmp_path: Path) -> None:
     """Such as a clone of the host."""
     (tmp_path / "setup.cfg").write_text("[tool:pytest]\naddopts = --no-such-option\n")

@@ -294,6 +294,7 @@ class TestNotRecorded:
         assert "database is locked" in err
         assert err.count("\n") == 1
 
+    @pytest.mark.process
     @pytest.mark.skipif(os.name != "posix", reason="limits of files are POSIX's")
     @pytest.mark.parametrize("kilobytes", [0, 8, 64])
     def test_a_disk_that_is_full_keeps_nobody_from_the_answer(
@@ -309,6 +310,8 @@ class TestNotRecorded:
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
 def test_a_process_that_is_killed_leaves_an_interrupted_turn(
     terminal: Terminal, script: Any

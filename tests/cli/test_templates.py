@@ -241,6 +241,7 @@ class TestFragments:
         )
         assert terminal("ask", "-p", "mock", "-F", "a")[1] == "a:\n\ntext of a\n"
 
+    @pytest.mark.part
     def test_standard_input_and_addresses(
         self, terminal: Terminal, service: FakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:

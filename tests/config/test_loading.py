@@ -266,6 +266,7 @@ class TestEditing:
         with pytest.raises(ConfigurationError, match="cannot write "), edit_config():
             pytest.fail("it was opened for editing")
 
+    @pytest.mark.part
     def test_who_changes_it_for_too_long_is_not_waited_for(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -299,6 +300,8 @@ class TestEditing:
         assert target.read_text().startswith("# mine\n" if exists else "version = 1")
         assert read_config().feature == "x"
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_processes_that_change_it_at_once_lose_nothing(self, home: Path) -> None:
         code = (
             "import sys; from genai_host.config import edit_config\n"

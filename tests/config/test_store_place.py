@@ -68,6 +68,7 @@ def test_a_file_needs_its_whole_path(tmp_path: Path) -> None:
 
 
 class TestCommands:
+    @pytest.mark.part
     def test_they_keep_conversations_there(
         self, terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -18,7 +18,10 @@ import pytest
 
 from genai_host.testing.environments import make_distribution
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and terminals of POSIX")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(os.name != "posix", reason="kills and terminals of POSIX"),
+]
 
 _PLUGIN = '''
 """Two tools that leave a trace in a file, and a model that asks for both; where DIE says so,

@@ -169,6 +169,8 @@ def test_the_order_of_a_mapping_does_not_count_that_of_a_list_does() -> None:
     assert digest({1, 2}) == digest(frozenset([2, 1]))
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_a_digest_is_the_same_in_another_process() -> None:
     program = (
         "from genai_host.conversations.record import digest\n"

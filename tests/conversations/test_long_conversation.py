@@ -120,6 +120,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     made.close()
 
 
+@pytest.mark.slow
 def test_a_10_000_message_conversation_opens_with_no_quadratic_cost(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def host(
     return make_host(plugin=plugin)
 
 
+@pytest.mark.part
 def test_a_feature_asks_for_it(host: Host, service: FakeService) -> None:
     conversation = host.open("moderated", models={"moderate": "rules"})
     answer = conversation.say("something bad")
@@ -129,6 +130,7 @@ def test_a_feature_asks_for_it(host: Host, service: FakeService) -> None:
     assert conversation.say("more").text == f"nobody knows: {RateLimited.code}"
 
 
+@pytest.mark.part
 def test_it_is_replayed_from_the_record(host: Host) -> None:
     conversation = host.open("moderated", models={"moderate": "rules"})
     conversation.say("something bad")

@@ -46,6 +46,8 @@ from genai_host.server.routes import own_routes
 from genai_host.serving.errors import error_reply
 from genai_host.testing import FakeModel, InlinePlugin, RouteServer
 
+pytestmark = pytest.mark.part
+
 LOOK = ToolSchema("look", "Look at it", {"type": "object", "properties": {"at": {}}})
 PICTURE = Image(b"\x89PNG\r\n\x1a\n picture", "image/png")
 PAPER = File(b"%PDF-1.4", "application/pdf", "a.pdf")

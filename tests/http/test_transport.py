@@ -39,6 +39,8 @@ from genai_host.testing.fake_service import (
     stream_reply,
 )
 
+pytestmark = pytest.mark.part
+
 SECRET = "sk-canary-5f2b"
 
 

@@ -124,6 +124,8 @@ class TestChanges:
 
 
 class TestWarm:
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_a_warm_index_reads_no_metadata(self, site: Path, cache: Path) -> None:
         """Not even the library for it is imported."""
         make_distribution(site, "one")
@@ -289,6 +291,7 @@ class TestFile:
             look(cache, tmp_path / str(number))
         assert len(list(cache.iterdir())) <= 32
 
+    @pytest.mark.process
     def test_processes_that_look_at_once_leave_a_whole_index(self, site: Path, cache: Path) -> None:
         make_distribution(site, "one")
         code = (

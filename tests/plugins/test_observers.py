@@ -370,6 +370,7 @@ def test_a_call_outside_of_turns_has_no_parent(make_host: Callable[..., Host]) -
     assert [each["parent"] for each in hearing.of("call start")] == [""]
 
 
+@pytest.mark.part
 def test_what_a_plugin_adds_to_the_headers_is_sent(
     make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -489,6 +490,7 @@ def test_a_tool_is_told_and_inherits_the_context_of_who_is_told(
     assert inside == [start["id"]]
 
 
+@pytest.mark.part
 def test_a_request_is_told_in_the_thread_that_answers_it(make_host: Callable[..., Host]) -> None:
     hearing = Hearing()
     host = make_host(hearing=hearing)

@@ -72,9 +72,9 @@ class TestTests:
     @pytest.mark.parametrize(
         ("there", "chosen"),
         [
-            ([(3, 13), (3, 11)], ["-m", "default"]),
-            ([(3, 12), (3, 11)], ["-e", "lint,types,py312"]),
-            ([(3, 14), (3, 13)], ["-e", "lint,types,py314"]),
+            ([(3, 13), (3, 11)], "py313"),
+            ([(3, 12), (3, 11)], "py312"),
+            ([(3, 14), (3, 13)], "py314"),
         ],
     )
     def test_item_1_they_run_on_the_supported_python_that_is_there(
@@ -82,11 +82,14 @@ class TestTests:
         ran: list[list[str]],
         monkeypatch: pytest.MonkeyPatch,
         there: list[tuple[int, int]],
-        chosen: list[str],
+        chosen: str,
     ) -> None:
         monkeypatch.setattr(make, "_supported", lambda path: there)
-        assert make.test(["--all", "-q"]) == 0
-        assert ran == [[*chosen, "-q"], ["-m", "second", "-q"]]
+        assert make.test(["-q"]) == 0
+        assert make.test(["--all"]) == 0
+        default = f"lint,types,{chosen}"
+        second = "process,slow,bare,lowest,peers,assistants-peers,page"
+        assert ran == [["-e", default, "-q"], ["-e", f"{default},{second}"]]
 
     def test_item_1_without_any_it_fails_and_names_what_is_missing(
         self,
@@ -106,8 +109,24 @@ class TestTests:
         monkeypatch.setenv("CI", "true")
         monkeypatch.setattr(make, "_supported", lambda path: [(3, 12)])
         assert make.test(["--all"]) == 0
-        assert ran == [["-m", "default"], ["-m", "second"]]
+        assert ran[0][1].startswith("lint,types,py313,")
 
+    def test_the_tests_of_one_plugin(
+        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
+        assert make.test(["genai-otel", "-q"]) == 0
+        folder = str(ROOT / "plugins" / "genai-otel")
+        assert ran == [["-e", "py313", "--", folder, "-n", "2", "--rings=unit,part,process", "-q"]]
+
+    def test_a_file_under_stress(
+        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
+        assert make.test(["--stress", "tests/x.py"]) == 0
+        assert ran == [["-e", "py313", "--", "--stress", "tests/x.py"]]
+
+    @pytest.mark.process
     @pytest.mark.skipif(os.name != "posix", reason="commands are POSIX")
     def test_item_1_what_only_stands_for_a_python_is_none(self, tmp_path: Path) -> None:
         for name, code in (
@@ -151,6 +170,7 @@ class TestInstalling:
         assert starter == ["genai-feature-chat", "genai-models-open", "genai-vendor-local"]
         assert make._needed_by("all") == list(make._plugins().values())
 
+    @pytest.mark.process
     def test_item_1_it_tells_what_is_downloaded_and_how_much(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -158,6 +178,8 @@ class TestInstalling:
         shown = "  downloading large_one 2026.1 (33.8 MB)\n  installing 3 distributions\n"
         assert capsys.readouterr() == ("", shown)
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_item_1_without_a_network_it_says_so_in_one_line_and_a_step(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -168,6 +190,7 @@ class TestInstalling:
         assert message == "error: the package index cannot be reached"
         assert "check the network" in step
 
+    @pytest.mark.process
     def test_item_1_another_failure_is_shown_in_the_words_of_pip(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -189,6 +212,7 @@ class TestInstalling:
             make._environment(tmp_path / "venv", [], stamp="new")
         assert "cannot be written\n  clone the project into" in capsys.readouterr().err
 
+    @pytest.mark.process
     def test_item_1_all_plugins_stay_once_they_are_there(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -245,6 +269,7 @@ def python(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere no process takes another's place")
 def test_a_command_takes_the_place_of_the_process(python: Path) -> None:
     """So that Ctrl-C is its own matter, in a chat as well."""
@@ -254,6 +279,7 @@ def test_a_command_takes_the_place_of_the_process(python: Path) -> None:
     assert process.returncode == 7
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="the Python of this test is a shell script")
 def test_without_the_weights_nothing_is_run(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLED", "3")

@@ -24,6 +24,8 @@ from genai_host.prompts import attachments
 from genai_host.prompts.attachments import MOST_BYTES, attachment, part_of
 from genai_host.testing.fake_service import HANG, FakeService, Reply
 
+pytestmark = pytest.mark.part
+
 PNG = b"\x89PNG\r\n\x1a\n-and-more"
 JPEG = b"\xff\xd8\xff\xe0-and-more"
 WEBP = b"RIFF\x10\0\0\0WEBPVP8 \xff"

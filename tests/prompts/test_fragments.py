@@ -73,6 +73,7 @@ def test_a_file_may_have_5_mib_and_no_more(here: Path) -> None:
         fragment("a")
 
 
+@pytest.mark.part
 class TestAddresses:
     @pytest.mark.parametrize(
         ("media_type", "data", "text"),
@@ -133,6 +134,7 @@ class TestAddresses:
             fragment(f"{service.url}/a")
 
 
+@pytest.mark.part
 def test_each_is_read_once_and_given_once(here: Path, service: FakeService) -> None:
     (here / "a.txt").write_text("a")
     (here / "b.txt").write_text("b")

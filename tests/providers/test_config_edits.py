@@ -318,6 +318,7 @@ class TestInstances:
                 unset_keys(document, [key])
 
 
+@pytest.mark.process
 def test_sixteen_processes_that_set_keys_at_once_lose_none() -> None:
     """By the command, as users do."""
     run = [sys.executable, "-m", "genai_host", "config", "set"]

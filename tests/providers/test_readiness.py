@@ -148,6 +148,7 @@ class TestStates:
         assert len(tried) == 3
 
 
+@pytest.mark.part
 class TestOverHttp:
     @pytest.mark.parametrize("models", ["/models", ""], ids=["listed", "unlisted"])
     @pytest.mark.parametrize(

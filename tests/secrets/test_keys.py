@@ -225,6 +225,8 @@ class TestFile:
         assert keys.kept() == {}
         assert json.loads(Path(keys.path).read_text()) == {"version": 1, "keys": {}}
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_processes_that_set_keys_at_once_lose_none(self) -> None:
         code = (
             "import sys; from genai_host.api import Secret\n"

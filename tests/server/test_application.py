@@ -20,6 +20,8 @@ from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.errors import RateLimited, ValidationError
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part
+
 HERE = __name__
 
 

@@ -21,6 +21,8 @@ from genai_host.server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_host.server.heads import Refused
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part
+
 POST = b"POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 

@@ -43,6 +43,8 @@ LIMITS = [
 ]
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_the_help_imports_no_server() -> None:
     program = (
         "import sys; from genai_host.cli.main import run; run(['serve', '--help']);"
@@ -130,6 +132,7 @@ class TestCommand:
             "  set one: export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
         ]
 
+    @pytest.mark.part
     def test_a_port_that_is_taken(self, terminal: Terminal, host: Host) -> None:
         with served(host) as server:
             port = server.url.rpartition(":")[2]
@@ -212,6 +215,7 @@ def test_keys_of_the_server_are_set(terminal: Terminal) -> None:
     assert terminal("config", "set", "server.port=many")[0] == 1
 
 
+@pytest.mark.part
 class TestTls:
     @pytest.fixture
     def files(self, tmp_path: Path) -> dict[str, str]:
@@ -240,6 +244,7 @@ class TestTls:
             Server(host, port=0, certfile=str(file))
 
 
+@pytest.mark.part
 def test_two_hosts_are_served_by_one_process(make_host: MakeHost) -> None:
     with served(make_host()) as one, served(make_host()) as other:
         assert one.url != other.url
@@ -247,6 +252,7 @@ def test_two_hosts_are_served_by_one_process(make_host: MakeHost) -> None:
             assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
 
 
+@pytest.mark.part
 def test_the_address_of_version_six(host: Host) -> None:
     try:
         started = Server(host, bind="::1", port=0, drain=0.0)
@@ -269,6 +275,7 @@ class TestDocuments:
     TEXT = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
     FILE = (ROOT / "Containerfile").read_text(encoding="utf-8")
 
+    @pytest.mark.process
     def test_the_program(self) -> None:
         [source] = re.findall(r"```python\n(.*?)```", self.TEXT, re.DOTALL)
         done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)

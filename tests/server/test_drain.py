@@ -14,6 +14,8 @@ import requests
 from serving_process import process
 from talking import dial, heard, until
 
+pytestmark = pytest.mark.process
+
 
 def ended(started: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = started.communicate(timeout=30)
@@ -52,6 +54,7 @@ def test_it_ends_at_once_when_nothing_is_under_way() -> None:
             assert ended(started) == (0, "closed\n", "")
 
 
+@pytest.mark.smoke
 def test_a_second_signal_ends_it_at_once() -> None:
     with process(60) as (started, url), contextlib.ExitStack() as stack:
         client = asking(url, "/stream/60", stack)

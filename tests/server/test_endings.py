@@ -31,6 +31,8 @@ from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
 from genai_host.testing.fake_service import json_reply as service_reply
 
+pytestmark = pytest.mark.part
+
 DELTA = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'
 EVENT = b"data: hello\n\n"
 SAID: Any = [Message("user", "hi")]

@@ -18,6 +18,8 @@ from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing.fake_service import json_reply
 
+pytestmark = pytest.mark.part
+
 TOKENS = {"ann": Secret("token-of-ann"), "bob": Secret("token-of-bob"), "": Secret("token-of-all")}
 OPEN = re.compile(r"/|/page|/page/assets/.*")
 OF_USERS = (

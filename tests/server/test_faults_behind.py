@@ -17,6 +17,8 @@ from talking import dial, until
 from genai_host.testing.fake_service import CUT, HANG, RESET, Reply, Step, sse_reply
 from genai_host.testing.fake_service import reply as service_reply
 
+pytestmark = pytest.mark.part
+
 each_front = pytest.mark.parametrize("front", FRONTS, ids=str)
 BOTH = (False, True)
 

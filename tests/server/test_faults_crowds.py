@@ -19,6 +19,8 @@ from talking import dial, heard, statuses
 
 from genai_host.testing.fake_service import HOLD, Reply
 
+pytestmark = pytest.mark.part
+
 CALLS, CAP, LINE = 200, 20, 80
 
 

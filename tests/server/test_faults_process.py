@@ -25,6 +25,8 @@ from talking import dial, heard, until
 from genai_host.store import Store
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
 
+pytestmark = pytest.mark.process
+
 TOKEN = "a-token-of-this-test"
 AUTHORIZED = {**JSON, "authorization": f"Bearer {TOKEN}"}
 
@@ -101,6 +103,7 @@ def turn(id: str, message: str) -> bytes:
     return raw(path, body, authorization=f"Bearer {TOKEN}")
 
 
+@pytest.mark.smoke
 def test_sigterm_with_20_streams_drains_and_saves_the_rest_as_interrupted(
     service: FakeService,
 ) -> None:

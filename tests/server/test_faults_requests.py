@@ -21,6 +21,8 @@ from talking import dial, statuses, until
 from genai_host.server.routes import own_routes
 from genai_host.testing.fake_service import FakeService
 
+pytestmark = pytest.mark.part
+
 each_front = pytest.mark.parametrize("front", FRONTS, ids=str)
 WRITING = sorted(
     (route.method, route.path) for route in own_routes() if route.method not in ("GET", "DELETE")

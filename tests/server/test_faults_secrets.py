@@ -19,6 +19,8 @@ from genai_host.api import Secret
 from genai_host.server.routes import own_routes
 from genai_host.testing.fake_service import CUT, Reply, json_reply, reply, sse_reply
 
+pytestmark = pytest.mark.part
+
 TOKEN = "token-canary-5d21"
 AUTHORIZED = {**JSON, "authorization": f"Bearer {TOKEN}"}
 HEADERS = {"Retry-After": KEY, "X-Request-Id": KEY, "Server": KEY}

@@ -14,6 +14,8 @@ from fixtures import MakeHost
 from fronts import FRONTS, WORD, Front, Place, place
 from openai_service import chat
 
+pytestmark = pytest.mark.part
+
 LONG = "much " * 20_000
 NATIVE = FRONTS[-1]
 Broken = Callable[[Place], AbstractContextManager[None]]

@@ -226,6 +226,7 @@ def test_no_header_breaks_it(headers: dict[str, str]) -> None:
     assert refusal(ServerSettings(tokens=TOKENS), read_head(scope, "")) in (400, 401, 403, 421)
 
 
+@pytest.mark.part
 class TestOverHttp:
     calls: list[str] = []
 

@@ -14,6 +14,8 @@ from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part
+
 GET = b"GET /x HTTP/1.1\r\nhost: localhost\r\n"
 POST = b"POST /x HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 LAST = b"connection: close\r\n"

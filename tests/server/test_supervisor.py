@@ -280,6 +280,7 @@ class TestSupervisor:
 
         Supervisor(listener, 1, start, said.append).run(lambda: said.append("listening"))
 
+    @pytest.mark.process
     def test_gives_up_on_workers_that_die_as_they_begin(
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -289,6 +290,8 @@ class TestSupervisor:
         assert "another begins in 0.01 s" in said[0]
         assert "another begins in 0.02 s" in said[1]
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_tells_why_they_could_not_begin(
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -301,6 +304,7 @@ class TestSupervisor:
         assert error.value.hint == "set one"
         assert said == []
 
+    @pytest.mark.process
     def test_ends_one_that_does_not_get_ready(
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -308,6 +312,7 @@ class TestSupervisor:
         with pytest.raises(GenaiError, match="SIGKILL"):
             self.run(said, monkeypatch, "import time; time.sleep(60)")
 
+    @pytest.mark.process
     def test_what_a_worker_says_wrongly_is_no_fault_of_it(
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -300,6 +300,7 @@ def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str)
     assert "GET /ok" in plugins.registry.http_routes or second != "/ok"
 
 
+@pytest.mark.part
 def test_over_http(make_host: MakeHost) -> None:
     host = make_host(
         mine=InlinePlugin(
@@ -320,6 +321,7 @@ def test_over_http(make_host: MakeHost) -> None:
         assert session.get(f"{server.url}/b").status_code == 405
 
 
+@pytest.mark.part
 def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host: MakeHost) -> None:
     host = make_host(
         mine=InlinePlugin(
@@ -349,6 +351,7 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
             requests.get(f"{server.url}/breaks", timeout=30)
 
 
+@pytest.mark.part
 def test_a_client_that_goes_ends_what_it_asked_for(make_host: MakeHost) -> None:
     host = make_host(mine=InlinePlugin(http_routes=[route("GET", "/waits", "waits")]))
     with RouteServer(host) as server:
@@ -359,6 +362,7 @@ def test_a_client_that_goes_ends_what_it_asked_for(make_host: MakeHost) -> None:
         assert left.wait(30)
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     "header", ["transfer-encoding: chunked", "content-length: -1", "content-length: 1, 1"]
 )

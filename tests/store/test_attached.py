@@ -195,6 +195,7 @@ def test_others_have_their_own(store: Store, make_store: MakeStore) -> None:
         store.entries(theirs, CODEC)
 
 
+@pytest.mark.part
 def test_many_that_say_the_same_at_once(store: Store, make_store: MakeStore) -> None:
     stores = [store, make_store(), make_store(), make_store()]
     store.conversations()

@@ -109,6 +109,7 @@ def look(file: Path, told: list[tuple[str, str]]) -> int:
     return unfinished
 
 
+@pytest.mark.process
 def test_kill_9_with_two_writers_loses_no_acknowledged_message(
     writers: Writers, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ def nursery() -> Iterator[Nursery]:
     made.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("point", stepping.POINTS)
 @pytest.mark.parametrize("step", stepping.STEPS)
 def test_kill_between_any_two_steps_of_a_5_step_feature_then_resume_gives_the_same_answer(
@@ -225,6 +227,8 @@ def test_sixteen_processes_that_make_the_first_run_at_once_all_succeed_and_are_r
         assert [each.turns for each in found] == [1] * 16
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_a_turn_of_a_process_that_still_runs_is_running_and_interrupted_once_it_is_killed(
     tmp_path: Path,
 ) -> None:

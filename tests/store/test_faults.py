@@ -51,6 +51,8 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
         assert [message.text for message in again.history] == ["before", "before"]
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="limits are POSIX's")
 def test_where_no_file_may_grow_the_answer_still_reaches_the_user(tmp_path: Path) -> None:
     """A disk that is full, for all files of the process."""

@@ -100,6 +100,7 @@ def test_files_that_are_missing_are_told(tmp_path: Path) -> None:
     assert "backup" in health.fix
 
 
+@pytest.mark.part
 class TestDoctor:
     def test_where_there_is_none_none_is_made(self, terminal: Terminal) -> None:
         with Store() as usual:

@@ -156,6 +156,7 @@ class TestUsage:
         assert (row.mean, row.slowest) == (1.0, 1.0)
         assert row.p50 == row.p95 == pytest.approx(1.0, rel=0.1)
 
+    @pytest.mark.part
     def test_two_processes_may_add_at_once(self, make_store: MakeStore) -> None:
         stores = [make_store() for _ in range(2)]
         each(stores * 2, lambda store: [store.add_usage(counted("ann")) for _ in range(25)])
@@ -178,6 +179,7 @@ def each(stores: list[Store], act: Any) -> None:
 
 
 class TestLedger:
+    @pytest.mark.part
     def test_what_is_spent_comes_together(self, make_store: MakeStore) -> None:
         stores = [make_store() for _ in range(2)]
         accounts = [("ann", "2030-01-01"), ("*", "2030-01")]

@@ -17,6 +17,7 @@ def brings(open: Callable[[Any], Executor]) -> InlinePlugin:
     return InlinePlugin(executors=[ExecutorType("threads", NoSettings, open)])
 
 
+@pytest.mark.part
 class TestThreads(ExecutorSuite):
     plugin = brings(lambda settings: ThreadPoolExecutor(4))
     executor = "threads"
@@ -43,6 +44,7 @@ class Broken(ExecutorSuite):
     patience = 0.2
 
 
+@pytest.mark.part
 def test_the_suite_finds_what_is_wrong(tmp_path: Any) -> None:
     suite = Broken()
     executor = suite.open()

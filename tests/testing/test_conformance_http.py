@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import pytest
+
 from genai_host.api import Codec, Completion, DialectEndpoint, Message, http_provider
 from genai_host.testing import InlinePlugin
 from genai_host.testing.suites import HttpProviderSuite, OpenAIChatReplies
+
+pytestmark = pytest.mark.part
 
 ACME = http_provider(
     "acme",

@@ -55,6 +55,7 @@ def calling(act: Callable[[], object]) -> list[str]:
     return watched.calls
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     "act",
     [

@@ -31,6 +31,8 @@ QUICKLY = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize(("module", "name"), SUITES, ids=[name for _, name in SUITES])
 def test_a_wrong_plugin_fails_the_right_tests(
     pytester: pytest.Pytester, module: ModuleType, name: str

@@ -18,6 +18,7 @@ def example(name: str) -> str:
     return found
 
 
+@pytest.mark.process
 def test_the_examples_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("conftest", "genai_feature_poet", "test_acme", "test_own", "test_poet")
     pytester.makepyfile(**{name: example(f"{name}.py") for name in names})

@@ -101,6 +101,7 @@ def test_item_4_it_holds_over_processes_of_one_store(sold: Sold, make_store: Mak
             say(host, owner="ann")
 
 
+@pytest.mark.part
 def test_what_many_spend_at_once_comes_together(sold: Sold, make_store: MakeStore) -> None:
     hosts = [sold(BudgetsConfig(total=BudgetConfig(month=1000))) for _ in range(2)]
 

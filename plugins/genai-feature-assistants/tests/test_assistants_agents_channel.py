@@ -25,6 +25,8 @@ from genai_feature_assistants.agents import (
 from genai_host.api import File, Image, Message, Reasoning, Text, ToolCall, ToolResult
 from genai_host.errors import BadRequest, UnsupportedPart, ValidationError
 
+pytestmark = pytest.mark.part
+
 KEYS = ["OpenAIAssistantAgent", "asst_1", "n", "http://127.0.0.1:1/v1/"]
 
 

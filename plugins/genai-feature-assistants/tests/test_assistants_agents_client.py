@@ -42,6 +42,8 @@ from genai_host.testing.fake_service import (
     stream_reply,
 )
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
@@ -314,6 +316,8 @@ def test_ids_stay_in_their_place() -> None:
     assert path_of("threads", "../a?b#c%2e") == "threads/..%2Fa%3Fb%23c%252e"
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_nothing_heavy_is_loaded_with_the_names() -> None:
     program = (
         "import sys, genai_feature_assistants.agents as agents; agents.OpenAIAssistantDefinition;"

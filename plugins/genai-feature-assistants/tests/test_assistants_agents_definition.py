@@ -28,6 +28,8 @@ from genai_feature_assistants.agents import (
 from genai_host.api import Message
 from genai_host.errors import ValidationError
 
+pytestmark = pytest.mark.part
+
 BEHAVIOR = OpenAIAssistantToolCallBehavior(True, "roll", False)
 EXECUTION = OpenAIAssistantExecutionOptions(
     max_completion_tokens=0,

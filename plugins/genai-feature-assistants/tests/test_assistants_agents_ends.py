@@ -24,6 +24,8 @@ from genai_host.api import tool
 from genai_host.errors import MalformedReply
 from genai_host.testing.fake_service import json_reply, reply
 
+pytestmark = pytest.mark.part
+
 ENDS = [
     ("failed", RunFailed, {"last_error": {"code": "server_error", "message": "broke"}}),
     ("cancelled", RunCancelled, {}),

@@ -45,6 +45,8 @@ from genai_host.errors import (
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import HANG, Reply, json_reply, reply, stream_reply
 
+pytestmark = pytest.mark.part
+
 CREATED = b'event: thread.run.created\ndata: {"id": "run_1", "status": "queued"}\n\n'
 
 

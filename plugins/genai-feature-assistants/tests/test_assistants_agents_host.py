@@ -33,6 +33,8 @@ from genai_host.errors import BadRequest, ProviderError, ServiceUnavailable
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt
 
+pytestmark = pytest.mark.part
+
 DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.")
 
 

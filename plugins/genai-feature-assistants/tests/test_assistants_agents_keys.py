@@ -14,6 +14,8 @@ from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import Reply, json_reply, reply, sse_reply, stream_reply
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def service() -> Iterator[AssistantsService]:

@@ -20,6 +20,8 @@ from genai_feature_assistants.agents.runs import ThreadSettings, settled
 
 from genai_host.errors import ValidationError
 
+pytestmark = pytest.mark.part
+
 CODE, SEARCH = {"type": "code_interpreter"}, {"type": "file_search"}
 
 OF_EXECUTION: dict[str, tuple[str, Any, Any, Any]] = {

@@ -9,6 +9,8 @@ import pytest
 from assistants_service import AssistantsService, Calls, Says
 from genai_feature_assistants.agents import options
 
+pytestmark = pytest.mark.part
+
 README = Path(__file__).parents[1] / "README.md"
 
 

@@ -31,6 +31,8 @@ from genai_host.errors import BadRequest, StoreError, ValidationError
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
 
+pytestmark = pytest.mark.part
+
 DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.")
 CALL = ToolCall("c1", "roll", {"sides": 4})
 

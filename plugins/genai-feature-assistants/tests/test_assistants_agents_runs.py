@@ -25,6 +25,8 @@ from genai_host.api import Message, ToolCall, ToolResult, tool
 from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.testing.fake_service import reply
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def service() -> Iterator[AssistantsService]:

@@ -34,6 +34,8 @@ from genai_host.errors import (
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import Reply, json_reply, sse_reply
 
+pytestmark = pytest.mark.part
+
 DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.")
 
 

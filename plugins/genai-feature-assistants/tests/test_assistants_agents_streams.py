@@ -24,6 +24,8 @@ from genai_host.api import ToolCall
 from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable
 from genai_host.testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def service() -> Iterator[AssistantsService]:

@@ -54,6 +54,7 @@ class TestCreate:
         assert (made["name"], made["model"]) == ("Tutor", "fake")
         assert (made["instructions"], made["tools"]) == ("Be kind.\n", [])
 
+    @pytest.mark.part
     def test_its_files_are_searchable_before_it_is_done(self, line: Line, tmp_path: Path) -> None:
         for name in ("one.txt", "two.txt"):
             (tmp_path / name).write_text(f"the text of {name}")
@@ -68,6 +69,7 @@ class TestCreate:
         assert "one.txt" in told
         assert "completed" in told
 
+    @pytest.mark.part
     def test_files_that_cannot_be_searched_are_told(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "bad.pdf").write_bytes(b"%PDF no")
         code, out, err = line(
@@ -247,6 +249,7 @@ class TestRun:
         assert told["thread"].startswith("thread_")
         assert set(told["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}
 
+    @pytest.mark.part
     def test_where_it_is_from_stands_below(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("whales sing")
 

@@ -12,6 +12,8 @@ from assistants_api import CODE, MakeApi, calls, make_api, outputs_in, says
 from genai_host.api import Image, Text, ToolOutput, tool
 from genai_host.testing import InlinePlugin, RecordedPrompt
 
+pytestmark = pytest.mark.part
+
 __all__ = ["make_api"]
 
 PNG = base64.b64decode(

@@ -32,6 +32,8 @@ from genai_host.store.store import StoredRecord
 from genai_host.testing import ManualClock, RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 __all__ = ["make_store", "place", "postgres_server"]
 
 JOBS = "assistants/jobs"

@@ -184,6 +184,7 @@ def texts(line: Line, thread: str = "thread_abc") -> list[str]:
     return [each["content"][0]["text"]["value"] for each in kept(line, "message", thread)]
 
 
+@pytest.mark.part
 class TestForms:
     @pytest.mark.parametrize(
         "form",
@@ -223,6 +224,7 @@ class TestForms:
 
 
 class TestKept:
+    @pytest.mark.part
     def test_ids_times_and_metadata_stay(self, line: Line, folder: Path) -> None:
         imported(line, folder, ALL)
         for kind, exported in {
@@ -238,6 +240,7 @@ class TestKept:
         for name in ("id", "created_at", "attributes", "chunking_strategy"):
             assert found[name] == STORE_FILE[name]
 
+    @pytest.mark.part
     def test_messages_stay_as_they_were(self, line: Line, folder: Path) -> None:
         imported(line, folder, ALL)
         asked, cited = kept(line, "message", "thread_abc")
@@ -247,6 +250,7 @@ class TestKept:
         [annotation] = cited["content"][0]["text"]["annotations"]
         assert annotation["file_citation"] == {"file_id": "file-1"}
 
+    @pytest.mark.part
     def test_the_thread_goes_on_and_its_store_is_searched(self, line: Line, folder: Path) -> None:
         imported(line, folder, ALL)
         from genai_feature_assistants.service.service import Service
@@ -263,6 +267,7 @@ class TestKept:
         out = line.done("run", "Whales", "--thread", "thread_abc", "And?")
         assert out == "What do whales do? | They sing【4:0†source】. | And?\n"
 
+    @pytest.mark.part
     def test_a_store_may_name_its_files(self, line: Line, folder: Path) -> None:
         imported(line, folder, FILE, {**STORE, "file_ids": ["file-1"]})
         assert [each["status"] for each in kept(line, "vector store file", "vs_1")] == ["completed"]
@@ -308,12 +313,14 @@ class TestKept:
             imported(line, folder, THREAD, said[number])
         assert texts(line) == ["0", "1", "2"]
 
+    @pytest.mark.part
     def test_users_have_their_own(self, line: Line, folder: Path) -> None:
         line.done("--user", "ann", "import", written(folder, ALL))
         assert kept(line, "assistant") == []
         assert line.done("--user", "ann", "list").startswith("asst_abc\tWhales")
 
 
+@pytest.mark.part
 class TestAgain:
     def test_what_is_there_is_left_alone(self, line: Line, folder: Path) -> None:
         imported(line, folder, ALL)
@@ -490,6 +497,7 @@ class TestWrong:
         assert "genai-tools-sandbox" in told
         assert "vector store vs_1 is not here" in told
 
+    @pytest.mark.part
     def test_files_that_cannot_be_searched_are_told(self, line: Line, folder: Path) -> None:
         (folder / "file-1").write_bytes(b"\0\0\0")
         report = imported(line, folder, FILE, STORE, STORE_FILE)
@@ -498,6 +506,7 @@ class TestWrong:
         assert "had 11 bytes, and has 3 here" in told
 
 
+@pytest.mark.part
 def test_what_the_api_shows_comes_back_as_it_was(
     line: Line, folder: Path, make_host: MakeHost, tmp_path: Path
 ) -> None:
@@ -558,6 +567,7 @@ def test_the_export_in_the_document_is_python_and_the_aliases_are_in_order(
 
 
 class TestCommand:
+    @pytest.mark.part
     def test_it_tells_what_became_of_all(self, line: Line, folder: Path) -> None:
         path = written(folder, [*ALL, {**THREAD, "id": "a/b"}])
         code, out, err = line("import", path, "--model", "gpt-4o=fake")

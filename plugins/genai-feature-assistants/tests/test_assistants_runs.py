@@ -24,6 +24,8 @@ from genai_host.store import Store
 from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 __all__ = ["make_api"]
 
 

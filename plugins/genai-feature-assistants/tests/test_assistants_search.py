@@ -10,6 +10,8 @@ from assistants_api import SEARCH, Api, MakeApi, calls, ids_of, make_api, output
 
 from genai_host.testing import RecordedPrompt
 
+pytestmark = pytest.mark.part
+
 __all__ = ["make_api"]
 
 

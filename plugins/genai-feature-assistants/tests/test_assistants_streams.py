@@ -20,6 +20,8 @@ from genai_feature_assistants.service.jobs import Jobs, Worker
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import RecordedPrompt
 
+pytestmark = pytest.mark.part
+
 __all__ = ["make_api"]
 
 MESSAGE = [

@@ -195,6 +195,7 @@ with Host(config=Config(providers={"json": json_mock}), discovery=StaticPlugins(
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("writer", "reader"), [("1", "2"), ("2", "1")])
 def test_a_record_is_gone_on_with_under_another_hash_seed(
     tmp_path: Path, writer: str, reader: str

@@ -17,6 +17,8 @@ from research_engine import Scene
 from genai_host import Config
 from genai_host.config import SetConfig
 
+pytestmark = pytest.mark.process
+
 GOOD = "<html><title>Rivers</title><body><p>Rivers run to the sea, all of them.</p></body></html>"
 PDF = pdf([b"BT /F1 12 Tf 10 100 Td (Lakes stand still.) Tj ET"], "Lakes")
 
@@ -69,6 +71,7 @@ def read(scene: Scene, *links: str) -> dict[str, object]:
     return assistant.answer({"input_text": "Where do rivers run to?", "settings": settings})
 
 
+@pytest.mark.smoke
 def test_item_5_html_and_pdf_are_read_by_the_real_reader(
     make_host: MakeHost, site: PageSite
 ) -> None:

@@ -17,6 +17,8 @@ from genai_host.errors import NotFound, RateLimited, ServiceUnavailable
 from genai_host.store import Store
 from genai_host.testing import RouteServer
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:

@@ -27,6 +27,8 @@ def write(file: Path, **servers: Any) -> None:
     file.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_servers_are_listed(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(file, shop=SHOP)
     assert run(["mcp"]) == 0
@@ -34,6 +36,7 @@ def test_servers_are_listed(file: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert said.startswith("shop (stdio): shop 1.5, MCP 2026-07-28, 8 tools\n  add: Add two num")
 
 
+@pytest.mark.process
 def test_one_that_does_not_answer_is_told(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(file, shop=SHOP, gone=GONE, odd={})
     assert run(["mcp", "--json"]) == 1
@@ -55,6 +58,7 @@ def test_there_may_be_none(file: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert f"no servers: {file} has none" in capfd.readouterr().err
 
 
+@pytest.mark.process
 def test_tools_are_listed_and_called_as_others_are(
     file: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

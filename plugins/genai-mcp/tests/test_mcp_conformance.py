@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import mcp_service
+import pytest
 from genai_mcp.client.servers import Server
 from genai_mcp.client.source import McpSource
 
@@ -24,6 +25,7 @@ class _OneServer:
         yield McpSource(Server("shop", command=sys.executable, args=command))
 
 
+@pytest.mark.process
 class TestAServer(ToolSourceSuite):
     plugin = _OneServer()
     source = "shop"

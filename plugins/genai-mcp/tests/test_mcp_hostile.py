@@ -24,6 +24,8 @@ from genai_host import Config, Host
 from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.process
+
 HEAD = """
 import json, os, signal, subprocess, sys, time
 
@@ -438,6 +440,7 @@ def answer(id, result):
         called(source)
 
 
+@pytest.mark.smoke
 def test_a_server_may_have_no_tools(program: Program) -> None:
     with Within(60, "listing") as limits:
         assert program("CAPABLE = {}").tools(limits) == []

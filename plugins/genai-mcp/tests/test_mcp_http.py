@@ -35,6 +35,8 @@ from genai_host.testing.fake_service import (
     sse_reply,
 )
 
+pytestmark = pytest.mark.part
+
 Answer = Callable[[int, Received], Reply]
 TOOL = {
     "name": "go",

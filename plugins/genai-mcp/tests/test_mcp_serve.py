@@ -24,6 +24,8 @@ from mcp.client.stdio import stdio_client
 
 from genai_host.testing import make_distribution
 
+pytestmark = pytest.mark.process
+
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
 META = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
@@ -300,6 +302,7 @@ class TestStrangers:
         assert process.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
         assert process.end() == 0
 
+    @pytest.mark.smoke
     def test_batches_are_of_one_version(self, start: Callable[..., Process]) -> None:
         process = start()
         opening = {"protocolVersion": "2025-03-26", "capabilities": {}}

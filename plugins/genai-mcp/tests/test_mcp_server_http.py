@@ -42,6 +42,8 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.testing import InlinePlugin, RouteServer
 
+pytestmark = pytest.mark.part
+
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
 HEADERS = {

@@ -76,6 +76,7 @@ def host(make_host: MakeHost, source: McpSource) -> Host:
     return make_host(plugin=InlinePlugin(tool_sources=[source]), config=config)
 
 
+@pytest.mark.process
 def test_tools_of_a_server_are_tools_of_the_host(host: Host, source: McpSource, shop: Shop) -> None:
     tools = host.tools()
     assert list(tools) == [
@@ -111,6 +112,7 @@ def test_tools_of_a_server_are_tools_of_the_host(host: Host, source: McpSource, 
     )
 
 
+@pytest.mark.process
 def test_approval_is_asked_for_unless_the_user_says_otherwise(
     make_host: MakeHost, source: McpSource
 ) -> None:
@@ -119,11 +121,13 @@ def test_approval_is_asked_for_unless_the_user_says_otherwise(
     assert "needs the approval" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
 
 
+@pytest.mark.process
 def test_calls_may_be_under_way_at_once(host: Host, background: Callable[..., Future[Any]]) -> None:
     calls = [background(host.call_tool, "shop__add", {"a": number, "b": 0}) for number in range(10)]
     assert [call.result(60).text for call in calls] == [str(number) for number in range(10)]
 
 
+@pytest.mark.process
 def test_what_there_is_may_change(
     host: Host, source: McpSource, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +143,7 @@ def test_what_there_is_may_change(
     assert host.call_tool("shop__grown").text == "new"
 
 
+@pytest.mark.process
 def test_a_call_can_be_given_up(
     source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
 ) -> None:
@@ -163,6 +168,7 @@ def test_a_call_can_be_given_up(
     assert add.run({"a": 1, "b": 1}, Run()).text == "2"  # type: ignore[union-attr]  # ours
 
 
+@pytest.mark.process
 def test_a_forgotten_session_is_opened_anew(host: Host, shop: Shop, source: McpSource) -> None:
     host.tools()
     shop.forgets.set()
@@ -172,6 +178,7 @@ def test_a_forgotten_session_is_opened_anew(host: Host, shop: Shop, source: McpS
     shop.forgets.clear()
 
 
+@pytest.mark.process
 def test_one_that_is_closed_stays_closed(host: Host, source: McpSource) -> None:
     host.tools()
     source.close()
@@ -186,6 +193,8 @@ def test_nothing_is_started_before_it_is_asked_for(make_host: MakeHost) -> None:
     assert not host.plugins.broken
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_one_that_cannot_be_started_has_no_tools(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:

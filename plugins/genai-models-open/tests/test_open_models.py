@@ -96,6 +96,8 @@ def test_a_model_that_nobody_offers_says_so(make_host: MakeHost) -> None:
         make_host(models=genai_models_open).open("chat", "llama-3.3-70b")
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_declaring_them_imports_nothing_heavy() -> None:
     program = (
         "import json, sys; before = set(sys.modules)\n"

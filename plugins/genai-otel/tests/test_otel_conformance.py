@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import genai_otel
+import pytest
 
 from genai_host.testing.suites import PluginSuite
 
@@ -14,6 +15,8 @@ class TestPlugin(PluginSuite):
     plugin = genai_otel.plugin
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_nothing_heavy_is_imported_until_it_is_wanted() -> None:
     program = (
         "import sys, genai_otel, genai_otel.telemetry as t;"

@@ -14,6 +14,8 @@ from genai_otel.wanted import exporters_in
 from importlib_metadata import EntryPoint
 from otel_receiver import Receiver
 
+pytestmark = pytest.mark.part
+
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 OTLP = ("otlp",)
 
@@ -38,6 +40,8 @@ def test_what_is_sent_is_what_the_environment_says(
     assert exporters_in(environ) == own
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_what_the_application_has_set_up_is_used() -> None:
     """In a process of its own, as what is global stays so."""
     program = """

@@ -27,6 +27,8 @@ from genai_host.api import Secret, hookimpl
 from genai_host.server.server import Server
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part
+
 TOKEN, OTHERS = "operator-canary-1", "ann-canary-2"
 NAME = "gen_ai_client_operation_duration_seconds"
 
@@ -210,6 +212,8 @@ class TestSeveralProcesses:
         named = str(tmp_path / "named")
         assert shared_folder(1, {"PROMETHEUS_MULTIPROC_DIR": named}) == named
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_folders_of_parents_that_are_gone_are_removed(self, home: Path) -> None:
         folder = Path(shared_folder(2, {}))
         with subprocess.Popen([sys.executable, "-c", ""]) as gone:

@@ -114,6 +114,7 @@ def test_a_turn_is_a_span_with_its_call_below(host: Host, traced: Traced) -> Non
     assert {span.status.status_code for span in traced.spans} == {StatusCode.UNSET}
 
 
+@pytest.mark.part
 def test_a_streamed_call_says_when_its_first_chunk_came(host: Host, traced: Traced) -> None:
     list(host.open("chat", "mock").stream("a b c"))
     found = attributes(traced.one("chat mock"))
@@ -278,6 +279,7 @@ def test_what_the_application_does_is_above_the_turn(host: Host, traced: Traced)
     assert turn.parent.span_id == above.get_span_context().span_id
 
 
+@pytest.mark.part
 def test_a_request_goes_on_with_the_trace_of_its_client(host: Host, traced: Traced) -> None:
     trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
     body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
@@ -299,6 +301,7 @@ def test_a_request_goes_on_with_the_trace_of_its_client(host: Host, traced: Trac
     assert "canary" not in str([attributes(span) for span in traced.spans])
 
 
+@pytest.mark.part
 def test_a_request_leaves_nothing_current_in_its_thread(host: Host, traced: Traced) -> None:
     body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
     with served(host) as server:
@@ -308,6 +311,7 @@ def test_a_request_leaves_nothing_current_in_its_thread(host: Host, traced: Trac
     assert len(found) == len({each.context.trace_id for each in found}) == 5
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("asked", ["", "true"])
 def test_services_are_told_of_the_trace_only_where_that_is_asked_for(
     make_host: MakeHost, service: FakeService, asked: str, monkeypatch: pytest.MonkeyPatch
@@ -361,6 +365,7 @@ class TestContent:
         assert looked["gen_ai.tool.call.result"] == SAID
         traced.provider.shutdown()
 
+    @pytest.mark.part
     def test_no_key_is_in_any_span_whatever_the_service_answers(
         self, make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:

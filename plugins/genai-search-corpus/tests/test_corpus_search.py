@@ -69,6 +69,7 @@ def names(corpus: Corpus, query: str, most: int = 10) -> list[str]:
     return [each.path for _, each in corpus.search(query, most, nothing)]
 
 
+@pytest.mark.part
 def test_a_rare_word_is_found(shared: Corpus) -> None:
     assert names(shared, "QX-7714-B")[0] == "codes.txt"
 
@@ -118,6 +119,7 @@ def test_only_the_user_can_read_the_index(corpus: Corpus, index: Path) -> None:
     assert index.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     "damage", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 8000]
 )
@@ -216,6 +218,7 @@ def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
 
 
 class TestCommand:
+    @pytest.mark.part
     def test_a_folder_is_indexed_and_searched(
         self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
@@ -286,6 +289,7 @@ def test_halves_of_characters_in_a_query_are_no_error(shared: Corpus) -> None:
     assert found.title == "Rivers"
 
 
+@pytest.mark.part
 def test_an_index_may_be_made_by_many_at_once(tmp_path: Path) -> None:
     """Of several that have SQLite write ahead to a log, some fail without having waited."""
     failed: list[BaseException] = []

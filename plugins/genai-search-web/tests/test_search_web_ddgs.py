@@ -65,6 +65,7 @@ class _Asking:
         return json.loads(output.text)
 
 
+@pytest.mark.process
 class TestFinding(_Asking):
     def test_results_have_title_link_and_text(self) -> None:
         """A link leads where it led: escapes stay in it."""
@@ -103,6 +104,7 @@ class TestFinding(_Asking):
         assert [each["link"] for each in self.found()] == [EGGS[1]]
 
 
+@pytest.mark.process
 class TestOutages(_Asking):
     def failed(self, **settings: Any) -> str:
         output = self.search(given=settings)
@@ -158,6 +160,7 @@ class TestOutages(_Asking):
         with pytest.raises(Cancelled):
             called.result(30)
 
+    @pytest.mark.smoke
     def test_an_engine_that_nobody_knows_is_named(self) -> None:
         text = self.failed(backend="mojeek,alta vista")
         assert "names no search engine: alta vista" in text

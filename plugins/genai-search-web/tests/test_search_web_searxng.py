@@ -42,6 +42,8 @@ from genai_host.testing.fake_service import (
     stream_reply,
 )
 
+pytestmark = pytest.mark.part
+
 
 def result(number: int, **fields: Any) -> dict[str, Any]:
     usual = {"title": f"Hens {number}", "url": f"https://hens.example/{number}", "content": "lay"}
@@ -103,6 +105,7 @@ class TestApart(_Asking):
         config = Config(tools={"searxng": SetConfig(settings)})
         return make_host(config=config, web=genai_search_web)
 
+    @pytest.mark.process
     def test_results_have_title_link_and_text(self, host: Host) -> None:
         output = host.call_tool("searxng__search", {"query": "hens"})
         assert json.loads(output.text) == [
@@ -110,6 +113,7 @@ class TestApart(_Asking):
             {"title": "Hens 2", "link": "https://hens.example/2", "text": "lay"},
         ]
 
+    @pytest.mark.process
     def test_a_key_of_the_environment_is_sent(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -117,6 +121,7 @@ class TestApart(_Asking):
         host.call_tool("searxng__search", {"query": "hens"})
         assert self.service.requests[0].headers["authorization"] == "Bearer canary-51c9"
 
+    @pytest.mark.process
     def test_an_error_is_the_same_as_here(self) -> None:
         self.service.replies = [reply(b"", 403)]
         with pytest.raises(BadRequest) as caught:
@@ -139,6 +144,8 @@ class TestApart(_Asking):
         assert host.call_tool("searxng__search", arguments).error
         assert self.service.requests == []
 
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_a_call_that_is_cancelled_ends_at_once(self, background: Any) -> None:
         self.service.replies = [Reply([HANG])]
         limits = Cancellation()

@@ -21,6 +21,8 @@ from genai_host import Host
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
 
+pytestmark = pytest.mark.process
+
 A = "printf('%.*c', 1000000, 'a')"
 LONG = " + ".join([f"instr({A}, printf('%.*c', 500000, 'a') || 'b')"] * 100)
 """Hours of work, and no step of SQLite's between."""
@@ -72,6 +74,7 @@ def test_what_takes_too_much_memory_is_told(
     assert told == "n\n3\n(1 row)"
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
 def test_one_long_step_ends_with_its_call(
     tmp_path: Path, background: Callable[..., Future[Any]], monkeypatch: pytest.MonkeyPatch

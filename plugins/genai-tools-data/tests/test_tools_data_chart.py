@@ -82,6 +82,8 @@ def test_a_scalar(draw: Draw) -> None:
     assert drawn(draw("scalar", values=[SUM])) == (None, ["sum_price"], [[9]])
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_sql(draw: Draw) -> None:
     sql = "SELECT region, price, price * 2 AS twice FROM sales WHERE price > 2 ORDER BY 1"
     rows = [["north", 3, 6], ["south", 5, 10]]

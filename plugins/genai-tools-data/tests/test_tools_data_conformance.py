@@ -68,6 +68,7 @@ class TestQueryTable(_Tools):
     ]
 
 
+@pytest.mark.process
 class TestQuerySql(_Tools):
     tool = "data__query_sql"
     samples = [
@@ -78,6 +79,7 @@ class TestQuerySql(_Tools):
     ]
 
 
+@pytest.mark.process
 class TestChart(_Tools):
     tool = "data__chart"
     samples = [

@@ -91,6 +91,7 @@ def asked(host: Host, sql: str, **arguments: Any) -> ToolOutput:
     return host.call_tool("data__query_sql", {"sql": sql, **arguments})
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("sql", WRITES)
 def test_nothing_is_written_and_a_model_is_told(host: Host, file: Path, sql: str) -> None:
     before, beside = file.read_bytes(), set(file.parent.iterdir())
@@ -147,6 +148,7 @@ class TestBounds:
             assert isinstance(ended.exception(30), Cancelled)
             assert reader.run("SELECT 1", Cancellation()).rows == ((1,),)
 
+    @pytest.mark.process
     def test_rows_are_bounded_and_that_is_said(self, host: Host) -> None:
         many = NEVER.replace("max(i)", "i")
         output = asked(host, many, limit=2)
@@ -156,6 +158,7 @@ class TestBounds:
         assert (len(table["rows"]), table["more"]) == (MOST_ROWS, True)
         assert asked(host, many, limit=0).error
 
+    @pytest.mark.process
     def test_values_are_bounded(self, host: Host) -> None:
         for huge in (
             f"zeroblob({MOST_VALUE + 1})",
@@ -168,16 +171,19 @@ class TestBounds:
         assert len(output.text) < 600
         assert "(2 bytes)" in output.text
 
+    @pytest.mark.process
     def test_a_doubling_text_is_stopped(self, host: Host) -> None:
         sql = "WITH RECURSIVE n(t) AS (SELECT 'ab' UNION ALL SELECT t || t FROM n) SELECT t FROM n"
         assert "leave its column out" in asked(host, sql, limit=400).text
 
+    @pytest.mark.process
     def test_the_text_is_bounded_and_that_is_said(self, host: Host) -> None:
         output = asked(host, NEVER.replace("max(i)", "printf('%.*c', 400, 'x')"), limit=300)
         assert len(output.text) < MOST_TEXT + 200
         assert "there is no room for more" in output.text
         assert not output.error
 
+    @pytest.mark.process
     def test_many_columns_are_refused(self, host: Host) -> None:
         output = asked(host, f"SELECT {', '.join(['1'] * 500)}")
         assert output.error
@@ -187,6 +193,8 @@ class TestBounds:
         assert "longer than" in asked(host, f"SELECT {'1 + ' * 5000} 1").text
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_odd_values_come_as_json(host: Host) -> None:
     output = asked(
         host,
@@ -202,6 +210,7 @@ def test_odd_values_come_as_json(host: Host) -> None:
     assert row == "inf | -inf | � |  | one two ¦ three | 9223372036854775807"
 
 
+@pytest.mark.process
 def test_what_is_wrong_names_the_tables(host: Host) -> None:
     assert asked(host, "SELECT * FROM thing").text == (
         "data__query_sql failed: the query failed: no such table: thing; the tables are: parts, "

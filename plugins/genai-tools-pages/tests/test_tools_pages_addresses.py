@@ -15,6 +15,8 @@ from page_site import PageSite, redirect, reply
 
 from genai_host.errors import GenaiError, PermissionDenied, ServiceUnavailable, ValidationError
 
+pytestmark = pytest.mark.part
+
 SPELLINGS = [
     "127.0.0.1",
     "127.1",

@@ -36,6 +36,8 @@ from genai_host.errors import (
     ValidationError,
 )
 
+pytestmark = pytest.mark.part
+
 PRIVATE = PagesSettings(private=True, megabytes=1)
 
 
@@ -66,6 +68,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Begun]:
     return started
 
 
+@pytest.mark.process
 def test_a_page_is_read(site: PageSite, begun: list[Begun]) -> None:
     assert read_apart(site.link(), PRIVATE, Cancellation()) == Page(
         "T", site.link(), "hello", "html"
@@ -73,6 +76,7 @@ def test_a_page_is_read(site: PageSite, begun: list[Begun]) -> None:
     assert begun[0].process.returncode is not None
 
 
+@pytest.mark.process
 def test_private_ones_are_only_if_the_user_says_so(site: PageSite) -> None:
     with pytest.raises(PermissionDenied, match="not a public address") as caught:
         read_apart(site.link("/?key=secret"), PagesSettings(), Cancellation())
@@ -81,12 +85,14 @@ def test_private_ones_are_only_if_the_user_says_so(site: PageSite) -> None:
     assert not site.heads
 
 
+@pytest.mark.process
 def test_what_is_wrong_comes_with_its_fields(site: PageSite) -> None:
     with pytest.raises(BadRequest, match="status 404") as caught:
         read_apart(site.link("/none"), PRIVATE, Cancellation())
     assert caught.value.status == 404
 
 
+@pytest.mark.process
 def test_the_process_gets_no_keys(
     site: PageSite, begun: list[Begun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +103,7 @@ def test_the_process_gets_no_keys(
     assert site.link() not in begun[0].given  # which others on the machine could see
 
 
+@pytest.mark.process
 def test_a_body_of_a_gigabyte_is_left_at_the_bound(site: PageSite) -> None:
     gone = threading.Event()
 
@@ -114,6 +121,7 @@ def test_a_body_of_a_gigabyte_is_left_at_the_bound(site: PageSite) -> None:
     assert gone.wait(30)
 
 
+@pytest.mark.process
 def test_a_trickle_ends_with_the_time(site: PageSite, begun: list[Begun]) -> None:
     """Though bytes go on coming: as many as it takes."""
     gone = threading.Event()
@@ -133,6 +141,7 @@ def test_a_trickle_ends_with_the_time(site: PageSite, begun: list[Begun]) -> Non
     assert begun[0].process.returncode is not None
 
 
+@pytest.mark.process
 def test_a_cancelled_read_is_ended_amid_it(
     site: PageSite, background: Callable[..., Future[Any]], begun: list[Begun]
 ) -> None:
@@ -153,6 +162,7 @@ def test_a_cancelled_read_is_ended_amid_it(
     assert gone.wait(30)
 
 
+@pytest.mark.process
 def test_two_are_read_at_once(site: PageSite, background: Callable[..., Future[Any]]) -> None:
     both = threading.Barrier(2, timeout=60)
 
@@ -166,6 +176,7 @@ def test_two_are_read_at_once(site: PageSite, background: Callable[..., Future[A
     assert [each.result(60).text for each in reads] == ["together", "together"]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="Linux bounds memory")
 @pytest.mark.parametrize("kind", ["html", "pdf"])
 def test_what_takes_too_much_memory_is_told(
@@ -181,6 +192,7 @@ def test_what_takes_too_much_memory_is_told(
         read_apart(site.link(), PRIVATE, Cancellation())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "main",
     [
@@ -202,6 +214,8 @@ def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, main: str
         read_apart("http://127.0.0.1/", PRIVATE, Cancellation())
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_what_is_cancelled_before_is_not_read(site: PageSite) -> None:
     limits = Cancellation()
     limits.cancel()
@@ -215,6 +229,7 @@ class TestTool:
         tables = {"pages": SetConfig({"private": True})}
         return make_host(config=Config(tools=tables), pages=genai_tools_pages)
 
+    @pytest.mark.process
     def test_it_gives_json(self, host: Host, site: PageSite) -> None:
         site.answers["/"] = reply('<title>T</title><p>a "b" ü \\n</p>')
         output = host.call_tool("pages__read", {"link": site.link()}, approved=True)
@@ -230,12 +245,14 @@ class TestTool:
         assert host.call_tool("pages__read", {"link": site.link()}).error
         assert not site.heads
 
+    @pytest.mark.process
     def test_what_fails_is_told_in_a_line(self, host: Host) -> None:
         output = host.call_tool("pages__read", {"link": "file:///etc/passwd"}, approved=True)
         assert output.error
         assert "begins with neither http:// nor https://" in output.text
         assert "\n" not in output.text
 
+    @pytest.mark.process
     @pytest.mark.parametrize("letter", ["a", '"', "\n", "\\", "ü", "\U0001f600"])
     def test_a_long_text_is_cut_and_stays_json(
         self, host: Host, site: PageSite, letter: str

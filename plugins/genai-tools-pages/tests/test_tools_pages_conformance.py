@@ -17,6 +17,7 @@ def site() -> Iterator[PageSite]:
         yield made
 
 
+@pytest.mark.process
 class TestRead(ToolSuite):
     plugin = genai_tools_pages
     tool = "pages__read"
@@ -29,6 +30,7 @@ class TestRead(ToolSuite):
         self.samples = [({"link": link}, form)]
 
 
+@pytest.mark.process
 class TestPages(ToolSourceSuite):
     plugin = genai_tools_pages
     source = "pages"

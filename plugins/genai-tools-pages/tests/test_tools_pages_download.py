@@ -19,6 +19,8 @@ from page_site import PageSite, redirect, reply, wait_for_end
 
 from genai_host.errors import BadRequest, ProviderTimeout, ServiceUnavailable, ValidationError
 
+pytestmark = pytest.mark.part
+
 MOST = 100_000
 
 

@@ -17,6 +17,8 @@ from page_site import PageSite, redirect, reply
 
 from genai_host.errors import ValidationError
 
+pytestmark = pytest.mark.part
+
 LONG = "The river is 120 km long, and it rises in the hills behind the old town. " * 5
 PAGE = f"""<!DOCTYPE html><html><head><title> The
  river </title><style>p {{ color: red }}</style></head><body>
@@ -118,6 +120,7 @@ class TestText:
         with pytest.raises(ValidationError, match="there is no text"):
             read_html(given)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "tag", ["div", "b", "ul><li", "table><tr><td", "blockquote", "a", "x-y"]
     )

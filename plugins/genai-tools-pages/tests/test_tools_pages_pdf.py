@@ -40,12 +40,14 @@ def site() -> Iterator[PageSite]:
         yield made
 
 
+@pytest.mark.part
 def test_its_pages_are_read(site: PageSite) -> None:
     site.answers["/a.pdf"] = reply(pdf([show(each) for each in PAGES], "River"), "application/pdf")
     page = read(site.link("/a.pdf"), Downloader(Addresses(is_usable), 10**7, 20), 20)
     assert (page.kind, page.title, page.text) == ("pdf", "River", "\n\n".join(PAGES))
 
 
+@pytest.mark.part
 def test_without_a_title_it_has_the_name_of_its_file(site: PageSite) -> None:
     site.answers["/b/a.pdf?x=y"] = reply(pdf([show("one")]), "application/octet-stream")
     page = read(site.link("/b/a.pdf?x=y"), Downloader(Addresses(is_usable), 10**7, 20), 20)

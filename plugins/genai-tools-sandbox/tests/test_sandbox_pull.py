@@ -19,6 +19,8 @@ from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import CUT, Reply
 
+pytestmark = pytest.mark.part
+
 FILES = {"package/a.mjs": b"one", "package/b.wasm": b"two" * 1000, "package/README.md": b"no"}
 
 

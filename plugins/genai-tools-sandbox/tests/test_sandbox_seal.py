@@ -28,7 +28,10 @@ from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ServiceUnavailable
 
-pytestmark = pytest.mark.skipif(not can_run(), reason="the sandbox is one of Linux")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not can_run(), reason="the sandbox is one of Linux"),
+]
 
 BROKEN_OUT = Path(__file__).with_name("broken_out.mjs")
 BOUNDS = Bounds(memory=128, cpu=60, output=1000, files=2, file_bytes=1000, answer=1_000_000)
@@ -85,6 +88,7 @@ def test_nothing_can_be_written(process: Process, tmp_path: Path, folder: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.smoke
 def test_a_folder_that_has_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(ServiceUnavailable, match="cannot be started") as caught:
         Process(tmp_path / "gone", BOUNDS, Cancellation())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import genai_vendor_anthropic
+import pytest
 
 from genai_host.testing.suites import AnthropicMessagesReplies, HttpProviderSuite, ModelSuite
+
+pytestmark = pytest.mark.part
 
 
 class TestAnthropic(AnthropicMessagesReplies, HttpProviderSuite):

@@ -72,6 +72,8 @@ def test_a_host_knows_them(make_host: MakeHost) -> None:
     assert host.explain(default)[0].model in CHAT
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_declaring_them_imports_nothing_heavy() -> None:
     program = (
         "import json, sys; before = set(sys.modules)\n"

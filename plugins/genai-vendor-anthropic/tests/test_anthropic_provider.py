@@ -39,6 +39,8 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
+pytestmark = pytest.mark.part
+
 VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

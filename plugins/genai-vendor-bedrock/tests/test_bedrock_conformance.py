@@ -9,6 +9,7 @@ from typing import Any
 import genai_models_open
 import genai_vendor_anthropic
 import genai_vendor_bedrock
+import pytest
 from bedrock_service import CALLED, STREAM_TYPE, body, chunk, encoded, events, exception, framed
 from genai_vendor_bedrock import BedrockConverse, BedrockCount
 
@@ -22,6 +23,8 @@ from genai_host.testing.suites import (
     HttpProviderSuite,
     ModelSuite,
 )
+
+pytestmark = pytest.mark.part
 
 LATE = {"throttlingException": {"message": "Too many requests"}}
 

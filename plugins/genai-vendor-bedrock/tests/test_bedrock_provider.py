@@ -38,6 +38,8 @@ from genai_host.errors import (
 )
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
 
+pytestmark = pytest.mark.part
+
 ACCESS, SECRET, TOKEN = "AKIDEXAMPLE", "secret-canary-9e1f", "session-canary-3c55"
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 ARN = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2"
@@ -405,6 +407,7 @@ def test_credentials_are_found_where_other_tools_find_them(
     assert "Credential=AKIDOTHER/" in service.requests[0].headers["authorization"]
 
 
+@pytest.mark.process
 def test_credentials_that_expire_are_got_anew(
     hosts: Hosts, service: FakeService, tmp_path: Path
 ) -> None:
@@ -431,6 +434,8 @@ print(json.dumps({{"Version": 1, "AccessKeyId": f"AKID{{number}}", "SecretAccess
     assert first.partition("/")[0] != second.partition("/")[0]
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_credentials_that_cannot_be_had_are_a_typed_error(
     hosts: Hosts, service: FakeService, tmp_path: Path
 ) -> None:
@@ -501,6 +506,7 @@ def test_it_is_chosen_by_name_only(host: Host) -> None:
     assert host.open("chat", provider="bedrock").status == "idle"
 
 
+@pytest.mark.process
 def test_the_library_of_amazon_waits_for_a_signature() -> None:
     """It takes long to be imported: not for lists, nor with a key of Bedrock."""
     program = """

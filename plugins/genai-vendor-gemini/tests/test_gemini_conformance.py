@@ -10,6 +10,7 @@ from typing import Any
 
 import genai_vendor_anthropic
 import genai_vendor_gemini
+import pytest
 from gemini_service import CALL, OVERFLOW, SIGNATURE, SpeaksGemini, reason, response, wait, written
 from genai_vendor_gemini import CountTokens, EmbedContent, GenerateContent
 
@@ -30,6 +31,8 @@ from genai_host.testing.suites import (
     HttpProviderSuite,
     ModelSuite,
 )
+
+pytestmark = pytest.mark.part
 
 COUNTED = {
     "promptTokenCount": 2,

@@ -45,6 +45,8 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 
+pytestmark = pytest.mark.part
+
 VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL")
 MODELS = "/v1beta/models"
 

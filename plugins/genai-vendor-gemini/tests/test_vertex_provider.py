@@ -37,6 +37,8 @@ from genai_host.testing import InlinePlugin
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService, Received, json_reply, reply
 
+pytestmark = pytest.mark.part
+
 TOKEN = "ya29.canary-5e0c"
 VARIABLES = (
     "CLOUDSDK_AUTH_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION",
@@ -336,6 +338,8 @@ def test_that_google_cannot_be_reached_is_told(
         say(vertex(), "gemini-3.8-flash@vertex")
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_google_auth_is_not_imported_before_a_call() -> None:
     code = """
 import sys

@@ -202,6 +202,7 @@ def test_without_a_limit_of_the_call_that_of_the_settings_holds(make_local_host:
     assert 1 <= answer.usage.output <= 3
 
 
+@pytest.mark.smoke
 def test_the_engine_loads_late_and_once(
     make_local_host: MakeHost, monkeypatch: pytest.MonkeyPatch, background: Background
 ) -> None:

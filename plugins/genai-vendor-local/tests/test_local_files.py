@@ -131,6 +131,7 @@ def test_a_file_that_vanishes_meanwhile_is_one_line_that_names_it(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("make", BROKEN)
 def test_what_is_no_model_is_one_line_that_names_the_file(
     file_host: Host,
@@ -143,6 +144,7 @@ def test_what_is_no_model_is_one_line_that_names_the_file(
     assert_refused(file_host, f"local/{file}", file, capfd)
 
 
+@pytest.mark.smoke
 @pytest.mark.weights
 @pytest.mark.parametrize("size", [24, 100_000, 3_000_000, DEFAULT.size - 1])
 def test_a_model_that_is_cut_short_is_one_line_that_names_the_file(

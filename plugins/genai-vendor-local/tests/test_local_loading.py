@@ -170,6 +170,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return made
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_cancelling_ends_the_process_that_tries_a_file(
     file: Path,
     tmp_path: Path,
@@ -187,6 +189,7 @@ def test_cancelling_ends_the_process_that_tries_a_file(
     assert not (tmp_path / "checked").exists()  # it is not taken for good, or for bad
 
 
+@pytest.mark.process
 def test_one_process_tries_a_file_at_a_time(
     engine: Engine,
     file: Path,
@@ -225,6 +228,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return mark
 
 
+@pytest.mark.process
 def test_nothing_in_the_current_folder_is_executed(
     file: Path, tmp_path: Path, hostile: Path
 ) -> None:
@@ -233,6 +237,7 @@ def test_nothing_in_the_current_folder_is_executed(
     assert not hostile.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["pip", "uv"])
 def test_no_installer_of_the_current_folder_is_executed(hostile: Path, name: str) -> None:
     if find_spec(name) is None:
@@ -244,6 +249,7 @@ def test_no_installer_of_the_current_folder_is_executed(hostile: Path, name: str
     assert not hostile.exists()
 
 
+@pytest.mark.process
 def test_a_python_of_its_own_finds_what_this_one_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

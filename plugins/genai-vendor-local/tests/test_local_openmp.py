@@ -70,6 +70,7 @@ def provider(bare: Path, clock: ManualClock) -> LocalProvider:
     return LocalProvider(Settings(), Services("local", clock, bare, NO_HTTP))
 
 
+@pytest.mark.process
 def test_item_1_it_is_fetched_and_gets_the_name_that_is_looked_for(bare: Path) -> None:
     openmp.pull(bare)
     assert [file.name for file in bare.iterdir()] == [NAME]
@@ -86,6 +87,7 @@ def test_item_1_what_is_there_is_not_fetched(bare: Path, monkeypatch: pytest.Mon
     assert environment(bare) is os.environ
 
 
+@pytest.mark.process
 def test_item_1_another_library_is_refused_and_nothing_is_kept(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ def test_item_1_another_library_is_refused_and_nothing_is_kept(
     assert not list(bare.iterdir())
 
 
+@pytest.mark.process
 def test_item_1_without_a_network_the_step_is_one_that_works_offline(
     bare: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -115,6 +118,8 @@ def test_item_1_a_machine_without_a_copy_is_told_of_its_packages(
     assert "libgomp1" in caught.value.hint
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_item_1_a_model_that_lacks_it_is_not_shown_as_working(provider: LocalProvider) -> None:
     assert provider.missing_models()[DEFAULT.name] == openmp.missing()
     found = provider.preparation()
@@ -128,6 +133,7 @@ def test_item_1_a_model_that_lacks_it_is_not_shown_as_working(provider: LocalPro
     assert provider.preparation() is None
 
 
+@pytest.mark.process
 def test_item_1_it_is_loaded_before_llama_cpp(
     provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +144,7 @@ def test_item_1_it_is_loaded_before_llama_cpp(
     assert loaded == [str(provider._folder / NAME)]
 
 
+@pytest.mark.process
 def test_item_1_pull_fetches_both(
     bare: Path,
     home: Path,

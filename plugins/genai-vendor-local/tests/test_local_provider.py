@@ -273,6 +273,8 @@ def test_an_instance_may_name_files_of_its_own(make_host: MakeHost, tmp_path: Pa
     assert str(file) in caught.value.message
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_opening_a_conversation_imports_no_engine(home: Path) -> None:
     program = """
 import sys

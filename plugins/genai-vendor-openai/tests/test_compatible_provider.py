@@ -28,6 +28,8 @@ from genai_host.errors import AuthenticationFailed, ConfigurationError, NoRoute
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 
+pytestmark = pytest.mark.part
+
 ROOT = Path(__file__).parent.parent
 
 

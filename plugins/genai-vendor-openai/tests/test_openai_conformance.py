@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import genai_vendor_openai
+import pytest
 
 from genai_host.testing.suites import HttpProviderSuite, ModelSuite, OpenAIChatReplies
+
+pytestmark = pytest.mark.part
 
 
 class SpeaksResponses:

@@ -103,6 +103,8 @@ def test_a_host_knows_them(make_host: MakeHost) -> None:
         assert host.explain(name, operation=operation)[0].model in MODELS
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_declaring_them_imports_nothing_heavy() -> None:
     program = (
         "import json, sys; before = set(sys.modules)\n"

@@ -54,6 +54,8 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import CUT, FakeService, Reply, json_reply, reply, sse_reply
 
+pytestmark = pytest.mark.part
+
 VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 
 

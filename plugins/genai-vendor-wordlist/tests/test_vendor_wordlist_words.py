@@ -155,6 +155,8 @@ def test_hostile_pieces_are_judged(part: str) -> None:
     assert not flags((part * PIECE)[:PIECE])
 
 
+@pytest.mark.smoke
+@pytest.mark.process
 def test_it_ends_when_the_call_does() -> None:
     limits = Cancellation()
     limits.cancel()
@@ -162,6 +164,7 @@ def test_it_ends_when_the_call_does() -> None:
         Judge(Settings()).flags("word " * 1000, limits)
 
 
+@pytest.mark.process
 def test_a_host_judges_by_it(make_host: MakeHost) -> None:
     host = make_host(wordlist=genai_vendor_wordlist)
     verdict = host.moderate("you fucking idiot")

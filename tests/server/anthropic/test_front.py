@@ -17,6 +17,8 @@ from genai_host.config import InstanceConfig
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 
+pytestmark = pytest.mark.part
+
 REDACTED = {"type": "redacted_thinking", "data": "eA=="}
 AGAIN = {**THOUGHT, "thinking": "\n\nso", "signature": "YWdhaW4="}
 

@@ -24,6 +24,8 @@ from genai_host.api import (
 )
 from genai_host.testing import FakeModel
 
+pytestmark = pytest.mark.part
+
 PNG = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(b"PNG").decode()}
 
 

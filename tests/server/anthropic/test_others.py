@@ -24,6 +24,8 @@ from genai_host.api import (
 from genai_host.server.anthropic.replies import error_object, problem_reply
 from genai_host.testing import FakeModel
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:

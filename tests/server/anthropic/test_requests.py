@@ -38,6 +38,7 @@ def result(*content: Any) -> Any:
     return user({"type": "tool_result", "tool_use_id": "a", "content": list(content)})
 
 
+@pytest.mark.part
 @pytest.mark.parametrize(
     ("more", "place"),
     [
@@ -126,6 +127,7 @@ def test_what_is_wrong_is_said(api: Api, more: dict[str, Any], place: str) -> No
     assert not api.fake.calls
 
 
+@pytest.mark.part
 def test_what_changes_nothing_is_taken(api: Api) -> None:
     cached = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     api.answered(
@@ -145,6 +147,7 @@ def test_what_changes_nothing_is_taken(api: Api) -> None:
     assert heard.tools == ("clock",)
 
 
+@pytest.mark.part
 def test_parameters_that_the_model_has_besides(api: Api) -> None:
     api.answered(seed=3, presence_penalty=0.5)
     heard = api.fake.prompts[0].parameters

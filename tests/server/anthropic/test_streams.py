@@ -33,6 +33,8 @@ from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:

@@ -24,6 +24,8 @@ from genai_host.api import (
 )
 from genai_host.testing import FakeModel
 
+pytestmark = pytest.mark.part
+
 PICTURE = b"\x89PNG\r\n\x1a\n picture"
 DATA = base64.b64encode(PICTURE).decode()
 

@@ -18,6 +18,8 @@ from genai_host.server.gemini.routes import ROUTES
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 
+pytestmark = pytest.mark.part
+
 HI = user("hi")
 
 

@@ -16,6 +16,8 @@ from genai_host.server.gemini.requests import json_schema
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 
+pytestmark = pytest.mark.part
+
 HI = user("hi")
 
 

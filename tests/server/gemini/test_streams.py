@@ -44,6 +44,8 @@ from genai_host.server.gemini.replies import problem_reply
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 HI = user("hi")
 
 

@@ -18,6 +18,8 @@ from genai_host.errors import Interrupted, ServiceUnavailable, StoreError
 from genai_host.testing import FakeModel, InlinePlugin
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:

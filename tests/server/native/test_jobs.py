@@ -17,6 +17,8 @@ from genai_host.server.native import api as native
 from genai_host.server.native import idempotency, jobs
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:

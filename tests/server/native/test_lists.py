@@ -24,6 +24,8 @@ from genai_host.serving.models import served_models
 from genai_host.testing import FakeModel
 from genai_host.testing.suites.base import has_type
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:

@@ -19,6 +19,8 @@ from genai_host.server.native.openapi import ENDPOINTS, description
 from genai_host.server.native.routes import ROOT, ROUTES
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part
+
 DOCUMENT = json.loads(json.dumps(description()))
 
 

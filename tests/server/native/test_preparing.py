@@ -29,6 +29,8 @@ from genai_host.errors import ServiceUnavailable
 from genai_host.server.native.openapi import description
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part
+
 Report = Callable[[PreparationProgress], None]
 
 

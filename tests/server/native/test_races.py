@@ -36,6 +36,8 @@ from genai_host.server.native.turns import Live
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 
 def breaks(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from ()

@@ -35,6 +35,8 @@ from genai_host.server.native.turns import COMMENT
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin
 
+pytestmark = pytest.mark.part
+
 GO_ON = threading.Event()
 
 

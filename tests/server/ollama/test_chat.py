@@ -31,6 +31,8 @@ from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 PICTURE = b"\x89PNG\r\n\x1a\n picture"
 DATA = base64.b64encode(PICTURE).decode()
 CALL = {"function": {"name": "look", "arguments": {"at": "the sky"}}}

@@ -20,6 +20,8 @@ from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:

@@ -24,6 +24,8 @@ from genai_host.api import (
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 
+pytestmark = pytest.mark.part
+
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 CLOCK = {
     "type": "function",

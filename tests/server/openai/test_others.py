@@ -19,6 +19,8 @@ from genai_host.errors import AuthenticationFailed
 from genai_host.server.openai.replies import problem_reply
 from genai_host.testing import FakeModel
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:

@@ -14,6 +14,8 @@ from genai_host.server.page.assets import POLICY
 from genai_host.server.page.routes import ROUTES
 from genai_host.testing import RouteServer
 
+pytestmark = pytest.mark.part
+
 FOLDER = files("genai_host.server.page").joinpath("assets")
 TEXTS = {each.name: each.read_text(encoding="utf-8") for each in FOLDER.iterdir()}
 SCRIPTS = sorted(name for name in TEXTS if name.endswith(".js"))

@@ -166,6 +166,7 @@ def test_what_is_too_long_together_stays_as_it_is() -> None:
     assert trees(["*a*", "b" * MOST_LETTERS, "c"])[2] == [["p", {}, ["c"]]]
 
 
+@pytest.mark.part
 class TestOverHttp:
     @pytest.fixture
     def url(self, make_host: MakeHost) -> Iterator[str]:

@@ -16,6 +16,8 @@ from genai_host.server.responses.state import CONVERSATIONS
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture(params=[False, True], ids=["memory", "store"])
 def api(request: pytest.FixtureRequest, make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from responses_api import CLOCK, Api, output_of, responses_api, user
 
+pytestmark = pytest.mark.part
+
 
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:

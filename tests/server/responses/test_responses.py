@@ -31,6 +31,8 @@ from genai_host.api import (
 from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part
+
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 

@@ -20,6 +20,8 @@ from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock
 
+pytestmark = pytest.mark.part
+
 RECORDING: Config = CONFIG._replace(record_served=True)
 DAY = 24 * 3600
 

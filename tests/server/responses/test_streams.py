@@ -27,6 +27,8 @@ from genai_host.server.responses.request import read_request
 from genai_host.serving.completion import CompletionStream, streamed
 from genai_host.testing.fake_service import HANG
 
+pytestmark = pytest.mark.part
+
 CALL = ToolCall("c1", "clock", {"zone": "é"})
 
 

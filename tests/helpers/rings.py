@@ -1,0 +1,153 @@
+"""Rings of tests, by what they may use:
+
+    unit      no process, no socket, no sleep
+    part      sockets of this machine, and sleeps
+    process   processes, PostgreSQL, wheels, the weights of the embedded model
+    far       what is slow, or needs an environment of its own
+
+A test is in the ring of its folder, markers, fixtures, parameters and name, or else in `unit`; one
+that uses more than its ring may fails. `--rings=unit,part` runs the tests of these rings; with
+`smoke` among them, those that are marked so as well. `--usage=FILE` writes what each test used, one
+JSON object in a line: test, ring, cpu and wall (seconds), starts, sockets, sleeps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+RINGS = ("unit", "part", "process", "far")
+
+_OF_MARKERS = {"part": "part", "process": "process", "weights": "process", "slow": "far"}
+_OF_FIXTURES = {"postgres_server": "process", "wheels": "process"}
+_OF_NAMES = {  # in suites that third parties run too, which have no markers
+    "test_loading_it_is_cheap": "process",
+    "test_it_goes_on_under_another_hash_seed": "process",
+}
+_OF_PARAMETERS = {"postgresql": "process"}
+_FAR_FOLDERS = tuple(
+    f"tests/{folder}/" for folder in ("assistants_peers", "bare", "npm", "page", "peers")
+)
+_RING = pytest.StashKey[str]()
+_EVENTS = {
+    "subprocess.Popen": "starts",
+    "os.fork": "starts",
+    "os.forkpty": "starts",
+    "os.posix_spawn": "starts",
+    "os.system": "starts",
+    "socket.bind": "sockets",
+    "socket.connect": "sockets",
+    "time.sleep": "sleeps",
+}
+_ALLOWED = {"unit": frozenset[str](), "part": frozenset({"sockets", "sleeps"})}
+_LEAST = {"starts": "process", "sockets": "part", "sleeps": "part"}
+
+
+class Usage:
+    """What a test uses, in the thread that runs it and in those that were started since: an older
+    one is of an earlier test."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(("starts", "sockets", "sleeps"), 0)
+        self._older = frozenset[int]()
+
+    def see(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """An audit hook: https://docs.python.org/3/library/audit_events.html"""
+        what = _EVENTS.get(event)
+        if what is not None and threading.get_ident() not in self._older:
+            self.counts[what] += 1
+
+    def begin(self) -> None:
+        self.counts = dict.fromkeys(self.counts, 0)
+        self._older = frozenset({*sys._current_frames()} - {threading.get_ident()})
+
+
+def ring_of(item: pytest.Item) -> str:
+    """The outermost ring of a test's folder, markers, fixtures and parameters."""
+    if item.nodeid.startswith(_FAR_FOLDERS):
+        return "far"
+    rings = {_OF_MARKERS.get(each.name, "unit") for each in item.iter_markers()}
+    rings |= {_OF_FIXTURES.get(each, "unit") for each in getattr(item, "fixturenames", ())}
+    rings.add(_OF_NAMES.get(getattr(item, "originalname", ""), "unit"))
+    if callspec := getattr(item, "callspec", None):
+        values = (each for each in callspec.params.values() if isinstance(each, str))
+        rings |= {_OF_PARAMETERS.get(each, "unit") for each in values}
+    return max(rings, key=RINGS.index, default="unit")
+
+
+class Rings:
+    """The plugin of a run of pytest."""
+
+    def __init__(self, chosen: str, file: str | None) -> None:
+        self._chosen = frozenset(filter(None, chosen.split(",")))
+        if wrong := self._chosen - {*RINGS, "smoke"}:
+            raise pytest.UsageError(f"--rings: unknown ring {', '.join(sorted(wrong))}")
+        self._usage = Usage()
+        self._file = open(file, "a", encoding="utf-8", buffering=1) if file else None  # noqa: SIM115 - for the whole run
+        sys.addaudithook(self._usage.see)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            item.stash[_RING] = ring_of(item)
+        if self._chosen and items:
+            left = [each for each in items if not self._is_chosen(each)]
+            items[0].config.hook.pytest_deselected(items=left)
+            items[:] = [each for each in items if self._is_chosen(each)]
+
+    def _is_chosen(self, item: pytest.Item) -> bool:
+        is_smoke = "smoke" in self._chosen and item.get_closest_marker("smoke") is not None
+        return is_smoke or item.stash[_RING] in self._chosen
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._usage.begin()
+        wall, cpu = time.perf_counter(), _cpu_seconds()
+        result = yield
+        if self._file is not None:
+            used = {
+                "test": item.nodeid,
+                "ring": item.stash[_RING],
+                "wall": round(time.perf_counter() - wall, 4),
+                "cpu": round(_cpu_seconds() - cpu, 4),
+                **self._usage.counts,
+            }
+            self._file.write(json.dumps(used) + "\n")
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        result = yield
+        ring = item.stash[_RING]
+        wrong = [
+            what
+            for what, count in self._usage.counts.items()
+            if count and ring in _ALLOWED and what not in _ALLOWED[ring]
+        ]
+        if wrong and self._file is None:
+            least = max((_LEAST[what] for what in wrong), key=RINGS.index)
+            pytest.fail(f"it is in the ring {ring} and uses {', '.join(wrong)}: mark it {least}")
+        return result
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rings", default="", help="run the tests of these rings alone")
+    parser.addoption("--usage", metavar="FILE", help="write what each test used, as lines of JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    rings = Rings(config.getoption("--rings"), config.getoption("--usage"))
+    config.pluginmanager.register(rings, "ring-rules")

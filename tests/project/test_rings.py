@@ -1,0 +1,103 @@
+"""Item 1 of the tests: the rings, and that a test that uses more than its ring may fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import rings
+
+pytestmark = pytest.mark.process  # each is a run of pytest of its own
+
+_TESTS = """
+import pathlib, socket, subprocess, sys, threading, time
+import pytest
+
+def test_nothing(): pass
+
+def test_starts():
+    subprocess.run([sys.executable, "-c", ""])
+
+def test_binds():
+    socket.create_server(("127.0.0.1", 0)).close()
+
+def test_sleeps():
+    time.sleep(0.001)
+
+def test_sleeps_in_a_thread():
+    thread = threading.Thread(target=time.sleep, args=[0.001])
+    thread.start()
+    thread.join()
+
+@pytest.mark.part
+def test_part_binds():
+    test_binds()
+
+@pytest.mark.part
+def test_part_starts():
+    test_starts()
+
+@pytest.mark.process
+@pytest.mark.smoke
+def test_process_starts():
+    test_starts()
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_of(engine): pass
+
+@pytest.mark.part
+@pytest.mark.slow
+def test_far():
+    test_starts()
+"""
+_MARKERS = ("part", "process", "smoke", "weights", "slow")
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setenv("PYTHONPATH", str(Path(rings.__file__).parent))
+    lines = "\n    ".join(_MARKERS)
+    pytester.makeini(f"[pytest]\naddopts = -p rings -p no:randomly\nmarkers =\n    {lines}\n")
+    pytester.makepyfile(_TESTS)
+    return pytester
+
+
+def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess()
+    failed = sorted(
+        line.split()[1].partition("::")[2] for line in result.outlines if line[:7] == "FAILED "
+    )
+    assert failed == [
+        "test_binds", "test_part_starts", "test_sleeps", "test_sleeps_in_a_thread", "test_starts",
+    ]  # fmt: skip
+    result.assert_outcomes(passed=6, failed=5)
+    result.stdout.fnmatch_lines(
+        [
+            "*in the ring unit and uses starts: mark it process",
+            "*in the ring unit and uses sockets: mark it part",
+            "*in the ring part and uses starts: mark it process",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ring", "count"), [("unit", 6), ("part", 2), ("process", 2), ("far", 1), ("unit,smoke", 7)]
+)
+def test_item_1_a_ring_is_chosen_by_its_name(
+    project: pytest.Pytester, ring: str, count: int
+) -> None:
+    result = project.runpytest_subprocess("--collect-only", "-q", f"--rings={ring}")
+    assert sum("::" in line for line in result.outlines) == count
+
+
+def test_item_1_what_each_test_used_is_written(project: pytest.Pytester) -> None:
+    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=11)
+    lines = (project.path / "used.jsonl").read_text("utf-8").splitlines()
+    used = {each["test"].partition("::")[2]: each for each in map(json.loads, lines)}
+    assert used["test_starts"]["starts"] >= 1
+    assert used["test_sleeps_in_a_thread"]["sleeps"] == 1
+    assert used["test_part_binds"]["sockets"] == 1
+    assert used["test_process_starts"]["ring"] == "process"
+    assert used["test_of[postgresql]"]["ring"] == "process"
+    assert used["test_nothing"]["cpu"] >= 0

@@ -1,0 +1,101 @@
+"""Run pytest; then what failed once more, alone.
+
+    python tests/run.py [ARGUMENTS OF PYTEST]
+    python tests/run.py --stress [ARGUMENTS OF PYTEST]
+
+A test that passes the second time is flaky: it is named at the end, and the run passes. More than
+five failed tests are not run again. A run that leaves a process behind fails.
+
+`--stress` runs the tests fifty times while every core is busy with something else, and fails if
+any run does. `TESTS_TIMES` is another number of runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+_MOST_RERUN = 5
+_STRESS_RUNS = 50
+_SLOWEST = ("--durations=20", "--durations-min=1")
+_TESTS_FAILED = 1  # pytest.ExitCode.TESTS_FAILED
+_RUN = "TESTS_RUN"  # environment variable by which the processes of a run are found
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: of pytest, or of the second run if there was one."""
+    return stress(arguments[1:]) if arguments[:1] == ["--stress"] else run_once(arguments)
+
+
+def stress(arguments: list[str]) -> int:
+    """Run the tests many times on a busy machine."""
+    times = int(os.environ.get("TESTS_TIMES", _STRESS_RUNS))
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(os.cpu_count() or 1)
+    ]
+    try:
+        codes = [
+            subprocess.run([sys.executable, "-m", "pytest", "-q", *arguments]).returncode
+            for _ in range(times)
+        ]
+    finally:
+        for each in busy:
+            each.kill()
+    failed = [code for code in codes if code]
+    print(f"{times - len(failed)} of {times} runs passed with every core busy", flush=True)
+    return failed[0] if failed else 0
+
+
+def run_once(arguments: list[str]) -> int:
+    """Run the tests, and then once more, alone, those that failed."""
+    run = uuid.uuid4().hex
+    began = time.monotonic()
+    flaky: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="tests-cache-") as cache:
+        pytest = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}"]
+        environ = {**os.environ, _RUN: run}
+        code = subprocess.run([*pytest, *_SLOWEST, *arguments], env=environ).returncode
+        failed = _last_failed(Path(cache)) if code == _TESTS_FAILED else []
+        if 0 < len(failed) <= _MOST_RERUN:
+            print(f"\nonce more, alone: {', '.join(failed)}", flush=True)
+            again = [*pytest, *arguments, "-n", "0", "--last-failed"]
+            code = subprocess.run(again, env=environ).returncode
+            flaky = sorted({*failed} - {*(_last_failed(Path(cache)) if code else [])})
+    left = list(_left_behind(run))
+    for test in flaky:
+        print(f"FLAKY {test}: it failed, and passed alone")
+    for pid, command in left:
+        print(f"LEFT BEHIND process {pid}: {command}")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    print(f"the tests took {time.monotonic() - began:.0f} s", flush=True)
+    return code or int(bool(left))
+
+
+def _last_failed(cache: Path) -> list[str]:
+    file = cache / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(file.read_text("utf-8"))) if file.exists() else []
+
+
+def _left_behind(run: str) -> Iterator[tuple[int, str]]:
+    """Processes of this run that live on, where there is /proc."""
+    mark = f"{_RUN}={run}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                yield int(folder.name), command.decode(errors="replace")[:200]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
