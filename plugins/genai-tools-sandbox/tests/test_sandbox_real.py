@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -173,11 +172,9 @@ def test_files_without_end_are_left_out(shared: SandboxTools) -> None:
 
 
 def test_what_runs_for_ever_is_ended(brief: SandboxTools) -> None:
-    begun = time.monotonic()
     output = _run(brief, "while True: pass")
     assert output.error
     assert output.text.startswith("The code failed: it ran longer than 0.5 seconds")
-    assert time.monotonic() - begun < 30
     assert "are lost" in output.text
     assert _run(brief, "import time; time.sleep(1000)").error
     assert _run(brief, "import asyncio; await asyncio.sleep(1000)").error
