@@ -216,9 +216,12 @@ def test_a_request_leaves_nothing_that_has_to_be_looked_for(url: str, place: str
         gc.collect()
         gc.disable()
         try:
-            for _ in range(10):
-                ask()
-            assert gc.collect() < 10
+            left = []
+            for _ in range(5):  # threads of other tests may leave something in one of them
+                for _ in range(10):
+                    ask()
+                left.append(gc.collect())
+            assert min(left) < 10
         finally:
             gc.enable()
 
