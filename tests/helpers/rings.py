@@ -44,7 +44,7 @@ _EVENTS = {
     "os.system": "starts",
     "socket.bind": "sockets",
     "socket.connect": "sockets",
-    "time.sleep": "sleeps",
+    "time.sleep": "sleeps",  # from Python 3.13 on
 }
 _ALLOWED = {"unit": frozenset[str](), "part": frozenset({"sockets", "sleeps"})}
 _LEAST = {"starts": "process", "sockets": "part", "sleeps": "part"}

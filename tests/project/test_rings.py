@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def test_of(engine): pass
 def test_far():
     test_starts()
 """
+_SLEEPS_ARE_SEEN = sys.version_info >= (3, 13)
 _MARKERS = ("part", "process", "smoke", "weights", "slow")
 
 
@@ -68,10 +70,8 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
     failed = sorted(
         line.split()[1].partition("::")[2] for line in result.outlines if line[:7] == "FAILED "
     )
-    assert failed == [
-        "test_binds", "test_part_starts", "test_sleeps", "test_sleeps_in_a_thread", "test_starts",
-    ]  # fmt: skip
-    result.assert_outcomes(passed=6, failed=5)
+    sleep = ["test_sleeps", "test_sleeps_in_a_thread"] if _SLEEPS_ARE_SEEN else []
+    assert failed == ["test_binds", "test_part_starts", *sleep, "test_starts"]
     result.stdout.fnmatch_lines(
         [
             "*in the ring unit and uses starts: mark it process",
@@ -96,7 +96,7 @@ def test_item_1_what_each_test_used_is_written(project: pytest.Pytester) -> None
     lines = (project.path / "used.jsonl").read_text("utf-8").splitlines()
     used = {each["test"].partition("::")[2]: each for each in map(json.loads, lines)}
     assert used["test_starts"]["starts"] >= 1
-    assert used["test_sleeps_in_a_thread"]["sleeps"] == 1
+    assert used["test_sleeps_in_a_thread"]["sleeps"] == int(_SLEEPS_ARE_SEEN)
     assert used["test_part_binds"]["sockets"] == 1
     assert used["test_process_starts"]["ring"] == "process"
     assert used["test_of[postgresql]"]["ring"] == "process"

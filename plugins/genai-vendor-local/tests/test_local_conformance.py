@@ -23,8 +23,8 @@ class TestLocal(ProviderSuite):
     beside = {"models": genai_models_open}
 
     @pytest.fixture(autouse=True)
-    def _with_weights(self, weights: Path, home: Path) -> None:
-        file = DEFAULT.file(home / "data" / "local")
+    def _with_weights(self, weights: Path, tmp_path: Path) -> None:
+        file = DEFAULT.file(tmp_path / "home" / "data" / "local")  # the home of the suite
         file.parent.mkdir(parents=True)
         file.symlink_to(DEFAULT.file(weights))
 
