@@ -5,6 +5,8 @@
     process   processes, PostgreSQL, wheels, the weights of the embedded model
     far       what is slow, or needs an environment of its own
 
+What the fixtures of a module or a session use is not counted.
+
 A test is in the ring of its folder, markers, fixtures, parameters and name, or else in `unit`; one
 that uses more than its ring may fails. `--rings=unit,part` runs the tests of these rings; with
 `smoke` among them, those that are marked so as well. `--usage=FILE` writes what each test used, one
@@ -62,7 +64,7 @@ class Usage:
         """An audit hook: https://docs.python.org/3/library/audit_events.html"""
         what = _EVENTS.get(event)
         if what is not None and threading.get_ident() not in self._older:
-            self.counts[what] += 1
+            self.counts = {**self.counts, what: self.counts[what] + 1}
 
     def begin(self) -> None:
         self.counts = dict.fromkeys(self.counts, 0)
@@ -120,6 +122,15 @@ class Rings:
                 **self._usage.counts,
             }
             self._file.write(json.dumps(used) + "\n")
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
+        """What several tests share is not counted: another test is the first in another run."""
+        before = self._usage.counts
+        result = yield
+        if fixturedef.scope != "function":
+            self._usage.counts = before
         return result
 
     @pytest.hookimpl(wrapper=True)

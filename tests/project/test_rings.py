@@ -31,6 +31,12 @@ def test_sleeps_in_a_thread():
     thread.start()
     thread.join()
 
+@pytest.fixture(scope="module")
+def shared():
+    test_starts()
+
+def test_shares(shared): pass
+
 @pytest.mark.part
 def test_part_binds():
     test_binds()
@@ -82,7 +88,7 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
 
 
 @pytest.mark.parametrize(
-    ("ring", "count"), [("unit", 6), ("part", 2), ("process", 2), ("far", 1), ("unit,smoke", 7)]
+    ("ring", "count"), [("unit", 7), ("part", 2), ("process", 2), ("far", 1), ("unit,smoke", 8)]
 )
 def test_item_1_a_ring_is_chosen_by_its_name(
     project: pytest.Pytester, ring: str, count: int
@@ -92,7 +98,7 @@ def test_item_1_a_ring_is_chosen_by_its_name(
 
 
 def test_item_1_what_each_test_used_is_written(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=11)
+    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=12)
     lines = (project.path / "used.jsonl").read_text("utf-8").splitlines()
     used = {each["test"].partition("::")[2]: each for each in map(json.loads, lines)}
     assert used["test_starts"]["starts"] >= 1

@@ -17,7 +17,10 @@ import pytest
 from genai_tools_sandbox import supervisor
 from genai_tools_sandbox.process import can_run
 
-pytestmark = pytest.mark.skipif(not can_run(), reason="the sandbox is one of Linux")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not can_run(), reason="the sandbox is one of Linux"),
+]
 
 _TRY = """
 import ctypes, fcntl, json, os, sys
@@ -102,7 +105,6 @@ _REFUSED = (
 
 
 @pytest.mark.smoke
-@pytest.mark.process
 @pytest.mark.parametrize("act", _REFUSED.split())
 def test_the_filter_refuses(found: Mapping[str, Any], act: str) -> None:
     assert found[act] == "PermissionError"
@@ -129,21 +131,18 @@ def test_memory_is_bounded_by_the_system(found: Mapping[str, Any]) -> None:
     assert found["memory"] == "MemoryError"
 
 
-@pytest.mark.process
 def test_memory_is_looked_at() -> None:
     program = os.path.realpath(sys.executable)
     code, _ = _run([program, "-I", "-S", "-c", "x = b'x' * 2**29\nwhile True: pass"])
     assert code == supervisor.TOO_MUCH_MEMORY
 
 
-@pytest.mark.process
 def test_computing_is_bounded_by_the_system() -> None:
     program = os.path.realpath(sys.executable)
     code, _ = _run([program, "-I", "-S", "-c", "while True: pass"], cpu=1)
     assert code == 128 + signal.SIGXCPU
 
 
-@pytest.mark.process
 def test_it_says_how_it_ended() -> None:
     program = os.path.realpath(sys.executable)
     assert _run([program, "-I", "-S", "-c", "import os; os._exit(5)"])[0] == 5
