@@ -92,7 +92,7 @@ def test(options: list[str]) -> int:
             return _stop(f"no supported Python is there: {_name(OLDEST)} to {_name(NEWEST)} are")
         print(f"the tests run on Python {_name(found[0])}", file=sys.stderr)
         newest = found[0]
-    # tox skips an environment whose Python is not there, and is content with none
+    # named, because tox skips environments whose Python is missing and still succeeds
     tests = f"py{newest[0]}{newest[1]}"
     chosen, further = _chosen(options, tests)
     tox = [str(python), "-m", "tox", "run", "--conf", str(ROOT / "tox.ini"), "-e", ",".join(chosen)]

@@ -210,7 +210,7 @@ class Catalog:
         hint = self._keyed_hint(operation) if name is None and provider is None else ""
         if isinstance(name, ModelChoice):
             name = name.configuration or name.model
-        raise _no_route(name, found, operation, hint, vendors_hint(self.served))
+        raise _no_route(name, found, operation, hint, self.served)
 
     def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
         if operation == "count":
@@ -312,7 +312,7 @@ class Catalog:
                 or (
                     "name one with --model; list models: genai-host models"
                     if self.served
-                    else vendors_hint(self.served)
+                    else vendors_hint()
                 ),
             )
         return found
@@ -412,19 +412,26 @@ def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:
 
 
 def _no_route(
-    name: str | None, found: Sequence[Candidate], operation: Operation, hint: str, more: str
+    name: str | None,
+    found: Sequence[Candidate],
+    operation: Operation,
+    hint: str,
+    here: Iterable[str],
 ) -> NoRoute:
     """Only what comes near is worth a reason: where a provider has the model but
     cannot run it, those that do not have it say nothing.
 
     hint   the first choice of a hint; may be empty
-    more   the hint of plugins that add providers, where no provider has the model
+    here   names of the configured providers: plugins that add others are suggested where none
+           of these has the model
     """
     near = [candidate for candidate in found if candidate.id] or found
     why = {each.provider: "; ".join(each.reasons) for each in near if each.reasons}
     what = name or f"a default model for {operation}"
     if not hint and not any(candidate.id for candidate in found):
-        hint = more or (f"where it runs: genai-host routes explain {name}" if name else "")
+        hint = vendors_hint(here) or (
+            f"where it runs: genai-host routes explain {name}" if name else ""
+        )
     if not why:
         message = f"nothing can run {what} for {operation} in that way"
         return NoRoute(message, hint=hint, model=name or "")

@@ -214,11 +214,11 @@ class TestNames:
         vendors = [each for each in our_distributions() if each.startswith("genai-vendor-")]
         names = [each.removeprefix("genai-vendor-") for each in vendors]
         here = [ProviderInfo(name, name, serves={}) for name in names]
-        for served, told in ((here[1:], vendors[0]), (here, "")):
+        for served, expected in ((here[1:], vendors[0]), (here, "")):
             with pytest.raises(NoRoute) as caught:
                 Catalog([], [], {}, served).resolve("nothing-like-it")
             named = [each for each in vendors if each in caught.value.hint]
-            assert named == ([told] if told else [])
+            assert named == ([expected] if expected else [])
             assert caught.value.hint.startswith("list models: genai-host models")
 
     def test_a_provider_whose_type_is_absent_says_so(self) -> None:

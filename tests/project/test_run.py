@@ -27,7 +27,7 @@ _BAD = "def test_bad(): assert False\n"
 
 
 def run(folder: Path, *arguments: str, **variables: str) -> tuple[int, str]:
-    """The exit code, and what is told."""
+    """The exit code, and the output."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "run.py"), *arguments],
         cwd=folder,
@@ -41,24 +41,24 @@ def run(folder: Path, *arguments: str, **variables: str) -> tuple[int, str]:
 
 def test_item_3_what_passes_alone_is_named_as_flaky(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(_FLAKY)
-    code, told = run(tmp_path)
+    code, output = run(tmp_path)
     assert code == 0
-    assert "FLAKY test_it.py::test_flaky: it failed, and passed alone\n" in told
+    assert "FLAKY test_it.py::test_flaky: it failed, and passed alone\n" in output
 
 
 def test_item_3_what_fails_twice_fails(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(_FLAKY + _BAD)
-    code, told = run(tmp_path)
+    code, output = run(tmp_path)
     assert code == 1
-    assert "FLAKY test_it.py::test_flaky" in told
-    assert "FLAKY test_it.py::test_bad" not in told
+    assert "FLAKY test_it.py::test_flaky" in output
+    assert "FLAKY test_it.py::test_bad" not in output
 
 
 def test_item_3_many_failures_are_no_bad_luck(tmp_path: Path) -> None:
     bad = "".join(f"def test_{number}(): assert False\n" for number in range(6))
     (tmp_path / "test_it.py").write_text(bad)
-    code, told = run(tmp_path)
-    assert (code, "once more" in told) == (1, False)
+    code, output = run(tmp_path)
+    assert (code, "once more" in output) == (1, False)
 
 
 def test_item_3_a_run_without_tests_is_no_success(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_item_7_a_process_that_is_left_behind_is_named_and_ended(tmp_path: Path)
         "        file.write(str(started.pid))\n"
         "    started.returncode = 0  # nobody waits for it\n"
     )
-    code, told = run(tmp_path)
+    code, output = run(tmp_path)
     pid = (tmp_path / "pid").read_text()
     assert code == 1
-    assert f"LEFT BEHIND process {pid}: " in told
+    assert f"LEFT BEHIND process {pid}: " in output
     assert not Path("/proc", pid, "cmdline").exists() or _is_zombie(pid)
 
 
@@ -89,6 +89,6 @@ def _is_zombie(pid: str) -> bool:
 
 def test_item_3_under_stress_each_run_counts(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(_FLAKY)
-    code, told = run(tmp_path, "--stress", TESTS_TIMES="3")
+    code, output = run(tmp_path, "--stress", TESTS_TIMES="3")
     assert code == 1
-    assert "2 of 3 runs passed with every core busy\n" in told
+    assert "2 of 3 runs passed with every core busy\n" in output
