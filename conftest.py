@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester", "rings"]
+pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester", "genai_host_testing.rings"]
 
 # How long an example takes says nothing of what is tested: the machine may be busy, and
 # the first text of a new clone waits until hypothesis has made its tables of Unicode.

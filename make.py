@@ -13,7 +13,8 @@ With `--all` before the command, all plugins are installed (`genai-host[all]`), 
 `test` runs the tests of the default tier with tox, on the newest supported Python that is
 there; `--all` the second tier as well. Further arguments go to tox.
 
-    python3 make.py test genai-vendor-openai       the tests of one plugin
+    python3 make.py test genai-vendor-openai       the tests of one plugin, with what it needs alone
+    python3 make.py test --changed                 the tests that what is changed may break
     python3 make.py test --stress tests/FILE.py    a file fifty times, while all cores are busy
 """
 
@@ -36,6 +37,8 @@ _SETUPTOOLS = "setuptools >= 77"  # as pyproject.toml has it: the builds need no
 _DOWNLOAD = re.compile(r"\s*Downloading ([\w.]+)-(\d[^-]*)-\S+\.whl \(([\d.]+ MB)\)")
 _UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError")
 _NOT_FAR = ("-n", "2", "--rings=unit,part,process")
+_DEFAULT = ("-n", "2", "--rings=unit,part,smoke")
+_KIT = ROOT / "tests" / "kit"
 _TOX = ("tox >= 4.25, < 5", "tox-uv >= 1.25, < 2")
 
 
@@ -94,6 +97,8 @@ def test(options: list[str]) -> int:
         newest = found[0]
     # named, because tox skips environments whose Python is missing and still succeeds
     tests = f"py{newest[0]}{newest[1]}"
+    if options and options[0] in _plugins():
+        variables["GENAI_HOST_TEST_REQUIRES"] = "\n".join(_to_test(options[0]))
     chosen, further = _chosen(options, tests)
     tox = [str(python), "-m", "tox", "run", "--conf", str(ROOT / "tox.ini"), "-e", ",".join(chosen)]
     return subprocess.run([*tox, *further], env=variables, cwd=ROOT).returncode
@@ -106,8 +111,10 @@ def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
     """
     if options[:1] == ["--stress"]:
         return [tests], ["--", *options]
+    if options[:1] == ["--changed"]:
+        return [tests], ["--", *options, *_DEFAULT]
     if options and (folder := _plugins().get(options[0])):
-        return [tests], ["--", str(folder), *_NOT_FAR, *options[1:]]
+        return ["plugin"], ["--", str(folder), *_NOT_FAR, *options[1:]]
     labels = _labels()
     chosen = [each.replace(f"py{IN_CI[0]}{IN_CI[1]}", tests) for each in labels["default"]]
     if "--all" in options:
@@ -182,14 +189,26 @@ def _plugins() -> dict[str, Path]:
 
 def _needed_by(extra: str) -> list[Path]:
     """The folders of the plugins that an extra of the host needs: no index has them yet."""
-    plugins, needed = _plugins(), set()
-    left = _names(_setup(ROOT)["options.extras_require"][extra])
+    return _folders(_names(_setup(ROOT)["options.extras_require"][extra]), _plugins())
+
+
+def _to_test(plugin: str) -> list[str]:
+    """What the tests of a plugin require, for pip."""
+    folders = {**_plugins(), "genai-host-testing": _KIT}
+    names = _names(_setup(folders[plugin])["options.extras_require"]["test"])
+    needed = _folders([*names, "genai-host-testing"], folders)
+    return [f"-e {ROOT}", *(f"-e {each}" for each in needed), f"-e {folders[plugin]}[test]"]
+
+
+def _folders(names: list[str], folders: dict[str, Path]) -> list[Path]:
+    """Of these distributions and of those that they require, as far as they are of this project."""
+    left, needed = names, set()
     while left:
         name = left.pop()
-        if name in plugins and name not in needed:
+        if name in folders and name not in needed:
             needed.add(name)
-            left += _names(_setup(plugins[name])["options"]["install_requires"])
-    return [plugins[name] for name in sorted(needed)]
+            left += _names(_setup(folders[name])["options"]["install_requires"])
+    return [folders[name] for name in sorted(needed)]
 
 
 def _setup(folder: Path) -> configparser.ConfigParser:

@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpe
 
 import genai_feature_assistants
 import genai_vendor_mock
-from assistants_api import CONFIG, Api
 from genai_feature_assistants.service.indexing import Passages, nearest, unit_rows
 
 import genai_host.dialects
@@ -35,6 +34,7 @@ from genai_host import Host, StaticPlugins
 from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing import FakeModel
+from genai_host_testing.assistants_api import CONFIG, Api
 
 _MESSAGES = (1, 100, 1000)
 _PASSAGES = (100, 1000, 10_000, 100_000)

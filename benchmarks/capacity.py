@@ -38,11 +38,12 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
 
 from nginx import nginx
-from postgres import postgres
 from processes import Started, busy_seconds, cpu_seconds, descriptors, free_port, memory_kb
 from serve_command import MODEL, serve_command
 from service import Service
 from streams import Reader
+
+from genai_host_testing.postgres import postgres
 
 _HEADERS = {"Content-Type": "application/json"}
 _CLIENTS = (1, 8, 32)

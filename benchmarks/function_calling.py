@@ -34,7 +34,7 @@ from genai_host.config import InstanceConfig
 _ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from function_calls import WINDOW, Case, Played, Score, play, read_cases  # noqa: E402 - see above
+from genai_host_testing.function_calls import WINDOW, Case, Played, Score, play, read_cases  # noqa: E402 - see above
 
 
 def main() -> None:

@@ -25,10 +25,10 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
 
 import genai_vendor_mock
-from research_engine import Scene
 
 import genai_host.dialects
 from genai_host import Config, Host, StaticPlugins
+from genai_host_testing.research_engine import Scene
 
 _ROWS = (100, 1000, 10_000, 100_000)
 _SAID = "where do rivers run to"

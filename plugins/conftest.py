@@ -1,22 +1,27 @@
-"""Fixtures of the plugins' tests: those of all tests, scripted hosts, the real model."""
+"""Fixtures of the plugins' tests: those of the testing kit."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
-import pytest
-from fixtures import MakeHost, host, make_host, offline, weights
+from genai_host_testing.fixtures import host, make_host, offline, weights
+from genai_host_testing.plugin_fixtures import (
+    background,
+    local_host,
+    make_local_host,
+    scripted,
+)
 
-from genai_host import Config, Host, StaticPlugins
-from genai_host.api import Model, Offering
-from genai_host.config import InstanceConfig
-from genai_host.testing import InlinePlugin
-
-__all__ = ["host", "make_host", "offline", "weights"]
+__all__ = [
+    "background",
+    "host",
+    "local_host",
+    "make_host",
+    "make_local_host",
+    "offline",
+    "scripted",
+    "weights",
+]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -27,124 +32,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         for name, value in report.user_properties:
             if name == "score":
                 terminalreporter.write_line(f"SCORE {value}")
-
-
-IN_ONE_PIECE = InlinePlugin(
-    models=[Model("whole", dialects=["plain"], capabilities={"tools", "schema", "reasoning"})],
-    offerings=[Offering("whole", "mock", "mock", lacks={"stream"})],
-)
-"""The mock under the name `whole`, where it does not stream."""
-
-
-@pytest.fixture
-def scripted(make_host: MakeHost) -> MakeHost:
-    """Makes hosts whose mock has a script: `scripted("one", Reply("two"), repeat=True)`.
-
-    The model `mock` streams, the model `whole` is the same in one piece. `clock` and
-    `plugins` go to the host, all else to the settings of the mock.
-    """
-
-    def make(*replies: Any, clock: Any = None, plugins: Any = None, **settings: Any) -> Host:
-        mock = InstanceConfig("mock", settings={"replies": list(replies), **settings})
-        config = Config(providers={"mock": mock})
-        return make_host(config=config, clock=clock, whole=IN_ONE_PIECE, **(plugins or {}))
-
-    return make
-
-
-@pytest.fixture
-def background() -> Callable[..., Future[Any]]:
-    """Runs a function in a thread of its own: `background(conversation.say, "hi")`.
-
-    Nobody waits for a thread that a failed test has left behind.
-    """
-
-    def start(function: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(function(*arguments, **named))
-            except BaseException as error:  # noqa: BLE001 - it is the test's
-                future.set_exception(error)
-
-        threading.Thread(target=run, name="background", daemon=True).start()
-        return future
-
-    return start
-
-
-@pytest.fixture(scope="module")
-def local_host(
-    request: pytest.FixtureRequest, weights: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Host]:
-    """A host with the embedded model, loaded once for all tests of a module.
-
-    The model `smollm2` streams, the model `whole` is the same in one piece. The module
-    may add plugins, as `PLUGINS`.
-    """
-    folder = tmp_path_factory.mktemp("local")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GENAI_HOST_HOME", str(folder))
-        plugins = getattr(request.module, "PLUGINS", None)
-        shared = _real_host(folder, weights, {"threads": 1, "window": 1024}, plugins)
-        _ = shared.instances["local"].provider  # opened now, while its home is this one
-        yield shared
-        shared.close()
-
-
-@pytest.fixture
-def make_local_host(home: Path, weights: Path) -> Iterator[MakeHost]:
-    """Makes hosts as `local_host`, for one test: `make_local_host(window=2048)`.
-
-    `plugins` and `store` go to the host, all else to the settings of the local provider.
-    """
-    made = []
-
-    def make(*, plugins: Any = None, store: Any = None, **settings: Any) -> Host:
-        given = {"threads": 1, "window": 1024, **settings}
-        made.append(_real_host(home, weights, given, plugins, store))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-def _real_host(
-    home: Path, weights: Path, settings: Any, plugins: Any = None, store: Any = None
-) -> Host:
-    import genai_feature_chat
-    import genai_models_open
-    import genai_vendor_local
-    from genai_vendor_local.weights import DEFAULT
-
-    import genai_host.dialects
-
-    own = DEFAULT.file(home / "data" / "local")
-    own.parent.mkdir(parents=True, exist_ok=True)
-    if not own.exists():
-        own.symlink_to(DEFAULT.file(weights))
-    whole = InlinePlugin(
-        models=[
-            Model(
-                "whole",
-                dialects=["openai-chat"],
-                capabilities={"tools", "schema"},
-                defaults={"temperature": 0},
-            )
-        ],
-        offerings=[Offering("whole", "local", DEFAULT.name, lacks={"stream"})],
-    )
-    usual = {
-        "whole": whole,
-        "dialects": genai_host.dialects,
-        "chat": genai_feature_chat,
-        "models": genai_models_open,
-        "local": genai_vendor_local,
-    }
-    return Host(
-        config=Config(providers={"local": InstanceConfig("local", settings=settings)}),
-        discovery=StaticPlugins({**usual, **(plugins or {})}),
-        store=store,
-    )

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import tomlkit
-from fixtures import host, make_host, offline, weights
 from support import Terminal
+
+from genai_host_testing.fixtures import host, make_host, offline, weights
 
 __all__ = ["host", "make_host", "offline", "script", "terminal", "weights"]
 

@@ -1,10 +1,14 @@
 """Run pytest; then what failed once more, alone.
 
     python tests/run.py [ARGUMENTS OF PYTEST]
+    python tests/run.py --changed [REVISION] [ARGUMENTS OF PYTEST]
     python tests/run.py --stress [ARGUMENTS OF PYTEST]
 
 A test that passes the second time is flaky: it is named at the end, and the run passes. More than
 five failed tests are not run again. A run that leaves a process behind fails.
+
+`--changed` runs the tests that the changes since a revision (default: HEAD) may break, and those
+that are marked `smoke`: see changed.py.
 
 `--stress` runs the tests fifty times while every core is busy with something else, and fails if
 any run does. `TESTS_TIMES` is another number of runs.
@@ -24,16 +28,37 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import changed
+
 _MOST_RERUN = 5
 _STRESS_RUNS = 50
 _SLOWEST = ("--durations=20", "--durations-min=1")
 _TESTS_FAILED = 1  # pytest.ExitCode.TESTS_FAILED
+_NO_TESTS = 5  # pytest.ExitCode.NO_TESTS_COLLECTED
 _RUN = "TESTS_RUN"  # environment variable by which the processes of a run are found
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: of pytest, or of the second run if there was one."""
-    return stress(arguments[1:]) if arguments[:1] == ["--stress"] else run_once(arguments)
+    match arguments:
+        case ["--stress", *further]:
+            return stress(further)
+        case ["--changed", *further]:
+            return run_changed(further)
+    return run_once(arguments)
+
+
+def run_changed(arguments: list[str]) -> int:
+    """Run the tests that the changes since a revision may break, and the smokes."""
+    is_named = bool(arguments) and not arguments[0].startswith("-")
+    revision, further = (arguments[0], arguments[1:]) if is_named else ("HEAD", arguments)
+    tests = changed.tests_of(changed.changed_since(revision))
+    if tests is None:
+        return run_once(further)
+    print(f"{len(tests)} files of tests may be broken by what is changed since {revision}")
+    codes = [run_once([*tests, *further])] if tests else []
+    codes.append(run_once([*changed.smoke_tests(), *further, "--rings=smoke"]))
+    return max(code for code in codes if code != _NO_TESTS)
 
 
 def stress(arguments: list[str]) -> int:

@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from agents import Counting, agent_host, calls, in_turn, since_user
 from attrs import evolve
-from fixtures import MakeHost
 from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import AgentLoop
 from genai_feature_agent.request import AgentReply, StatelessAgent
@@ -24,6 +22,8 @@ from genai_host.errors import LimitExceeded, NoRoute, ServiceUnavailable, Valida
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_model import Said
+from genai_host_testing.agents import Counting, agent_host, calls, in_turn, since_user
+from genai_host_testing.fixtures import MakeHost
 
 SESSION = "12345678-1234-5678-1234-567812345678"
 

@@ -13,9 +13,7 @@ import genai_feature_agent
 import pytest
 import requests
 from agent_fronts import PATHS, SESSION, USER, asked, dial, http_host, post
-from agents import Counting, calls, in_turn, since_user
 from attrs import evolve
-from fixtures import MakeHost
 from genai_feature_agent.request import AgentRequest, StatelessAgent
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +26,8 @@ from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
 from genai_host.testing.fake_model import Said
+from genai_host_testing.agents import Counting, calls, in_turn, since_user
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

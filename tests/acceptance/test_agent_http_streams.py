@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 from agent_fronts import PATHS, SESSION, dial, http_host, post
-from agents import Counting, calls, in_turn
 from ai_sdk_lines import Line, read_lines
 from attrs import evolve
-from fixtures import MakeHost
 
 from genai_host import Message
 from genai_host.api import Completion, RouteRequest, ToolCall, ToolContext, ToolOutput
@@ -21,6 +19,8 @@ from genai_host.errors import ServiceUnavailable
 from genai_host.http.response import read_sse
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import RouteServer
+from genai_host_testing.agents import Counting, calls, in_turn
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agents import Counting, agent_host, calls, in_turn
 from attrs import evolve
-from fixtures import MakeHost
 from genai_feature_agent.request import StatelessAgent
 
 from genai_host import TurnLimits
@@ -18,6 +16,8 @@ from genai_host.errors import Cancelled, LimitExceeded, TurnPaused
 from genai_host.testing import FakeModel, ManualClock
 from genai_host.testing.fake_service import HANG
 from genai_host.testing.suites.base import in_background
+from genai_host_testing.agents import Counting, agent_host, calls, in_turn
+from genai_host_testing.fixtures import MakeHost
 
 
 class _Stuck:

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from agents import Counting, agent_host, calls, in_turn
 from attrs import evolve
-from fixtures import MakeHost
 
 from genai_host import Conversation, Image
 from genai_host.api import ToolOutput, ToolResult
@@ -21,6 +19,8 @@ from genai_host.errors import Cancelled, LimitExceeded, TurnPaused
 from genai_host.testing import ManualClock
 from genai_host.testing.suites.base import in_background
 from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_TEXT
+from genai_host_testing.agents import Counting, agent_host, calls, in_turn
+from genai_host_testing.fixtures import MakeHost
 
 
 def doing(name: str, run: Callable[..., Any], **fields: Any) -> Counting:

@@ -12,16 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gemini_service
 import genai_vendor_gemini
 import genai_vendor_ollama
 import genai_vendor_openai
-import ollama_service
-import openai_service
 import pytest
-from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
-from trips import AttrsTrip, DataTrip, TypedTrip
 
 from genai_host import Config, Host, Message
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn
@@ -44,6 +39,9 @@ from genai_host.store import Store
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply
 from genai_host.testing.fake_service import Reply as ServiceReply
+from genai_host_testing import gemini_service, ollama_service, openai_service
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.trips import AttrsTrip, DataTrip, TypedTrip
 
 OPENAI, OLLAMA = "gpt-4.1@openai", "ollama/m-1"
 SCHEMA = {

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from fixtures import MakeHost
 from support import Terminal
 
 from genai_host.errors import NotFound
 from genai_host.store import Store
+from genai_host_testing.fixtures import MakeHost
 
 
 def test_item_16_conversations_are_stored_reopen_and_are_renamed_exported_and_deleted(

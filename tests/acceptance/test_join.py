@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import anthropic_service
 import pytest
 from attrs import evolve
 from ways import MakeHosts, Way, each_way, host, invoked, service, set_up, ways
@@ -19,6 +18,7 @@ from genai_host.calls.retry import RetryPolicy
 from genai_host.conversations.record import StepEnded
 from genai_host.errors import NoRoute, ServiceUnavailable
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing import anthropic_service
 
 pytestmark = pytest.mark.part
 

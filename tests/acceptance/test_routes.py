@@ -7,7 +7,6 @@ import base64
 import json
 from typing import Any
 
-import anthropic_service
 import genai_vendor_bedrock
 import pytest
 from attrs import frozen
@@ -30,6 +29,7 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host.testing.suites.codec import sample_of
+from genai_host_testing import anthropic_service
 
 pytestmark = pytest.mark.part
 

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Host, TurnLimits
 from genai_host.api import (
@@ -26,6 +25,7 @@ from genai_host.api import cancellation as module
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, GenaiError, LimitExceeded, ServiceUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 LONG = 30.0
 

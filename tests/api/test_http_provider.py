@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from fixtures import MakeHost
 
 from genai_host import Host
 from genai_host.api import (
@@ -46,6 +45,7 @@ from genai_host.errors import (
 from genai_host.http.transport import Transport
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Host
 from genai_host.api import (
@@ -29,6 +28,7 @@ from genai_host.api import (
 from genai_host.api.json_text import check_numbers, read_json, write_json
 from genai_host.errors import InvalidParameter, PluginError, ValidationError
 from genai_host.testing import FakeService, InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Host
 from genai_host.api import (
@@ -25,6 +24,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, Reply, json_reply, sse_reply
+from genai_host_testing.fixtures import MakeHost
 
 CHAT = json_reply({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]})
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from fixtures import MakeHost
 
 from genai_host import Host
 from genai_host.api import ExecutorType, NoSettings
@@ -27,6 +26,7 @@ from genai_host.errors import (
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
 
 FAKE = Task(model="fake")
 

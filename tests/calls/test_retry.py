@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import RetryPolicy
 from genai_host.api import Delta, RouteInfo
@@ -31,6 +30,7 @@ from genai_host.errors import (
 )
 from genai_host.plugins.observers import CallRecord
 from genai_host.testing import FakeModel, ManualClock
+from genai_host_testing.fixtures import MakeHost
 
 NO_WAIT = RetryPolicy(jitter=lambda _: 0.0)
 

@@ -19,10 +19,8 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-import openai_service
 import pytest
 import trustme
-from fixtures import MakeHost
 
 from genai_host import Config, Conversation, Host
 from genai_host.api import DialectEndpoint, http_provider
@@ -30,6 +28,8 @@ from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, Step
+from genai_host_testing import openai_service
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

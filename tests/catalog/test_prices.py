@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from attrs import define, field
-from stores import CODEC, MakeStore, make_store, place, postgres_server, store
 from support import Terminal
 
 from genai_host import Cost, Host, InMemoryRecord, RetryPolicy, TurnLimits, Usage
@@ -40,6 +39,7 @@ from genai_host.errors import GenaiError, LimitExceeded, OutputValidationError
 from genai_host.store import Store
 from genai_host.testing import FakeModel, FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply, stream_reply
+from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server, store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -9,7 +9,6 @@ from typing import Any
 import click
 import genai_feature_agent
 import pytest
-from agents import Counting, calls
 from hypothesis import given
 from hypothesis import strategies as st
 from support import Terminal
@@ -21,6 +20,7 @@ from genai_host.cli.terminal import safe
 from genai_host.plugins.discovery import StaticPlugins
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import Said
+from genai_host_testing.agents import Counting, calls
 
 HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from kept import interrupt, texts, waiting
-from stores import CODEC
 from support import Terminal
 
 from genai_host import Message
@@ -29,6 +28,7 @@ from genai_host.conversations.record import (
 )
 from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
+from genai_host_testing.stores import CODEC
 
 HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
 

@@ -17,7 +17,6 @@ import pytest
 import tomlkit
 from broken_plugins import BROKEN
 from environments import Environment, base, environment, wheels
-from fixtures import MakeHost
 from support import Terminal
 
 from genai_host import Config
@@ -29,6 +28,7 @@ from genai_host.plugins.discovery import InstalledPlugins, LoadedPlugin, Plugins
 from genai_host.plugins.index import LoadResult, PluginIndex
 from genai_host.testing import make_distribution, replay_from_every_entry
 from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host_testing.fixtures import MakeHost
 
 __all__ = ["base", "environment", "wheels"]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from kept import append, beginning, interrupt, kept, texts, waiting
-from stores import CODEC
 from support import Terminal
 
 from genai_host import Host
@@ -20,6 +19,7 @@ from genai_host.api import Answer
 from genai_host.conversations.record import TurnEnded
 from genai_host.errors import Conflict
 from genai_host.store import Store
+from genai_host_testing.stores import CODEC
 
 
 class TestAsk:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import (
@@ -20,6 +19,7 @@ from genai_host.api import (
     hookimpl,
 )
 from genai_host.testing import FakeModel, InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 
 class Everywhere(FakeModel):

@@ -10,7 +10,6 @@ from typing import Any
 
 from attrs import evolve
 from hypothesis import given, settings
-from sayings import conversations, images, joined, texts
 
 from genai_host.api import (
     ChatCall,
@@ -23,6 +22,7 @@ from genai_host.api import (
     ToolResult,
 )
 from genai_host.dialects.anthropic_messages import AnthropicMessages, wire_id
+from genai_host_testing.sayings import conversations, images, joined, texts
 
 Said = list[tuple[str, list[Part]]]
 

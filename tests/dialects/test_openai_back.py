@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 from hypothesis import given, settings
-from sayings import Said, conversations, images, joined, texts
 
 from genai_host.api import ChatCall, File, Image, Message, Part, Text, ToolCall, ToolResult
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.dialects.openai_responses import OpenAIResponses
+from genai_host_testing.sayings import Said, conversations, images, joined, texts
 
 
 def plain(result: ToolResult) -> Part:

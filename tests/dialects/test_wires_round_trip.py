@@ -12,7 +12,6 @@ import genai_vendor_ollama
 import genai_vendor_openai
 import pytest
 from attrs import field, frozen
-from fixtures import MakeHost
 from thinking_model import ThinkingModel
 
 from genai_host import Config, Host
@@ -45,6 +44,7 @@ from genai_host.errors import (
 from genai_host.server.routes import own_routes
 from genai_host.serving.errors import error_reply
 from genai_host.testing import FakeModel, InlinePlugin, RouteServer
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -7,11 +7,11 @@ import socket
 from typing import Any
 
 import requests
-from agents import Counting, MakeHost, agent_host
 
 from genai_host import Host
 from genai_host.config import Config
 from genai_host.testing import FakeModel, RouteServer
+from genai_host_testing.agents import Counting, MakeHost, agent_host
 
 PATHS = ["/api/agent", "/api/ee/metabot-v3/agent"]
 SESSION = "12345678-1234-5678-1234-567812345678"

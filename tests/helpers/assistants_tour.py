@@ -13,8 +13,6 @@ import genai_feature_assistants
 import openai
 import pytest
 from attrs import field, frozen
-from fixtures import MakeHost
-from serving import served
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Part, Text, ToolCall, ToolResult, Usage
@@ -22,6 +20,8 @@ from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_model import RecordedPrompt, Said
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 POLL = 10
 """Milliseconds between the questions of the SDK how far something is."""

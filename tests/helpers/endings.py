@@ -6,14 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import anthropic_service
-import bedrock_service
-import gemini_service
-import ollama_service
-import openai_service
 from ways import Says, invoked
 
 from genai_host.testing.fake_service import Reply, json_reply, reply
+from genai_host_testing import (
+    anthropic_service,
+    bedrock_service,
+    gemini_service,
+    ollama_service,
+    openai_service,
+)
 
 
 def _claude(reason: str, *content: Any) -> Reply:

@@ -11,15 +11,15 @@ from typing import Any
 
 import requests
 from attrs import frozen
-from fixtures import MakeHost
-from openai_service import KEY
-from serving import served
 
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
 from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing.fake_service import FakeService
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import KEY
+from genai_host_testing.serving import served
 
 MODEL = "remote/m"
 WORD = "hello"

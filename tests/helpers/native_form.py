@@ -10,12 +10,12 @@ from typing import Any
 
 import requests
 from attrs import frozen
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.server.native.routes import ROUTES
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RouteServer
+from genai_host_testing.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake"})
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from several import wait_until
+
+from genai_host_testing.several import wait_until
 
 _DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 _FILE = """

@@ -9,13 +9,13 @@ from typing import Any
 
 import requests
 from attrs import frozen
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.server.openai.replies import problem_reply
 from genai_host.server.openai.routes import ROUTES
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
+from genai_host_testing.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"})
 HI = {"role": "user", "content": "hi"}

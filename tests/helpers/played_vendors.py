@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
-import anthropic_service
-import bedrock_service
-import gemini_service
-import ollama_service
-import openai_service
-
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
+from genai_host_testing import (
+    anthropic_service,
+    bedrock_service,
+    gemini_service,
+    ollama_service,
+    openai_service,
+)
 
 SAID = "Because air scatters blue light more than red."
 

@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl
 
 import requests
 from attrs import frozen
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Reasoning, RouteRequest, ToolCall, VendorPart
@@ -21,6 +20,7 @@ from genai_host.server.responses.routes import ROUTES
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake"})
 CLOCK = {

@@ -6,25 +6,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import anthropic_service
-import bedrock_service
-import gemini_service
 import genai_models_open
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 import genai_vendor_gemini
 import genai_vendor_ollama
 import genai_vendor_openai
-import ollama_service
-import openai_service
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
-from openai_service import LOOKING
 
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
 from genai_host.testing.fake_service import FakeService, Reply, stream_reply
+from genai_host_testing import (
+    anthropic_service,
+    bedrock_service,
+    gemini_service,
+    ollama_service,
+    openai_service,
+)
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import LOOKING
 
 Says = Callable[..., Reply]
 """Makes a reply of `text`, one that asks for a tool with `call`, in pieces if `streamed`."""

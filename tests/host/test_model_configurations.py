@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Answer, Feature, FeatureSteps, Message, NoSettings, Prompt, Turn
@@ -11,6 +10,7 @@ from genai_host.config import ModelConfig
 from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import InvalidParameter
 from genai_host.testing import FakeModel, InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 PRECISE = ModelConfig("fake", (), {"temperature": 0, "max_tokens": 9})
 

@@ -12,7 +12,6 @@ from typing import Any
 import genai_feature_agent
 import genai_vendor_bedrock
 import pytest
-from fixtures import MakeHost
 from genai_feature_agent.request import StatelessAgent
 from genai_feature_agent.stream import in_lines, pieces
 from npm.aimock_service import MODELS, WITHOUT_IDS, Asked, Hosts, aimock, on
@@ -23,6 +22,7 @@ from genai_host import Host
 from genai_host.api import Answer, ToolCall, ToolResult
 from genai_host.config import InstanceConfig
 from genai_host.errors import LimitExceeded, TurnPaused
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from agent_fronts import PATHS, http_host, post
-from agents import Counting, calls, in_turn
 from ai_sdk_lines import read_lines
-from fixtures import MakeHost
 from npm.packages import NODE, install
 
 from genai_host import Message
 from genai_host.api import Completion, ToolCall, ToolOutput
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel, RouteServer
+from genai_host_testing.agents import Counting, calls, in_turn
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -12,9 +12,7 @@ import google.genai as genai
 import ollama
 import openai
 import pytest
-from fixtures import MakeHost
 from npm.aimock_service import KEY, MODELS, WITHOUT_IDS, Hosts, aimock, on
-from openai_service import LOOK, LOOKING
 
 from genai_host import Conversation, Host, RetryPolicy
 from genai_host.api import (
@@ -32,6 +30,8 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import LOOK, LOOKING
 
 pytestmark = pytest.mark.peers
 

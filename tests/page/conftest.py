@@ -10,8 +10,6 @@ import genai_feature_agent
 import genai_feature_assistants
 import genai_tools_data
 import pytest
-from agents import Counting
-from fixtures import MakeHost
 from page.chromium import Installed, installed
 from page.kinds import Assisted, Check, MakeTalking, Visiting
 from page.visits import Visit
@@ -24,6 +22,8 @@ from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import Said
+from genai_host_testing.agents import Counting
+from genai_host_testing.fixtures import MakeHost
 
 _ARGUMENTS = (
     "--no-sandbox",

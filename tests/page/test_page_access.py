@@ -6,7 +6,6 @@ from typing import Any
 
 import genai_vendor_mock
 import pytest
-from agents import Counting, calls
 from page.charts import CHART
 from page.kinds import Check, MakeTalking, Visiting
 from page.visits import Visit
@@ -18,6 +17,7 @@ from genai_host.config import Config
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.agents import Counting, calls
 
 MARKDOWN = """# One
 

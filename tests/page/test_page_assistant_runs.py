@@ -6,7 +6,6 @@ import base64
 import re
 import threading
 
-from agents import Counting, calls
 from page.assisting import (
     FILE,
     RIVERS,
@@ -24,6 +23,7 @@ from genai_host.api import Image, ToolOutput
 from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_model import Said
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.agents import Counting, calls
 
 
 def test_what_is_cited_can_be_read(assisted: Assisted, visit: Visiting) -> None:

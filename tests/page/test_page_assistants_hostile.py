@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from agents import Counting, calls
 from page.assisting import MARK, make, result_of, talk, with_function
 from page.hostile import HOSTILE, look, trapped
 from page.kinds import Assisted, Visiting
@@ -13,6 +12,7 @@ from genai_host.api import Image, ToolOutput
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_model import Said
+from genai_host_testing.agents import Counting, calls
 
 
 def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:

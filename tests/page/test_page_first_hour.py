@@ -15,8 +15,6 @@ import genai_vendor_gemini
 import genai_vendor_openai
 import pytest
 from attrs import define, field
-from fixtures import MakeHost
-from openai_service import chat
 from page.kinds import Check, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
@@ -39,6 +37,8 @@ from genai_host.errors import Interrupted
 from genai_host.store import Store
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import CUT, HOLD, FakeService, Received, Reply, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import chat
 
 KEY = "sk-canary-first-hour"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agents import Counting, calls, in_turn
 from page.charts import AGENT
 from page.hostile import FOUND, HOSTILE, look, trapped
 from page.kinds import MakeTalking, Visiting
@@ -16,6 +15,7 @@ from genai_host import Message
 from genai_host.api import Completion, Reasoning, ToolCall, ToolOutput
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel
+from genai_host_testing.agents import Counting, calls, in_turn
 
 
 def test_the_trap_would_be_seen(talking: MakeTalking, visit: Visiting) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agents import Counting, calls, in_turn
 from page.charts import AGENT, CHART, DATA
 from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
@@ -14,6 +13,7 @@ from playwright.sync_api import expect
 from genai_host.api import Image, Part, ToolOutput
 from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.agents import Counting, calls, in_turn
 
 
 def with_reactions(talking: MakeTalking, visit: Visiting, *reactions: Any, **fields: Any) -> Visit:

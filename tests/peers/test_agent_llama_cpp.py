@@ -18,7 +18,6 @@ import genai_vendor_anthropic
 import genai_vendor_bedrock
 import genai_vendor_openai
 import pytest
-from fixtures import MakeHost
 from genai_feature_agent.request import StatelessAgent
 from peers.between import Between, ends_with_result, must_call, must_not_call, short
 from peers.llama_service import llama_instances, llama_server
@@ -29,6 +28,7 @@ from genai_host.api import Answer, Tool, ToolCall, ToolOutput, ToolResult, tool
 from genai_host.config import InstanceConfig
 from genai_host.errors import LimitExceeded, TurnPaused
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 

@@ -10,9 +10,7 @@ from typing import Any
 import anthropic
 import genai_vendor_anthropic
 import pytest
-from anthropic_service import CALLED, KEY, THOUGHT, USAGE, claude
 from attrs import frozen
-from fixtures import MakeHost
 from peers.claude_conversations import PARSED, TOLD, WIRE_LOOK
 from peers.conversations import LOOK, Kind, user
 from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
@@ -31,6 +29,8 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.dialects.anthropic_messages import AnthropicCount
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
+from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, USAGE, claude
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 __all__ = ["clients", "service"]

@@ -11,16 +11,16 @@ import anthropic
 import genai_vendor_anthropic
 import genai_vendor_gemini
 import pytest
-from anthropic_service import claude
 from attrs import evolve, frozen
-from fixtures import MakeHost
-from gemini_service import KEY
 from peers.claude_conversations import TOLD
 from peers.differences import ABSENT, Difference, differing
 from peers.sides import Clients, Sides, clients, service, telling
 
 from genai_host.api import CountTokens
 from genai_host.testing.fake_service import FakeService, Received, json_reply
+from genai_host_testing.anthropic_service import claude
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.gemini_service import KEY
 
 pytestmark = pytest.mark.peers
 __all__ = ["clients", "service"]

@@ -13,22 +13,9 @@ import boto3
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 import pytest
-from anthropic_service import claude
 from attrs import frozen
-from bedrock_service import (
-    CALLED,
-    KEY,
-    THOUGHT,
-    USAGE,
-    converse,
-    encoded,
-    events,
-    exception,
-    framed,
-)
 from botocore.config import Config
 from botocore.exceptions import ClientError, EventStreamError
-from fixtures import MakeHost
 from genai_vendor_bedrock import BedrockCount
 from peers.bedrock_conversations import TOLD
 from peers.conversations import LOOK, user
@@ -51,6 +38,19 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import RateLimited
 from genai_host.testing.fake_service import FakeService, Received, json_reply, stream_reply
+from genai_host_testing.anthropic_service import claude
+from genai_host_testing.bedrock_service import (
+    CALLED,
+    KEY,
+    THOUGHT,
+    USAGE,
+    converse,
+    encoded,
+    events,
+    exception,
+    framed,
+)
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 __all__ = ["clients", "service"]

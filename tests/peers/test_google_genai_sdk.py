@@ -13,8 +13,6 @@ import google.genai as genai
 import google.oauth2.credentials
 import pytest
 from attrs import evolve, frozen
-from fixtures import MakeHost
-from gemini_service import KEY, SIGNATURE, embeddings, gemini, response
 from google.genai import types
 from peers.conversations import LOOK, user
 from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
@@ -33,6 +31,8 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.gemini_service import KEY, SIGNATURE, embeddings, gemini, response
 
 pytestmark = pytest.mark.peers
 __all__ = ["clients", "service"]

@@ -17,7 +17,6 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_openai
 import pytest
-from fixtures import MakeHost
 from peers.llama_service import KEY, WINDOW, llama_instances, llama_server
 
 from genai_host import Config, Conversation, Host, RetryPolicy
@@ -44,6 +43,7 @@ from genai_host.errors import (
     ProviderError,
 )
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 

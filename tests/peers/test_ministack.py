@@ -16,8 +16,6 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 import pytest
-from fixtures import MakeHost
-from openai_service import LOOKING, chat
 from peers.ministack_service import ministack, use_ministack
 
 from genai_host import Config, Host
@@ -26,6 +24,8 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing.fake_service import FakeService
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import LOOKING, chat
 
 pytestmark = pytest.mark.peers
 

@@ -10,8 +10,6 @@ import genai_vendor_ollama
 import ollama
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
-from ollama_service import CALL, KEY, chat, embeddings, generate
 from peers.conversations import CONVERSATIONS, LOOK, Said, user
 from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
 from peers.sides import Clients, Sides, clients, service, telling
@@ -30,6 +28,8 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.ollama_service import CALL, KEY, chat, embeddings, generate
 
 __all__ = ["clients", "service"]
 

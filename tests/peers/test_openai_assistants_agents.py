@@ -7,8 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from assistants_agents import RushingClock, agent_of
-from assistants_service import AssistantsService, Calls, Runs, Says
 from genai_feature_assistants.agents import (
     OpenAIAssistantAgent,
     OpenAIAssistantDefinition,
@@ -22,6 +20,8 @@ from peers.openai_document import Document
 from genai_host.api import Image, Message
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import json_reply
+from genai_host_testing.assistants_agents import RushingClock, agent_of
+from genai_host_testing.assistants_service import AssistantsService, Calls, Runs, Says
 
 DEFINITION = OpenAIAssistantDefinition(
     "m",

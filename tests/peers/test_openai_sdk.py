@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
-from openai_service import chat, embeddings, responses
 from peers.conversations import CHAT_TOOLS, CONVERSATIONS, LOOK, RESPONSE_TOOLS, Said, user
 from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
 from peers.sides import Clients, clients, service, telling
@@ -29,6 +27,8 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import chat, embeddings, responses
 
 pytestmark = pytest.mark.peers
 __all__ = ["clients", "service"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import genai_search_web
 import pytest
-from fixtures import MakeHost
 from peers.searx_service import searx, searx_files
 
 from genai_host.api import ToolOutput
 from genai_host.config import Config, SetConfig
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

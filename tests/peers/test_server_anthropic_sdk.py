@@ -11,7 +11,6 @@ import anthropic
 import pytest
 from anthropic_api import CLOCK, CONFIG, HI, OWN
 from attrs import frozen
-from fixtures import MakeHost
 from pydantic import BaseModel
 
 from genai_host import Host
@@ -35,6 +34,7 @@ from genai_host.server.anthropic.routes import ROUTES
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from assistants_tour import CALL, CLOCK, NOTE, SEARCH, Holding, calling, cites
 from assistants_tour_code import CODE, RUNS, links
-from fixtures import MakeHost
 from genai_feature_assistants.routes import routes
 from peers.assistants_api import TEXT, Api, plain, serving
 from peers.openai_document import Document
@@ -17,6 +16,7 @@ from peers.openai_document import Document
 from genai_host.api import Completion, Message, ToolCall, Usage
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.testing.clock import ManualClock
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -12,15 +12,15 @@ from typing import Any
 import openai
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from openai_form import CONFIG
 from pydantic import BaseModel
-from serving import served
 from thinking_model import ThinkingModel
 
 from genai_host.api import Completion, Image, Message, Text, ToolCall, ToolResult, Usage
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.peers
 

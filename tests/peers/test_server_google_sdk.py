@@ -8,7 +8,6 @@ from typing import Any
 import google.genai as genai
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from gemini_form import CONFIG
 from google.genai import errors, types
 from pydantic import BaseModel
@@ -33,6 +32,7 @@ from genai_host.server.gemini.replies import problem_reply
 from genai_host.server.gemini.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -8,7 +8,6 @@ from typing import Any
 import ollama
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from ollama_form import CONFIG
 from pydantic import BaseModel
 
@@ -30,6 +29,7 @@ from genai_host.server.ollama.replies import problem_reply
 from genai_host.server.ollama.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -11,11 +11,9 @@ from typing import Any
 import openai
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from openai_form import CONFIG
 from peers.upstream import MODEL, served_upstream
 from pydantic import BaseModel
-from serving import served
 
 from genai_host.api import (
     Completion,
@@ -33,6 +31,8 @@ from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, Ser
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import CUT, HANG
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.peers
 

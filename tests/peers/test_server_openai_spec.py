@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from openai_form import Api, openai_api
 from peers.openai_document import Document
 
 from genai_host.api import Completion, Message, Reasoning, Text, ToolCall, Usage
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -8,7 +8,6 @@ from typing import Any
 import openai
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from pydantic import BaseModel
 from responses_api import CALL, CLOCK, PIXEL, calls_the_clock, serving
 
@@ -16,6 +15,7 @@ from genai_host import Config, Host
 from genai_host.api import Completion, Image, Message, Reasoning, Usage, VendorPart
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -11,7 +11,6 @@ from typing import Any
 import pluggy
 import pytest
 import requests
-from serving import served
 
 from genai_host import Config, Host
 from genai_host.api import (
@@ -39,6 +38,7 @@ from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
 from genai_host.testing import FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
 from genai_host.util.names import GROUP
+from genai_host_testing.serving import served
 
 
 class Watching(InlinePlugin):

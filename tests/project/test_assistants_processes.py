@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 import tomlkit
-from assistants_api import Api, ids_of, path_of, until
-from openai_service import chat
-from stores import place, postgres_server
 
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
+from genai_host_testing.assistants_api import Api, ids_of, path_of, until
+from genai_host_testing.openai_service import chat
+from genai_host_testing.stores import place, postgres_server
 
 __all__ = ["place", "postgres_server"]
 

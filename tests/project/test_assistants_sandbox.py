@@ -8,12 +8,20 @@ from typing import Any
 
 import genai_tools_sandbox
 import pytest
-from assistants_api import CODE, CONFIG, MakeApi, calls, make_api, outputs_in, says
 from genai_tools_sandbox.process import can_run
-from sandboxes import pyodide
 
 from genai_host.config import SetConfig
 from genai_host.testing import RecordedPrompt
+from genai_host_testing.assistants_api import (
+    CODE,
+    CONFIG,
+    MakeApi,
+    calls,
+    make_api,
+    outputs_in,
+    says,
+)
+from genai_host_testing.sandboxes import pyodide
 
 __all__ = ["make_api", "pyodide"]
 

@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import anthropic_service
-import bedrock_service
-import ollama_service
 import pytest
 from environments import ROOT, Environment, wheels
 
 from genai_host.testing.environments import make_environment
 from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing import anthropic_service, bedrock_service, ollama_service
 
 __all__ = ["wheels"]
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import rings
+
+from genai_host_testing import rings
 
 pytestmark = pytest.mark.process  # each is a run of pytest of its own
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from attrs import field, frozen
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import (
@@ -30,6 +29,7 @@ from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.providers.instance import ProviderUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 
 @frozen

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Host
 from genai_host.api import (
@@ -26,6 +25,7 @@ from genai_host.api import (
 from genai_host.errors import AuthenticationFailed, NoRoute, ServiceUnavailable
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fixtures import MakeHost
 
 Probe = Callable[[CancelToken], Mapping[str, str]]
 

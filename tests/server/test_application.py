@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from fixtures import MakeHost
-from serving import served
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.errors import RateLimited, ValidationError
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import requests
-from fixtures import MakeHost
-from serving import served
 from talking import dial, heard, said, statuses, until
 
 from genai_host import Host
@@ -20,6 +18,8 @@ from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_
 from genai_host.server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_host.server.heads import Refused
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import requests
 import trustme
-from fixtures import MakeHost
-from serving import served
 from support import Terminal
 
 from genai_host import Config, Host
@@ -26,6 +24,8 @@ from genai_host.secrets.keys import SecretStore
 from genai_host.server.routes import own_routes
 from genai_host.server.server import Server
 from genai_host.server.settings import ServerSettings, settings_of
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 LIMITS = [
     "--allow-host",

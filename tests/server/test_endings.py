@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 import requests
-from fixtures import MakeHost
-from serving import served
 from talking import dial, heard, until
 
 from genai_host import Config, Host, Message
@@ -30,6 +28,8 @@ from genai_host.store import Store
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
 from genai_host.testing.fake_service import json_reply as service_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 

@@ -26,7 +26,6 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
-import openai_service
 import pytest
 import tomlkit
 
@@ -42,6 +41,7 @@ from genai_host.testing.fake_service import (
     reply,
     sse_reply,
 )
+from genai_host_testing import openai_service
 
 WARM_UP = 2_000
 PARTS = (4_800, 1_600, 1_600)  # ten thousand in all

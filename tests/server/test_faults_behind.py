@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from fronts import DELTA, FRONTS, MODEL, WORD, Front, Place, place, raw
-from openai_service import chat, failure
-from several import wait_until
 from talking import dial, until
 
 from genai_host.testing.fake_service import CUT, HANG, RESET, Reply, Step, sse_reply
 from genai_host.testing.fake_service import reply as service_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import chat, failure
+from genai_host_testing.several import wait_until
 
 pytestmark = pytest.mark.part
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fixtures import MakeHost
 from fronts import FRONTS, WORD, Place, place
-from openai_service import chat
 from talking import dial, heard, statuses
 
 from genai_host.testing.fake_service import HOLD, Reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import chat
 
 pytestmark = pytest.mark.part
 

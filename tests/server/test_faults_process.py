@@ -19,11 +19,11 @@ import requests
 import tomlkit
 from attrs import frozen
 from fronts import DELTA, JSON, WORD, raw
-from openai_service import chat
 from talking import dial, heard, until
 
 from genai_host.store import Store
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
+from genai_host_testing.openai_service import chat
 
 pytestmark = pytest.mark.process
 

@@ -13,13 +13,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from fixtures import MakeHost
 from fronts import FRONTS, JSON, Front, Place, place, raw
-from openai_service import chat
 from talking import dial, statuses, until
 
 from genai_host.server.routes import own_routes
 from genai_host.testing.fake_service import FakeService
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import chat
 
 pytestmark = pytest.mark.part
 

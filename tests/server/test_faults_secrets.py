@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 import requests
-from fixtures import MakeHost
 from fronts import DELTA, FRONTS, JSON, Front, Place, place, raw
-from openai_service import KEY, failure
 from talking import said, statuses
 
 from genai_host.api import Secret
 from genai_host.server.routes import own_routes
 from genai_host.testing.fake_service import CUT, Reply, json_reply, reply, sse_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import KEY, failure
 
 pytestmark = pytest.mark.part
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from fronts import FRONTS, WORD, Front, Place, place
-from openai_service import chat
+
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import chat
 
 pytestmark = pytest.mark.part
 

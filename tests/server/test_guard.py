@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 import requests
-from fixtures import MakeHost
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import served
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret
@@ -20,6 +18,8 @@ from genai_host.server.access import AccessPolicy
 from genai_host.server.heads import Head, Refused, read_head
 from genai_host.server.settings import AccessLogEntry, ServerSettings
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 JSON = {"content-type": "application/json"}
 TOKENS = {"": Secret("the-token-of-all"), "ann": Secret("the-token-of-ann")}

@@ -6,13 +6,13 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from fixtures import MakeHost
-from serving import served
 from talking import dial, heard, said, statuses, until
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 

@@ -14,11 +14,19 @@ from pathlib import Path
 import pytest
 import requests
 from nginx import free_port, nginx
-from openai_service import chat
-from several import Client, Several, client_of, configure, said_in, serving, wait_until
-from stores import place, postgres_server
 
 from genai_host.testing.fake_service import FakeService, Received, Reply
+from genai_host_testing.openai_service import chat
+from genai_host_testing.several import (
+    Client,
+    Several,
+    client_of,
+    configure,
+    said_in,
+    serving,
+    wait_until,
+)
+from genai_host_testing.stores import place, postgres_server
 
 __all__ = ["place", "postgres_server"]
 

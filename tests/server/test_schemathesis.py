@@ -11,13 +11,13 @@ from typing import Any
 import hypothesis
 import pytest
 import requests
-from fixtures import MakeHost
 from native_form import CONFIG
-from serving import served
 
 from genai_host.server.native.openapi import description
 from genai_host.store import Store
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 schemathesis = pytest.importorskip("schemathesis", reason="of the environment `slow`")
 

@@ -12,11 +12,19 @@ from typing import Any
 
 import pytest
 import requests
-from openai_service import chat
-from several import Client, Several, client_of, configure, said_in, serving, wait_until
-from stores import place, postgres_server
 
 from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
+from genai_host_testing.openai_service import chat
+from genai_host_testing.several import (
+    Client,
+    Several,
+    client_of,
+    configure,
+    said_in,
+    serving,
+    wait_until,
+)
+from genai_host_testing.stores import place, postgres_server
 
 __all__ = ["place", "postgres_server"]
 

@@ -15,8 +15,15 @@ from pathlib import Path
 import pytest
 import requests
 from fronts import DELTA, WORD, raw
-from openai_service import chat
-from several import (
+from talking import dial, heard, until
+
+from genai_host.errors import ConfigurationError, GenaiError, PluginError
+from genai_host.server import supervisor as supervisor_module
+from genai_host.server.listener import listen
+from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
+from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
+from genai_host_testing.openai_service import chat
+from genai_host_testing.several import (
     HEADERS,
     Client,
     Several,
@@ -28,13 +35,6 @@ from several import (
     serving,
     wait_until,
 )
-from talking import dial, heard, until
-
-from genai_host.errors import ConfigurationError, GenaiError, PluginError
-from genai_host.server import supervisor as supervisor_module
-from genai_host.server.listener import listen
-from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
-from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 

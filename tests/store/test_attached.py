@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host import InMemoryRecord, Message
 from genai_host.api import Answer, File, Image, Text, ToolCall, ToolResult, VendorPart
 from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import NotFound, StoreError, ValidationError
 from genai_host.store import Store
+from genai_host_testing.stores import (
+    CODEC,
+    MakeStore,
+    begin,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, select
-from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host import Message
 from genai_host.api import Answer
@@ -22,6 +21,15 @@ from genai_host.errors import Cancelled, Conflict, NotFound, ValidationError
 from genai_host.store import Store
 from genai_host.store.documents import Document, _document
 from genai_host.store.tables import conversations
+from genai_host_testing.stores import (
+    CODEC,
+    MakeStore,
+    begin,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -20,11 +20,11 @@ import pytest
 import stepping
 import writing
 from stepping import host_of_steps
-from stores import CODEC
 from writing import host_of
 
 from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
+from genai_host_testing.stores import CODEC
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are killed as POSIX does")
 
@@ -236,7 +236,7 @@ def test_a_turn_of_a_process_that_still_runs_is_running_and_interrupted_once_it_
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(writing.__file__).parent)!r})
-from stores import begin
+from genai_host_testing.stores import begin
 from genai_host import Message
 from genai_host.conversations.record import StepStarted, TurnStarted
 from genai_host.store import Store

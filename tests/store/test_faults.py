@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
-from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host import Message
 from genai_host.api import Feature, Prompt, Secret
@@ -22,6 +21,15 @@ from genai_host.errors import AuthenticationFailed, StoreError
 from genai_host.store import Store
 from genai_host.store.database import VERSION, Database
 from genai_host.store.migrations import bring_up_to_date
+from genai_host_testing.stores import (
+    CODEC,
+    MakeStore,
+    begin,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

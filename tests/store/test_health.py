@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import MakeStore, begin, make_store, place, postgres_server, store
 from support import Terminal
 
 from genai_host import Message
@@ -16,6 +15,7 @@ from genai_host.api import Image
 from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.database import VERSION
+from genai_host_testing.stores import MakeStore, begin, make_store, place, postgres_server, store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy
-from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host import Message
 from genai_host.api import Answer
@@ -31,6 +30,15 @@ from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
 from genai_host.store import Store
 from genai_host.store.database import Database, lock_beside
 from genai_host.store.store import StoredRecord
+from genai_host_testing.stores import (
+    CODEC,
+    MakeStore,
+    begin,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host.api import Answer, Message, RouteInfo, Usage
 from genai_host.calls.retry import Attempt
@@ -18,6 +17,15 @@ from genai_host.store.database import Database
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.usage.budgets import Spent
 from genai_host.usage.metering import UsageAggregate
+from genai_host_testing.stores import (
+    CODEC,
+    MakeStore,
+    begin,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from function_calls import Case, Played, Score, read_cases
 
 from genai_host.api import ToolCall
 from genai_host.errors import LimitExceeded
+from genai_host_testing.function_calls import Case, Played, Score, read_cases
 
 CASES = read_cases()
 INTEGER = {"type": "integer"}

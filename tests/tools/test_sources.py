@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import CancelToken, Tool, ToolSource
@@ -16,6 +15,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ConfigurationError, ServiceUnavailable
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.tools.sources import MOST
+from genai_host_testing.fixtures import MakeHost
 
 
 def tool(name: str, text: str = "done", **fields: Any) -> Tool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from fixtures import MakeHost
 from support import Terminal
 
 from genai_host import Config, Host, InMemoryRecord
@@ -27,6 +26,7 @@ from genai_host.api import (
 from genai_host.errors import ConfigurationError
 from genai_host.store import Store
 from genai_host.testing import InlinePlugin, make_distribution
+from genai_host_testing.fixtures import MakeHost
 
 
 def tool(name: str) -> Tool:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from attrs import field, frozen
-from fixtures import MakeHost
 from support import Terminal
 
 from genai_host import Host
@@ -21,6 +20,7 @@ from genai_host.config import Config, SetConfig, read_config
 from genai_host.errors import ConfigurationError
 from genai_host.testing import InlinePlugin, make_distribution
 from genai_host.tools.sources import MOST
+from genai_host_testing.fixtures import MakeHost
 
 
 @frozen

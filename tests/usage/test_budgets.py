@@ -8,8 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
-from stores import MakeStore, make_store, place, postgres_server
 
 from genai_host import Host
 from genai_host.api.http_routes import HttpProblem, http_status
@@ -17,6 +15,8 @@ from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded
 from genai_host.store import Store
 from genai_host.testing import ManualClock
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai_service import chat
-from several import configure, is_alive, wait_until
-from stores import place, postgres_server
 
 from genai_host.store import Store
 from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
+from genai_host_testing.openai_service import chat
+from genai_host_testing.several import configure, is_alive, wait_until
+from genai_host_testing.stores import place, postgres_server
 
 __all__ = ["place", "postgres_server"]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
 
 import genai_host.conversations.record
@@ -22,6 +21,7 @@ from genai_host.conversations.record import InMemoryRecord
 from genai_host.dialects.plain import Plain
 from genai_host.errors import LimitExceeded
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 ROUNDS, FEWER = 200, 50
 NAMES = ("first", "second", "third")

@@ -9,8 +9,6 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from agents import Counting
-from fixtures import MakeHost
 from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import Added
 from genai_feature_agent.prompts import prompt_messages
@@ -27,6 +25,8 @@ from genai_host.errors import (
 )
 from genai_host.store import Store
 from genai_host.testing import InlinePlugin
+from genai_host_testing.agents import Counting
+from genai_host_testing.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from fixtures import MakeHost
 from genai_feature_agent.reactions import BUILT_IN
 from genai_feature_agent.text_views import message
 from hypothesis import given
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from genai_host.api import SchemaValidator
 from genai_host.tools.reactions import ReactionViews
 from genai_host.util.clock import SystemClock
+from genai_host_testing.fixtures import MakeHost
 
 SHOWN: Mapping[str, tuple[dict[str, Any], list[str]]] = {
     "message": ({"message": "one\n\ntwo"}, ["one", "", "two"]),

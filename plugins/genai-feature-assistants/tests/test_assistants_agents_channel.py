@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from assistants_agents import agent_of, configured
-from assistants_service import AssistantsService, Calls, Says
 from genai_feature_assistants.agents import (
     AgentDeleted,
     AgentDelta,
@@ -24,6 +22,8 @@ from genai_feature_assistants.agents import (
 
 from genai_host.api import File, Image, Message, Reasoning, Text, ToolCall, ToolResult
 from genai_host.errors import BadRequest, UnsupportedPart, ValidationError
+from genai_host_testing.assistants_agents import agent_of, configured
+from genai_host_testing.assistants_service import AssistantsService, Calls, Says
 
 pytestmark = pytest.mark.part
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import requests
-from assistants_service import KEY
 from genai_feature_assistants.agents import OpenAIServiceConfiguration
 from genai_feature_assistants.agents import client as client_file
 from genai_feature_assistants.agents.client import ServiceClient, path_of
@@ -41,6 +40,7 @@ from genai_host.testing.fake_service import (
     reply,
     stream_reply,
 )
+from genai_host_testing.assistants_service import KEY
 
 pytestmark = pytest.mark.part
 

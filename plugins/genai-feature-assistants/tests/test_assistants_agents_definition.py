@@ -9,8 +9,6 @@ from typing import Any
 import attrs
 import cattrs
 import pytest
-from assistants_agents import DEFINITION, agent_of, configured
-from assistants_service import AssistantsService, Says
 from genai_feature_assistants.agents import (
     BrokenDefinition,
     OpenAIAssistantAgent,
@@ -27,6 +25,8 @@ from genai_feature_assistants.agents import (
 
 from genai_host.api import Message
 from genai_host.errors import ValidationError
+from genai_host_testing.assistants_agents import DEFINITION, agent_of, configured
+from genai_host_testing.assistants_service import AssistantsService, Says
 
 pytestmark = pytest.mark.part
 

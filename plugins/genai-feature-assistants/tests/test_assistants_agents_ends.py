@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from assistants_agents import RushingClock, agent_of, invoked, roll
-from assistants_service import AssistantsService, Calls, Ends, Says, Waits
 from genai_feature_assistants.agents import (
     PollingOptions,
     RunCancelled,
@@ -23,6 +21,8 @@ from genai_feature_assistants.agents import (
 from genai_host.api import tool
 from genai_host.errors import MalformedReply
 from genai_host.testing.fake_service import json_reply, reply
+from genai_host_testing.assistants_agents import RushingClock, agent_of, invoked, roll
+from genai_host_testing.assistants_service import AssistantsService, Calls, Ends, Says, Waits
 
 pytestmark = pytest.mark.part
 

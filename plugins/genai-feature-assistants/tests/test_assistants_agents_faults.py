@@ -11,8 +11,6 @@ from typing import Any
 
 import attrs
 import pytest
-from assistants_agents import DEFINITION, RushingClock, agent_of, configured, invoked, roll
-from assistants_service import AssistantsService, Calls, Ends, Says, Waits
 from genai_feature_assistants.agents import (
     AgentDeleted,
     BrokenDefinition,
@@ -43,6 +41,15 @@ from genai_host.errors import (
 )
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import HANG, Reply, json_reply, reply, stream_reply
+from genai_host_testing.assistants_agents import (
+    DEFINITION,
+    RushingClock,
+    agent_of,
+    configured,
+    invoked,
+    roll,
+)
+from genai_host_testing.assistants_service import AssistantsService, Calls, Ends, Says, Waits
 
 pytestmark = pytest.mark.part
 

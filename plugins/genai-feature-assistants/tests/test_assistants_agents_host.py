@@ -11,9 +11,6 @@ from typing import Any
 import attrs
 import genai_feature_assistants
 import pytest
-from assistants_agents import roll
-from assistants_api import CONFIG, Api, calls, outputs_in, says
-from fixtures import MakeHost
 from genai_feature_assistants.agents import (
     AgentDelta,
     AgentMessage,
@@ -26,12 +23,15 @@ from genai_feature_assistants.agents import (
     RunFailed,
     RunIncomplete,
 )
-from serving import served
 
 from genai_host.api import Message
 from genai_host.errors import BadRequest, ProviderError, ServiceUnavailable
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt
+from genai_host_testing.assistants_agents import roll
+from genai_host_testing.assistants_api import CONFIG, Api, calls, outputs_in, says
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from assistants_agents import DEFINITION, agent_of
-from assistants_service import KEY, AssistantsService, Ends
 from genai_feature_assistants.agents import OpenAIAssistantAgent, OpenAIServiceConfiguration
 
 from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import Reply, json_reply, reply, sse_reply, stream_reply
+from genai_host_testing.assistants_agents import DEFINITION, agent_of
+from genai_host_testing.assistants_service import KEY, AssistantsService, Ends
 
 pytestmark = pytest.mark.part
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from assistants_agents import DEFINITION, agent_of
-from assistants_service import AssistantsService, Says
 from genai_feature_assistants.agents import (
     OpenAIAssistantDefinition,
     OpenAIAssistantExecutionOptions,
@@ -19,6 +17,8 @@ from genai_feature_assistants.agents import (
 from genai_feature_assistants.agents.runs import ThreadSettings, settled
 
 from genai_host.errors import ValidationError
+from genai_host_testing.assistants_agents import DEFINITION, agent_of
+from genai_host_testing.assistants_service import AssistantsService, Says
 
 pytestmark = pytest.mark.part
 

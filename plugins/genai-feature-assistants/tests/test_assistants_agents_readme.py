@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from assistants_service import AssistantsService, Calls, Says
 from genai_feature_assistants.agents import options
+
+from genai_host_testing.assistants_service import AssistantsService, Calls, Says
 
 pytestmark = pytest.mark.part
 

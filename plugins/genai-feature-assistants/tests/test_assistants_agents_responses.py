@@ -10,9 +10,6 @@ from typing import Any
 
 import attrs
 import pytest
-from assistants_agents import agent_of, roll
-from assistants_service import AssistantsService, Calls, Says
-from fixtures import MakeHost
 from genai_feature_assistants.agents import (
     AgentMessage,
     FileDefinitions,
@@ -23,13 +20,16 @@ from genai_feature_assistants.agents import (
     OpenAIServiceConfiguration,
     OpenAIThreadCreationOptions,
 )
-from serving import served
 
 from genai_host import Config
 from genai_host.api import Completion, Message, Text, ToolCall
 from genai_host.errors import BadRequest, StoreError, ValidationError
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.assistants_agents import agent_of, roll
+from genai_host_testing.assistants_service import AssistantsService, Calls, Says
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import attrs
 import pytest
-from assistants_agents import DEFINITION, RushingClock, agent_of, invoked, roll
-from assistants_service import AssistantsService, Calls, Runs, Says
 from genai_feature_assistants.agents import (
     AnnotatedText,
     Annotation,
@@ -24,6 +22,8 @@ from genai_feature_assistants.agents import (
 from genai_host.api import Message, ToolCall, ToolResult, tool
 from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.testing.fake_service import reply
+from genai_host_testing.assistants_agents import DEFINITION, RushingClock, agent_of, invoked, roll
+from genai_host_testing.assistants_service import AssistantsService, Calls, Runs, Says
 
 pytestmark = pytest.mark.part
 

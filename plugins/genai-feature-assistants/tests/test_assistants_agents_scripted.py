@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 import pytest
-from assistants_agents import RushingClock, roll
 from genai_feature_assistants.agents import (
     AgentDelta,
     Code,
@@ -33,6 +32,7 @@ from genai_host.errors import (
 )
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import Reply, json_reply, sse_reply
+from genai_host_testing.assistants_agents import RushingClock, roll
 
 pytestmark = pytest.mark.part
 

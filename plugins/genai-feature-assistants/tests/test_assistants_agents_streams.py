@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from assistants_agents import agent_of, roll
-from assistants_service import Act, AssistantsService, Calls, Runs, Says, Waits
 from genai_feature_assistants.agents import (
     AgentDelta,
     AgentMessage,
@@ -23,6 +21,8 @@ from genai_feature_assistants.agents.events import ServerEvent, server_events
 from genai_host.api import ToolCall
 from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable
 from genai_host.testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
+from genai_host_testing.assistants_agents import agent_of, roll
+from genai_host_testing.assistants_service import Act, AssistantsService, Calls, Runs, Says, Waits
 
 pytestmark = pytest.mark.part
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assistants_line import Line
-from fixtures import MakeHost
 from genai_feature_assistants.cli.run import Heard as Heard_
 from genai_feature_assistants.service.shelf import Shelf
 
@@ -18,6 +16,9 @@ from genai_host.api import Completion, Message, Text, ToolCall
 from genai_host.errors import BadRequest
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
+
+from .assistants_line import Line
 
 HOSTILE = "\x1b]52;c;eA==\x07 tutor\u202e"
 

@@ -7,10 +7,10 @@ import base64
 from typing import Annotated, Any
 
 import pytest
-from assistants_api import CODE, MakeApi, calls, make_api, outputs_in, says
 
 from genai_host.api import Image, Text, ToolOutput, tool
 from genai_host.testing import InlinePlugin, RecordedPrompt
+from genai_host_testing.assistants_api import CODE, MakeApi, calls, make_api, outputs_in, says
 
 pytestmark = pytest.mark.part
 

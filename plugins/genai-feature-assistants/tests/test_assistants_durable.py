@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assistants_api import (
+from genai_feature_assistants.service.jobs import MOST_TRIES, Job, Worker
+
+from genai_host.api.cancellation import Cancellation
+from genai_host.store import Store
+from genai_host.store.documents import Documents
+from genai_host.store.store import StoredRecord
+from genai_host.testing import ManualClock, RecordedPrompt
+from genai_host.testing.fake_service import HANG
+from genai_host_testing.assistants_api import (
     SEARCH,
     WEATHER,
     Api,
@@ -21,16 +29,8 @@ from assistants_api import (
     says,
     until,
 )
-from fixtures import MakeHost
-from genai_feature_assistants.service.jobs import MOST_TRIES, Job, Worker
-from stores import MakeStore, make_store, place, postgres_server
-
-from genai_host.api.cancellation import Cancellation
-from genai_host.store import Store
-from genai_host.store.documents import Documents
-from genai_host.store.store import StoredRecord
-from genai_host.testing import ManualClock, RecordedPrompt
-from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
 
 pytestmark = pytest.mark.part
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import genai_feature_assistants
 import pytest
-from assistants_api import calls, outputs_in, says
-from fixtures import MakeHost
 
 from genai_host import Config
 from genai_host.api import Message
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import ContextOverflow, TurnPaused, UnexpectedFinish
 from genai_host.testing import FakeModel, RecordedPrompt, replay_from_every_entry
+from genai_host_testing.assistants_api import calls, outputs_in, says
+from genai_host_testing.fixtures import MakeHost
 
 TOOL = {"name": "look", "description": "", "parameters": {"type": "object"}}
 Open = Callable[..., tuple[Conversation, FakeModel]]

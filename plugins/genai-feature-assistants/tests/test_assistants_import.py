@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assistants_line import Line
-from fixtures import MakeHost
 from genai_feature_assistants.imports import Report, import_files
 from genai_feature_assistants.service.shelf import Shelf
 
@@ -20,6 +18,9 @@ from genai_host import Host
 from genai_host.api import RouteRequest
 from genai_host.config import read_config
 from genai_host.store import Store
+from genai_host_testing.fixtures import MakeHost
+
+from .assistants_line import Line
 
 FILE = {
     "id": "file-1",

@@ -23,12 +23,12 @@ from genai_feature_assistants.service.indexing import (
 from genai_feature_assistants.service.run_tools import annotations_of, mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_pdf import pdf
 from requests import Request
 
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import ValidationError
+from genai_host_testing.made_pdf import pdf
 
 PDF = pdf([b"BT /F1 12 Tf 10 100 Td (a page) Tj ET"])
 OTHER = b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nx\r\n--b--\r\n'

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import genai_feature_assistants
 import pytest
-from assistants_api import SEARCH, Api
-from fixtures import MakeHost
 
 from genai_host.serving.errors import error_reply
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RouteServer
+from genai_host_testing.assistants_api import SEARCH, Api
+from genai_host_testing.fixtures import MakeHost
 
 TEXTS = {
     "water": "Water freezes at zero degrees Celsius, and boils at one hundred.",

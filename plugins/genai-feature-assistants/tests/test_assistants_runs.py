@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assistants_api import (
+
+from genai_host.errors import RateLimited, ServiceUnavailable
+from genai_host.store import Store
+from genai_host.testing import RecordedPrompt
+from genai_host.testing.fake_service import HANG
+from genai_host_testing.assistants_api import (
     WEATHER,
     MakeApi,
     api_of,
@@ -17,12 +22,7 @@ from assistants_api import (
     says,
     until,
 )
-from fixtures import MakeHost
-
-from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.store import Store
-from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -6,9 +6,19 @@ import json
 from typing import Any
 
 import pytest
-from assistants_api import SEARCH, Api, MakeApi, calls, ids_of, make_api, outputs_in, says, until
 
 from genai_host.testing import RecordedPrompt
+from genai_host_testing.assistants_api import (
+    SEARCH,
+    Api,
+    MakeApi,
+    calls,
+    ids_of,
+    make_api,
+    outputs_in,
+    says,
+    until,
+)
 
 pytestmark = pytest.mark.part
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from assistants_api import (
+from genai_feature_assistants.service.jobs import Jobs, Worker
+
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing import RecordedPrompt
+from genai_host_testing.assistants_api import (
     SEARCH,
     WEATHER,
     MakeApi,
@@ -15,10 +19,6 @@ from assistants_api import (
     path_of,
     says,
 )
-from genai_feature_assistants.service.jobs import Jobs, Worker
-
-from genai_host.errors import ServiceUnavailable
-from genai_host.testing import RecordedPrompt
 
 pytestmark = pytest.mark.part
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_feature_assistants.service.jobs import Job, Worker
 
 from genai_host import Host
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import StoreError
 from genai_host.store import Store
+from genai_host_testing.fixtures import MakeHost
 
 JOB = Job("j1", "work", "", {})
 

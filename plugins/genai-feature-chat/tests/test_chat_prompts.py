@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_feature_chat import Settings
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Host, Message, Usage
 from genai_host.api import FinishReason, ToolCall
 from genai_host.errors import ConfigurationError, ServiceUnavailable, UnexpectedFinish
+from genai_host_testing.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_vendor_mock import MockProvider
 
 from genai_host import Config, Host, InMemoryRecord, Message
@@ -20,6 +19,7 @@ from genai_host.config import InstanceConfig
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import StepChanged
 from genai_host.testing import replay_from_every_entry
+from genai_host_testing.fixtures import MakeHost
 
 SCHEMA = {
     "type": "object",

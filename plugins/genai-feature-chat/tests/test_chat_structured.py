@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
-from trips import AttrsTrip, DataTrip, TypedTrip
 
 from genai_host import Config, Host, Message, Usage
 from genai_host.api import schema_of
@@ -21,6 +19,8 @@ from genai_host.errors import (
     UnexpectedFinish,
     ValidationError,
 )
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.trips import AttrsTrip, DataTrip, TypedTrip
 
 SCHEMA = {
     "type": "object",

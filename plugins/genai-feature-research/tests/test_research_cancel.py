@@ -8,11 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
-from research_engine import Scene, result
 
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ProviderTimeout
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.research_engine import Scene, result
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from fixtures import MakeHost
 from genai_feature_research import text_views
 from genai_feature_research.prompts import NOTHING_LEFT
 from genai_feature_research.search import cited
 from hypothesis import given
 from hypothesis import strategies as st
-from research_engine import Scene, result
+
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.research_engine import Scene, result
 
 PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.example/b?c=d"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import genai_feature_research
 import pytest
-from research_engine import Engine
 
 from genai_host.errors import NoRoute
 from genai_host.testing.suites import FeatureSuite
+from genai_host_testing.research_engine import Engine
 
 
 class TestResearch(FeatureSuite):

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import genai_tools_pages
 import pytest
-from fixtures import MakeHost
-from made_pdf import pdf
-from page_site import Answer, PageSite, redirect, reply, wait_for_end
-from research_engine import Scene
 
 from genai_host import Config
 from genai_host.config import SetConfig
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.made_pdf import pdf
+from genai_host_testing.page_site import Answer, PageSite, redirect, reply, wait_for_end
+from genai_host_testing.research_engine import Scene
 
 pytestmark = pytest.mark.process
 

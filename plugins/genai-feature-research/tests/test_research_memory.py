@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_feature_research.memory import Added, memory_of
-from research_engine import Scene, entries, result
 
 from genai_host.api import Image, Message, Text, VendorPart
 from genai_host.errors import ServiceUnavailable
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.research_engine import Scene, entries, result
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fixtures import MakeHost
-from research_engine import Scene
 
 from genai_host.api import Model
 from genai_host.errors import InvalidParameter
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.research_engine import Scene
 
 LACKING = InlinePlugin(
     models=[

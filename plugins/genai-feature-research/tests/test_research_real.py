@@ -11,11 +11,11 @@ import genai_search_corpus
 import genai_tools_pages
 import genai_vendor_wordlist
 import pytest
-from fixtures import MakeHost
 from genai_feature_research.assistant import Assistant
 from genai_feature_research.prompts import FLAGGED
 
 from genai_host import Host
+from genai_host_testing.fixtures import MakeHost
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures import MakeHost
 from genai_feature_research.settings import REGIONS
-from research_engine import Scene, entries, facts
 
 from genai_host.errors import ValidationError
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.research_engine import Scene, entries, facts
 
 SAID = entries("What is a river?", "Water that flows.")
 KNOWN = facts("Rivers run to the sea.", "Lakes stand still.")

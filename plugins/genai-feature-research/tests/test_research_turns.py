@@ -6,9 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_feature_research.prompts import FLAGGED, TOO_LONG, TOO_MUCH
-from research_engine import Scene, entries, facts, result
 
 from genai_host.api import Completion, Message, Usage
 from genai_host.errors import (
@@ -20,6 +18,8 @@ from genai_host.errors import (
     UnexpectedFinish,
 )
 from genai_host.testing import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.research_engine import Scene, entries, facts, result
 
 HISTORY = entries(
     "Do rivers run uphill?",

@@ -10,11 +10,9 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from fixtures import MakeHost
 from genai_mcp import rpc
 from genai_mcp.server import calls as calls_module
 from genai_vendor_mock.script import Reply
-from mcp_talk import NEW, OLD, Talk, as_sent, service_of, text, tool, version
 
 from genai_host import Host
 from genai_host.api import (
@@ -29,6 +27,9 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+
+from .mcp_talk import NEW, OLD, Talk, as_sent, service_of, text, tool, version
 
 __all__ = ["version"]
 

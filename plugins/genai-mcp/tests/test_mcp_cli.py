@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mcp_service
 import pytest
 
 from genai_host.cli.main import run
+from genai_host_testing import mcp_service
 
 SHOP = {"command": sys.executable, "args": [mcp_service.__file__]}
 GONE = {"url": "http://127.0.0.1:9/mcp"}

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import mcp_service
 import pytest
 from genai_mcp.client.servers import Server
 from genai_mcp.client.source import McpSource
 
 from genai_host.api import ToolSource, hookimpl
 from genai_host.testing.suites import ToolSourceSuite
+from genai_host_testing import mcp_service
 
 
 class _OneServer:

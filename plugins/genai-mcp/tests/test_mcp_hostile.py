@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_mcp.client import stdio
 from genai_mcp.client.servers import Server
 from genai_mcp.client.source import McpSource
@@ -23,6 +22,7 @@ from genai_mcp.within import Within
 from genai_host import Config, Host
 from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.process
 

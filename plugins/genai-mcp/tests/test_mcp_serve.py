@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import mcp_service
 import mcp_types
 import pytest
 from genai_mcp.server.stdio import LARGEST
@@ -23,6 +22,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from genai_host.testing import make_distribution
+from genai_host_testing import mcp_service
 
 pytestmark = pytest.mark.process
 

@@ -15,7 +15,6 @@ import genai_mcp
 import mcp_types
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from genai_mcp.client.servers import Server
 from genai_mcp.client.source import McpSource
 from genai_mcp.server import http as server_http
@@ -24,7 +23,6 @@ from genai_mcp.within import Within
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
-from mcp_service import PIXEL
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import (
@@ -41,6 +39,8 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.testing import InlinePlugin, RouteServer
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.mcp_service import PIXEL
 
 pytestmark = pytest.mark.part
 

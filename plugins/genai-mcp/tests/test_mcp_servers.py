@@ -9,10 +9,10 @@ from typing import Any
 
 import genai_mcp
 import pytest
-from fixtures import MakeHost
 from genai_mcp.client.servers import Server, filled, read_servers
 
 from genai_host.errors import ConfigurationError
+from genai_host_testing.fixtures import MakeHost
 
 
 @pytest.fixture

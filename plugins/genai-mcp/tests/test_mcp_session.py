@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_mcp import rpc
 from genai_mcp.server.calls import MOST_CALLS, MOST_NEWS, Service
 from genai_mcp.server.messages import MOST_TEXT
@@ -18,8 +17,6 @@ from genai_mcp.server.offer import Offer
 from genai_mcp.server.session import PAGE, Session
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_service import PIXEL
-from mcp_talk import NEW, OLD, OWN, Talk, as_sent, repeat, service_of, text, tool, version
 
 from genai_host import Host
 from genai_host.api import (
@@ -36,6 +33,10 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.mcp_service import PIXEL
+
+from .mcp_talk import NEW, OLD, OWN, Talk, as_sent, repeat, service_of, text, tool, version
 
 __all__ = ["version"]
 

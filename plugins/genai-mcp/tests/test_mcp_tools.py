@@ -13,21 +13,21 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import mcp_service
 import pytest
 from attrs import field, frozen
-from fixtures import MakeHost
 from genai_mcp.client.servers import Server
 from genai_mcp.client.session import Session
 from genai_mcp.client.source import McpSource
 from genai_mcp.within import Within
-from mcp_service import PIXEL
 
 from genai_host import Config, Host
 from genai_host.api import Image, Text
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ProviderTimeout, ServiceUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing import mcp_service
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.mcp_service import PIXEL
 
 SERVICE = Path(mcp_service.__file__)
 NEW, OLD = "2026-07-28", "2025-11-25"

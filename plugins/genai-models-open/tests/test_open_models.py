@@ -10,13 +10,13 @@ from collections import Counter
 import genai_models_open
 import genai_vendor_ollama
 import pytest
-from fixtures import MakeHost
 from genai_models_open import CHAT, EMBED
 
 from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.dialects import genai_dialects
 from genai_host.errors import NoRoute
+from genai_host_testing.fixtures import MakeHost
 
 MODELS = list(genai_models_open.genai_models())
 DIALECTS = {

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import requests
-from otel_receiver import Receiver, attributes_of
+
+from .otel_receiver import Receiver, attributes_of
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from genai_otel.providers import Providers
 from genai_otel.telemetry import PATIENCE, Telemetry
 from genai_otel.wanted import exporters_in
 from importlib_metadata import EntryPoint
-from otel_receiver import Receiver
+
+from .otel_receiver import Receiver
 
 pytestmark = pytest.mark.part
 

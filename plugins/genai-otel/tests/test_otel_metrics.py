@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_otel import OtelPlugin
 from genai_otel.conventions import INSTRUMENTS
 from genai_otel.meters import Meters
@@ -18,6 +17,7 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
 from genai_host.errors import GenaiError
+from genai_host_testing.fixtures import MakeHost
 
 
 class Measured:

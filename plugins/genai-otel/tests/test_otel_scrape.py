@@ -14,18 +14,18 @@ from typing import Any
 import genai_otel
 import pytest
 import requests
-from fixtures import MakeHost
 from genai_otel.conventions import INSTRUMENTS
 from genai_otel.gathered import prometheus_name
 from genai_otel.shared_folder import is_alive, processes_in, shared_folder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
-from serving import served
 
 from genai_host import Config, Host
 from genai_host.api import Secret, hookimpl
 from genai_host.server.server import Server
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 

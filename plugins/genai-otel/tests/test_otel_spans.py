@@ -11,7 +11,6 @@ from typing import Any
 import genai_vendor_openai
 import pytest
 import requests
-from fixtures import MakeHost
 from genai_otel import OtelPlugin
 from genai_otel.spans import Spans
 from genai_otel.telemetry import Telemetry
@@ -21,7 +20,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
-from serving import served
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import (
@@ -43,6 +41,8 @@ from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
 from genai_host.testing import FakeModel, FakeService, InlinePlugin
 from genai_host.testing.fake_service import json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 KEY = "sk-canary-otel-5b1f"
 SAID = "the canary that was said"

@@ -9,10 +9,11 @@ from typing import Any
 
 import genai_search_web
 import pytest
-from search_engines import MOJEEK, SearchEngines, mojeek_page
 
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
+
+from .search_engines import MOJEEK, SearchEngines, mojeek_page
 
 pytestmark = pytest.mark.slow  # each search is a process
 

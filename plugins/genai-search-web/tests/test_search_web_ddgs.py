@@ -11,10 +11,17 @@ from typing import Any
 
 import genai_search_web
 import pytest
-from fixtures import MakeHost
 from genai_search_web import apart
 from genai_search_web.by_ddgs import Outcomes
-from search_engines import (
+
+from genai_host import Host
+from genai_host.api import ToolOutput
+from genai_host.api.cancellation import Cancellation
+from genai_host.config import Config, SetConfig
+from genai_host.errors import Cancelled, ProviderTimeout, RateLimited, ServiceUnavailable
+from genai_host_testing.fixtures import MakeHost
+
+from .search_engines import (
     DUCKDUCKGO,
     MOJEEK,
     WIKIPEDIA,
@@ -23,12 +30,6 @@ from search_engines import (
     duckduckgo_page,
     mojeek_page,
 )
-
-from genai_host import Host
-from genai_host.api import ToolOutput
-from genai_host.api.cancellation import Cancellation
-from genai_host.config import Config, SetConfig
-from genai_host.errors import Cancelled, ProviderTimeout, RateLimited, ServiceUnavailable
 
 HENS = ("Hens", "https://hens.example/all%20of%20them?a=1&b=2", "They lay <b>eggs</b> &amp; sleep.")
 EGGS = ("Eggs", "http://eggs.example/", "Hens lay them.")

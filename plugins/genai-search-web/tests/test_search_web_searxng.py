@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import genai_search_web
 import pytest
-from fixtures import MakeHost
 from genai_search_web.apart import search_apart
 from genai_search_web.by_searxng import MOST_BYTES, MOST_PAGES, search
 from genai_search_web.regions import language_of
@@ -41,6 +40,7 @@ from genai_host.testing.fake_service import (
     reply,
     stream_reply,
 )
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from fixtures import MakeHost
 from genai_tools_data import apart
 from genai_tools_data.apart import run_apart
 from genai_tools_data.database import opened_file
@@ -20,6 +19,7 @@ from genai_tools_data.database import opened_file
 from genai_host import Host
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.process
 

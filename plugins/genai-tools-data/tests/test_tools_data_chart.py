@@ -10,7 +10,6 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from fixtures import MakeHost
 from genai_tools_data.data_tools import Series
 from genai_tools_data.reactions import SCHEMAS
 from genai_tools_data.source import DataSource
@@ -19,6 +18,7 @@ from genai_tools_data.terminal_view import view
 from genai_host.api import SchemaValidator, ToolOutput
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
+from genai_host_testing.fixtures import MakeHost
 
 Draw = Callable[..., ToolOutput]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from fixtures import MakeHost
 from genai_tools_data import source
 from genai_tools_data.source import MOST_BYTES, MOST_COLUMNS
 from hypothesis import given
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 
 from genai_host import Host
 from genai_host.api import ToolOutput
+from genai_host_testing.fixtures import MakeHost
 
 Look = Callable[..., ToolOutput]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from fixtures import MakeHost
 from genai_tools_data import file_tools
 from genai_tools_data.file_tools import MOST_DEPTH, MOST_LINE, MOST_LISTED, MOST_TEXT
 from hypothesis import given
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 
 from genai_host.api import ToolOutput
 from genai_host.errors import ValidationError
+from genai_host_testing.fixtures import MakeHost
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are made otherwise")
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from fixtures import MakeHost
 from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, opened_file
 
 from genai_host import Host
 from genai_host.api import ToolOutput
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ValidationError
+from genai_host_testing.fixtures import MakeHost
 
 NEVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 

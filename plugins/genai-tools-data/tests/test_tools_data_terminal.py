@@ -6,7 +6,6 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from fixtures import MakeHost
 from genai_tools_data.database import MOST_BYTES, kept
 from genai_tools_data.reactions import SCHEMAS, chart_of, table_of
 from genai_tools_data.terminal_view import _width, view
@@ -17,6 +16,7 @@ from genai_host.api import SchemaValidator, Tool, ToolOutput
 from genai_host.api.json_text import write_json
 from genai_host.testing import InlinePlugin
 from genai_host.tools.reactions import ReactionViews
+from genai_host_testing.fixtures import MakeHost
 
 NAMES = ["region", "price"]
 ROWS = [["north", 4], ["south", -2], ["øst", None]]

@@ -11,9 +11,9 @@ import pytest
 from genai_tools_pages.addresses import Addresses, is_public, is_usable
 from genai_tools_pages.download import Downloader
 from genai_tools_pages.process import read
-from page_site import PageSite, redirect, reply
 
 from genai_host.errors import GenaiError, PermissionDenied, ServiceUnavailable, ValidationError
+from genai_host_testing.page_site import PageSite, redirect, reply
 
 pytestmark = pytest.mark.part
 

@@ -15,14 +15,11 @@ from typing import Any
 import genai_tools_pages
 import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from genai_tools_pages import apart
 from genai_tools_pages.apart import read_apart
 from genai_tools_pages.page import Page
 from genai_tools_pages.page_tools import MOST_WRITTEN, written
 from genai_tools_pages.settings import PagesSettings
-from made_pdf import pdf
-from page_site import PageSite, reply, wait_for_end
 
 from genai_host import Config, Host
 from genai_host.api.cancellation import Cancellation
@@ -35,6 +32,9 @@ from genai_host.errors import (
     ProviderTimeout,
     ValidationError,
 )
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.made_pdf import pdf
+from genai_host_testing.page_site import PageSite, reply, wait_for_end
 
 pytestmark = pytest.mark.part
 

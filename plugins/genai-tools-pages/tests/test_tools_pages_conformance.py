@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import genai_tools_pages
 import pytest
-from page_site import PageSite, reply
 
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
+from genai_host_testing.page_site import PageSite, reply
 
 
 @pytest.fixture(scope="module")

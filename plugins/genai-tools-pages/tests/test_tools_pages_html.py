@@ -13,9 +13,9 @@ from genai_tools_pages.link import link_of
 from genai_tools_pages.page import Kind, Page
 from genai_tools_pages.process import read
 from genai_tools_pages.web_page import read_html
-from page_site import PageSite, redirect, reply
 
 from genai_host.errors import ValidationError
+from genai_host_testing.page_site import PageSite, redirect, reply
 
 pytestmark = pytest.mark.part
 

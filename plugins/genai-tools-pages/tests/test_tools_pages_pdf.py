@@ -12,11 +12,11 @@ from genai_tools_pages.download import Downloader
 from genai_tools_pages.page import MOST_TEXT
 from genai_tools_pages.pdf_file import read_pdf
 from genai_tools_pages.process import read
-from made_pdf import pdf
-from page_site import PageSite, reply
 from pypdf import PdfReader, PdfWriter
 
 from genai_host.errors import ValidationError
+from genai_host_testing.made_pdf import pdf
+from genai_host_testing.page_site import PageSite, reply
 
 PAGES = ("The river rises in the hills.", "It is 120 km long.")
 

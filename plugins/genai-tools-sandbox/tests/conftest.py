@@ -1,5 +1,5 @@
 """The fixtures of this plugin's tests."""
 
-from sandboxes import pyodide
+from genai_host_testing.sandboxes import pyodide
 
 __all__ = ["pyodide"]

@@ -8,11 +8,11 @@ import sys
 
 import genai_vendor_anthropic
 import pytest
-from fixtures import MakeHost
 from genai_vendor_anthropic import CHAT
 
 from genai_host.api import Model, SchemaValidator
 from genai_host.dialects.anthropic_messages import AnthropicMessages
+from genai_host_testing.fixtures import MakeHost
 
 NAMED = {model.name: model for model in CHAT}
 each_model = pytest.mark.parametrize("model", CHAT, ids=lambda model: str(model.name))

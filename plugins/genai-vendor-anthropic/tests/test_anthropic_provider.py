@@ -7,9 +7,6 @@ from typing import Any
 
 import genai_vendor_anthropic
 import pytest
-from anthropic_service import CALLED, KEY, THOUGHT, claude, failure
-from fixtures import MakeHost
-from openai_service import LOOKING
 
 from genai_host import Config, Host
 from genai_host.api import (
@@ -38,6 +35,9 @@ from genai_host.errors import (
 )
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, claude, failure
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import LOOKING
 
 pytestmark = pytest.mark.part
 

@@ -10,7 +10,6 @@ import genai_models_open
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 import pytest
-from bedrock_service import CALLED, STREAM_TYPE, body, chunk, encoded, events, exception, framed
 from genai_vendor_bedrock import BedrockConverse, BedrockCount
 
 from genai_host.api import Usage
@@ -22,6 +21,16 @@ from genai_host.testing.suites import (
     DialectSuite,
     HttpProviderSuite,
     ModelSuite,
+)
+from genai_host_testing.bedrock_service import (
+    CALLED,
+    STREAM_TYPE,
+    body,
+    chunk,
+    encoded,
+    events,
+    exception,
+    framed,
 )
 
 pytestmark = pytest.mark.part

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 import pytest
-from bedrock_service import chunk, event, exception, message
 from botocore.eventstream import EventStreamBuffer
 from genai_vendor_bedrock.event_stream import read_events
 from hypothesis import given
@@ -27,6 +26,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
+from genai_host_testing.bedrock_service import chunk, event, exception, message
 
 EVENTS = [
     event("messageStart", {"role": "assistant"}),

@@ -16,13 +16,9 @@ import genai_models_open
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 import pytest
-from anthropic_service import claude
-from bedrock_service import CALLED, KEY, THOUGHT, chunk, converse, refusal
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from fixtures import MakeHost
-from openai_service import LOOKING
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import ListedModel, ProviderRequest, Usage
@@ -37,6 +33,10 @@ from genai_host.errors import (
     RateLimited,
 )
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
+from genai_host_testing.anthropic_service import claude
+from genai_host_testing.bedrock_service import CALLED, KEY, THOUGHT, chunk, converse, refusal
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import LOOKING
 
 pytestmark = pytest.mark.part
 

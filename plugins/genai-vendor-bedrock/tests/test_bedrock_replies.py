@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from bedrock_service import CALLED, THOUGHT, USAGE, body, encoded, events
 from genai_vendor_bedrock import BedrockConverse
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +34,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
+from genai_host_testing.bedrock_service import CALLED, THOUGHT, USAGE, body, encoded, events
 
 DIALECT = BedrockConverse()
 NAME = "bedrock-converse"

@@ -11,7 +11,6 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_gemini
 import pytest
-from gemini_service import CALL, OVERFLOW, SIGNATURE, SpeaksGemini, reason, response, wait, written
 from genai_vendor_gemini import CountTokens, EmbedContent, GenerateContent
 
 from genai_host.api import Usage
@@ -30,6 +29,16 @@ from genai_host.testing.suites import (
     EmbedDialectSuite,
     HttpProviderSuite,
     ModelSuite,
+)
+from genai_host_testing.gemini_service import (
+    CALL,
+    OVERFLOW,
+    SIGNATURE,
+    SpeaksGemini,
+    reason,
+    response,
+    wait,
+    written,
 )
 
 pytestmark = pytest.mark.part

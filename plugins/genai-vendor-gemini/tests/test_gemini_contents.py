@@ -11,7 +11,6 @@ import pytest
 from attrs import evolve
 from genai_vendor_gemini import GenerateContent
 from hypothesis import given
-from sayings import conversations, images, joined, texts
 
 from genai_host.api import (
     ChatCall,
@@ -27,6 +26,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import UnsupportedPart
+from genai_host_testing.sayings import conversations, images, joined, texts
 
 CALL = ToolCall("fc_1", "look", {"at": "é"})
 SIGNED = VendorPart("gemini", {"thoughtSignature": "c2ln"})

@@ -9,18 +9,6 @@ from typing import Any
 
 import genai_vendor_gemini
 import pytest
-from fixtures import MakeHost
-from gemini_service import (
-    KEY,
-    SIGNATURE,
-    embeddings,
-    failure,
-    gemini,
-    reason,
-    response,
-    wait,
-)
-from openai_service import LOOKING
 
 from genai_host import Config, Host
 from genai_host.api import (
@@ -44,6 +32,18 @@ from genai_host.errors import (
 )
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.gemini_service import (
+    KEY,
+    SIGNATURE,
+    embeddings,
+    failure,
+    gemini,
+    reason,
+    response,
+    wait,
+)
+from genai_host_testing.openai_service import LOOKING
 
 pytestmark = pytest.mark.part
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from gemini_service import CALL, SIGNATURE, problem, reason, response, wait, written
 from genai_vendor_gemini import EmbedContent, GenerateContent
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +38,15 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
     UnexpectedFinish,
+)
+from genai_host_testing.gemini_service import (
+    CALL,
+    SIGNATURE,
+    problem,
+    reason,
+    response,
+    wait,
+    written,
 )
 
 ASKED = ChatCall(model_id="m", messages=[Message("user", "hi")])

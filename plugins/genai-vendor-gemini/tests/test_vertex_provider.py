@@ -17,11 +17,8 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_gemini
 import pytest
-from anthropic_service import claude
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from fixtures import MakeHost
-from gemini_service import embeddings, failure, gemini
 
 from genai_host import Config, Host
 from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
@@ -36,6 +33,9 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService, Received, json_reply, reply
+from genai_host_testing.anthropic_service import claude
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.gemini_service import embeddings, failure, gemini
 
 pytestmark = pytest.mark.part
 

@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.weights import DEFAULT
 
@@ -19,6 +18,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.conversations.conversation import Conversation
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import BadRequest, ContextOverflow, OutputValidationError
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.weights
 

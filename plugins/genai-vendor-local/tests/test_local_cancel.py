@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.weights import DEFAULT
 
@@ -23,6 +22,7 @@ from genai_host import Event, Host
 from genai_host.api.cancellation import Cancellation
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.weights
 

@@ -16,7 +16,6 @@ import genai_models_open
 import genai_vendor_local
 import numpy
 import pytest
-from fixtures import NO_HTTP, MakeHost
 from genai_vendor_local import embedder
 from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.engine import Engine
@@ -47,6 +46,7 @@ from genai_host.errors import (
     ProviderRemoved,
 )
 from genai_host.testing import InlinePlugin, ManualClock
+from genai_host_testing.fixtures import NO_HTTP, MakeHost
 
 Background = Callable[..., Future[Any]]
 

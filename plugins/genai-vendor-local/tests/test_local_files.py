@@ -9,12 +9,12 @@ from typing import Any
 
 import genai_vendor_local
 import pytest
-from fixtures import MakeHost
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, NoRoute
+from genai_host_testing.fixtures import MakeHost
 
 
 def _missing(file: Path) -> None:

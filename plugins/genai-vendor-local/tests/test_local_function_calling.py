@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import genai_feature_agent
 import pytest
-from fixtures import MakeHost
-from function_calls import WINDOW, Case, Played, Score, play, read_cases
 
 from genai_host.errors import LimitExceeded
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.function_calls import WINDOW, Case, Played, Score, play, read_cases
 
 pytestmark = [pytest.mark.weights, pytest.mark.slow]
 

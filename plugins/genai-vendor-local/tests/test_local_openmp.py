@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from fixtures import NO_HTTP
 from genai_vendor_local import openmp, weights
 from genai_vendor_local.openmp import Runtime
 from genai_vendor_local.processes import OPENMP as NAME
@@ -25,6 +24,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.cli.main import run
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.testing import ManualClock
+from genai_host_testing.fixtures import NO_HTTP
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere its wheel has all")
 

@@ -12,7 +12,6 @@ import attrs
 import genai_models_open
 import genai_vendor_local
 import pytest
-from fixtures import NO_HTTP, MakeHost
 from genai_vendor_local import Settings
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.memory import free_memory
@@ -28,6 +27,7 @@ from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, Pro
 from genai_host.providers.limits import CallLimits
 from genai_host.serializers.listings import model_rows
 from genai_host.testing import ManualClock
+from genai_host_testing.fixtures import NO_HTTP, MakeHost
 
 REQUEST = ProviderRequest(
     "chat", "openai-chat", DEFAULT.name, {"messages": [{"role": "user", "content": "hi"}]}

@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Answer, Host, Message
 from genai_host.api import (
@@ -23,6 +22,7 @@ from genai_host.api import (
 )
 from genai_host.errors import BadRequest
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.weights
 

@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from typing import Any, get_args
 
 import pytest
-from fixtures import MakeHost
 from genai_vendor_mock import Reply
 from genai_vendor_mock.script import Fault
 
@@ -28,6 +27,7 @@ from genai_host.errors import (
     UnexpectedFinish,
 )
 from genai_host.testing import ManualClock
+from genai_host_testing.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

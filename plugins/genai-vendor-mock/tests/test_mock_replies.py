@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 import genai_vendor_mock
 import pytest
-from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Host, Image, Message
@@ -33,6 +32,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import NoRoute, UnexpectedFinish
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

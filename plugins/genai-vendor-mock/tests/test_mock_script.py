@@ -11,13 +11,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply, Script, Settings
 
 from genai_host import Config, Host
 from genai_host.api import ToolCall, Usage
 from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, ServiceUnavailable
+from genai_host_testing.fixtures import MakeHost
 
 
 def test_replies_come_in_sequence(scripted: MakeHost) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import NO_HTTP, MakeHost
 from genai_vendor_mock import MockProvider, Reply, Settings
 
 from genai_host import Answer, Event, TurnLimits
@@ -17,6 +16,7 @@ from genai_host.api import ProviderReply, ProviderRequest, Services
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.testing import ManualClock
+from genai_host_testing.fixtures import NO_HTTP, MakeHost
 
 Background = Callable[..., Future[Any]]
 

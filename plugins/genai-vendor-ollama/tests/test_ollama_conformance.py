@@ -9,7 +9,6 @@ import genai_vendor_ollama
 import pytest
 from attrs import evolve
 from genai_vendor_ollama import OllamaChat, OllamaEmbed, OllamaGenerate
-from ollama_service import CALL, END, chat_event, generate_event
 
 from genai_host.api import Usage
 from genai_host.errors import (
@@ -26,6 +25,7 @@ from genai_host.testing.suites import (
     HttpProviderSuite,
     ModelSuite,
 )
+from genai_host_testing.ollama_service import CALL, END, chat_event, generate_event
 
 REFUSALS = [
     (404, b'{"error": "model \'llama9\' not found"}', BadRequest),

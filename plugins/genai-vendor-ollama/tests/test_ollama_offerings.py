@@ -5,10 +5,10 @@ from __future__ import annotations
 import genai_models_open
 import genai_vendor_ollama
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
+from genai_host_testing.fixtures import MakeHost
 
 OFFERINGS = list(genai_vendor_ollama.genai_offerings())
 

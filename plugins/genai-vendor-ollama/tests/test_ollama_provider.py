@@ -7,9 +7,6 @@ from typing import Any
 
 import genai_vendor_ollama
 import pytest
-from fixtures import MakeHost
-from ollama_service import KEY, chat, embeddings, failure, generate
-from openai_service import LOOKING
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import (
@@ -41,6 +38,9 @@ from genai_host.errors import (
 )
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.ollama_service import KEY, chat, embeddings, failure, generate
+from genai_host_testing.openai_service import LOOKING
 
 pytestmark = pytest.mark.part
 

@@ -10,7 +10,6 @@ import pytest
 from genai_vendor_ollama import OllamaChat, OllamaGenerate
 from hypothesis import given
 from hypothesis import strategies as st
-from ollama_service import CALL, END, chat_event, generate_event
 
 from genai_host.api import (
     ChatCall,
@@ -37,6 +36,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.http.response import read_ndjson
+from genai_host_testing.ollama_service import CALL, END, chat_event, generate_event
 
 CHAT, GENERATE = OllamaChat(), OllamaGenerate()
 CALLED = ChatCall(model_id="m", messages=[Message("user", "hi")])

@@ -9,9 +9,7 @@ from typing import Any
 
 import genai_vendor_openai
 import pytest
-from fixtures import MakeHost
 from genai_vendor_openai import AzureProvider
-from openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
 from genai_host import Config, Host
 from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
@@ -27,6 +25,8 @@ from genai_host.errors import (
 )
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
 pytestmark = pytest.mark.part
 

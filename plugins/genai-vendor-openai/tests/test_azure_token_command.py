@@ -14,14 +14,14 @@ from typing import Any
 
 import genai_vendor_openai
 import pytest
-from fixtures import MakeHost
-from openai_service import KEY, chat, failure
 
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError, NoRoute
 from genai_host.testing import ManualClock
 from genai_host.testing.fake_service import FakeService
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import KEY, chat, failure
 
 pytestmark = pytest.mark.part
 

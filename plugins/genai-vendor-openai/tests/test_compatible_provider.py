@@ -7,8 +7,6 @@ from pathlib import Path
 
 import genai_vendor_openai
 import pytest
-from fixtures import MakeHost
-from openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
 from genai_host import Host
 from genai_host.api import (
@@ -27,6 +25,8 @@ from genai_host.config import read_config
 from genai_host.errors import AuthenticationFailed, ConfigurationError, NoRoute
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
 pytestmark = pytest.mark.part
 

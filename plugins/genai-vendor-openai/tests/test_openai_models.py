@@ -9,13 +9,13 @@ from collections import Counter
 
 import genai_vendor_openai
 import pytest
-from fixtures import MakeHost
 from genai_vendor_openai import CHAT, EMBED, MODERATE
 
 from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.dialects import genai_dialects
 from genai_host.errors import ValidationError
+from genai_host_testing.fixtures import MakeHost
 
 MODELS = list(genai_vendor_openai.genai_models())
 DIALECTS = {dialect.name: dialect for dialect in genai_dialects()}

@@ -12,16 +12,6 @@ from typing import Any
 
 import genai_vendor_openai
 import pytest
-from fixtures import MakeHost
-from openai_service import (
-    KEY,
-    LOOKING,
-    THOUGHT,
-    chat,
-    embeddings,
-    failure,
-    responses,
-)
 
 from genai_host import Config, Host
 from genai_host.api import (
@@ -53,6 +43,16 @@ from genai_host.errors import (
 )
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import CUT, FakeService, Reply, json_reply, reply, sse_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import (
+    KEY,
+    LOOKING,
+    THOUGHT,
+    chat,
+    embeddings,
+    failure,
+    responses,
+)
 
 pytestmark = pytest.mark.part
 

@@ -6,7 +6,6 @@ from typing import Any, get_args
 
 import genai_vendor_wordlist
 import pytest
-from fixtures import MakeHost
 from genai_vendor_wordlist.judge import OVERLAP, PIECE, Judge, pieces
 from genai_vendor_wordlist.ordinary import ORDINARY
 from genai_vendor_wordlist.settings import Language, Settings
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
+from genai_host_testing.fixtures import MakeHost
 
 
 def flags(text: str, **settings: Any) -> bool:

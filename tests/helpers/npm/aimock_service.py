@@ -17,12 +17,12 @@ import genai_vendor_ollama
 import genai_vendor_openai
 import pytest
 import requests
-from fixtures import MakeHost
 from npm.packages import NODE, install
 
 from genai_host import Config, Host
 from genai_host.api import Approval
 from genai_host.config import InstanceConfig
+from genai_host_testing.fixtures import MakeHost
 
 KEY = "sk-canary-51fe"
 PACKAGE = Path(__file__).with_name("aimock")

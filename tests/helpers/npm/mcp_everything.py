@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_service import PIXEL
-
 from genai_host.api import Image, Text, Tool, ToolContext, hookimpl
+from genai_host_testing.mcp_service import PIXEL
 
 SCHEMA: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

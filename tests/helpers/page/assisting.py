@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agents import calls
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
 from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_model import Said
+from genai_host_testing.agents import calls
 
 RIVERS = b"The Rhine is 1233 km long. <img src=x onerror=hit()>"
 MARK = re.compile(r"【[^】]+】")

@@ -12,12 +12,12 @@ import requests
 from assistants_tour import CONFIG, NOTE
 from assistants_tour_code import SANDBOX
 from attrs import field, frozen
-from fixtures import MakeHost
 from peers.openai_document import Document
-from serving import served
 
 from genai_host.store import Store
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 __all__ = ["TEXT", "Api", "plain", "serving"]
 

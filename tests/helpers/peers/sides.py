@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 import pytest
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Operation, Step, Turn
 from genai_host.config import InstanceConfig
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Received, Reply
+from genai_host_testing.fixtures import MakeHost
 
 
 class SetUp(Protocol):

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import genai_vendor_openai
-from fixtures import MakeHost
-from serving import served
 
 from genai_host import Config
 from genai_host.config.schema import InstanceConfig
 from genai_host.testing.fake_service import FakeService, Step, sse_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
 
 __all__ = ["MODEL", "served_upstream"]
 

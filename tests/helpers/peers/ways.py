@@ -8,11 +8,11 @@ from typing import Any, Literal
 import genai_vendor_openai
 import openai
 from attrs import frozen
-from openai_service import KEY
 from peers.conversations import Kind, Said
 from peers.sides import Sides
 
 from genai_host.config import InstanceConfig
+from genai_host_testing.openai_service import KEY
 
 
 @frozen

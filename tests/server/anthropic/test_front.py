@@ -9,13 +9,13 @@ from typing import Any
 import genai_vendor_anthropic
 import pytest
 from anthropic_api import CLOCK, HI, Api, anthropic_api, assistant, blocks_of, user
-from anthropic_service import CALLED, KEY, THOUGHT, claude, claude_blocks
-from fixtures import MakeHost
 
 from genai_host import Config
 from genai_host.config import InstanceConfig
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, claude, claude_blocks
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, assistant, user
-from fixtures import MakeHost
 
 from genai_host.api import (
     Completion,
@@ -23,6 +22,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from anthropic_api import CLOCK, HI, Api, anthropic_api
-from fixtures import MakeHost
 
 from genai_host.api import (
     CancelToken,
@@ -23,6 +22,7 @@ from genai_host.api import (
 )
 from genai_host.server.anthropic.replies import error_object, problem_reply
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from anthropic_api import CLOCK, Api, anthropic_api, assistant, user
-from fixtures import MakeHost
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
@@ -22,6 +21,7 @@ from genai_host.server.anthropic.requests import thinking_in
 from genai_host.server.anthropic.routes import ROUTES
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 USE = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
 PNG = {"type": "base64", "media_type": "image/png", "data": "UE5H"}

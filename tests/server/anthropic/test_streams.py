@@ -11,8 +11,6 @@ from typing import Any
 import genai_feature_agent
 import pytest
 from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, blocks_of
-from fixtures import MakeHost
-from openai_service import LOOKING
 
 from genai_host.api import (
     CancelToken,
@@ -32,6 +30,8 @@ from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import LOOKING
 
 pytestmark = pytest.mark.part
 

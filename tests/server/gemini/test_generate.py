@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from gemini_form import Api, model, serving, user
 
 from genai_host.api import (
@@ -23,6 +22,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import genai_vendor_gemini
 import pytest
-from fixtures import MakeHost
 from gemini_form import Api, model, serving, user
 
 from genai_host.api import ToolSchema
@@ -15,6 +14,7 @@ from genai_host.api.http_routes import JsonReader
 from genai_host.server.gemini.requests import json_schema
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from gemini_form import Api, serving, user
 
 from genai_host.api import (
@@ -43,6 +42,7 @@ from genai_host.errors import (
 from genai_host.server.gemini.replies import problem_reply
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from fixtures import MakeHost
-from stores import MakeStore, begin, make_store, place, postgres_server
 
 from genai_host.api import RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
@@ -17,6 +15,8 @@ from genai_host.server.native.idempotency import Replies
 from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.testing.clock import ManualClock
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.stores import MakeStore, begin, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from native_form import Api, native_api, served
@@ -17,6 +16,7 @@ from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSett
 from genai_host.errors import Interrupted, ServiceUnavailable, StoreError
 from genai_host.testing import FakeModel, InlinePlugin
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fixtures import MakeHost
 from native_form import Api, native_api, served
 
 from genai_host.api import RouteRequest
@@ -16,6 +15,7 @@ from genai_host.errors import Conflict, ServiceUnavailable
 from genai_host.server.native import api as native
 from genai_host.server.native import idempotency, jobs
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

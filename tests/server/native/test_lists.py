@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import requests
 from attrs import frozen
-from fixtures import MakeHost
 from native_form import Api, native_api, served
 
 from genai_host import Host
@@ -23,6 +22,7 @@ from genai_host.errors import ConfigurationError
 from genai_host.serving.models import served_models
 from genai_host.testing import FakeModel
 from genai_host.testing.suites.base import has_type
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

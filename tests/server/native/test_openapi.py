@@ -9,7 +9,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from fixtures import MakeHost
 from native_form import Api, native_api, served
 from openapi_spec_validator import validate
 
@@ -18,6 +17,7 @@ from genai_host.errors import ServiceUnavailable
 from genai_host.server.native.openapi import ENDPOINTS, description
 from genai_host.server.native.routes import ROOT, ROUTES
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

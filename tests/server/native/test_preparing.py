@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 from attrs import define, field
-from fixtures import MakeHost
 from native_form import Api, events_of, native_api, served
 
 from genai_host.api import (
@@ -28,6 +27,7 @@ from genai_host.api.dialects import DialectEndpoint
 from genai_host.errors import ServiceUnavailable
 from genai_host.server.native.openapi import description
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

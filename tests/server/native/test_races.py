@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import requests
-from fixtures import MakeHost
 from native_form import Api, native_api
 
 from genai_host import Host
@@ -35,6 +34,7 @@ from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.turns import Live
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

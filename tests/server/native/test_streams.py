@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import requests
-import serving
-from fixtures import MakeHost
 from native_form import CONFIG, events_of
 
 from genai_host import Host
@@ -34,6 +32,8 @@ from genai_host.server.native.api import Api
 from genai_host.server.native.turns import COMMENT
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin
+from genai_host_testing import serving
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from ollama_form import HI, Api, serving
 
 from genai_host.api import (
@@ -30,6 +29,7 @@ from genai_host.server.ollama.replies import Writer, as_message
 from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

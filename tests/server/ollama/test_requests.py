@@ -7,7 +7,6 @@ from typing import Any
 
 import genai_vendor_ollama
 import pytest
-from fixtures import MakeHost
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ollama_form import HI, Api, serving
@@ -19,6 +18,7 @@ from genai_host.server.ollama.routes import ROUTES
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from openai_form import Api, openai_api
@@ -18,6 +17,7 @@ from genai_host.api import HttpProblem
 from genai_host.errors import AuthenticationFailed
 from genai_host.server.openai.replies import problem_reply
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

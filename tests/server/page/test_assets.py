@@ -8,11 +8,11 @@ from importlib.resources import files
 
 import pytest
 import requests
-from fixtures import MakeHost
 
 from genai_host.server.page.assets import POLICY
 from genai_host.server.page.routes import ROUTES
 from genai_host.testing import RouteServer
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

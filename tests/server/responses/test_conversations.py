@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
 from genai_host.api import Completion, Message, ToolCall, VendorPart
@@ -15,6 +14,7 @@ from genai_host.errors import ServiceUnavailable
 from genai_host.server.responses.state import CONVERSATIONS
 from genai_host.store import Store
 from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from responses_api import CLOCK, Api, output_of, responses_api, user
+
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from responses_api import CLOCK, Api, output_of, responses_api, user
 
 from genai_host.api import (
@@ -30,6 +29,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

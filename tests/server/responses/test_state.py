@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
 from genai_host import Config, Host
@@ -19,6 +18,7 @@ from genai_host.server.responses.state import CONVERSATIONS, RESPONSES, Kept
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
 from responses_api import CLOCK, Api, responses_api
 
 from genai_host.api import (
@@ -26,6 +25,7 @@ from genai_host.server.responses.replies import Events, Reply
 from genai_host.server.responses.request import read_request
 from genai_host.serving.completion import CompletionStream, streamed
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres import postgres
 
 from genai_host.api import Codec
 from genai_host.conversations.record import Opened
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
+from genai_host_testing.postgres import postgres
 
 __all__ = ["CODEC", "MakeStore", "begin", "make_store", "place", "postgres_server", "store"]
 

@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from assistants_events import events_of, streamed
 from attrs import define, field, frozen
 
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import Received, Reply, json_reply
+from genai_host_testing.assistants_events import events_of, streamed
 
 Wire = dict[str, Any]
 

@@ -13,13 +13,13 @@ from typing import Any
 import genai_feature_assistants
 import pytest
 import requests
-from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Completion, FinishReason, Message, Text, ToolCall, ToolResult, Usage
 from genai_host.serving.errors import error_reply
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
+from genai_host_testing.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")

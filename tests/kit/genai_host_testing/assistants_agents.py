@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from assistants_service import KEY, AssistantsService
 from genai_feature_assistants.agents import (
     AgentMessage,
     OpenAIAssistantAgent,
@@ -14,6 +13,7 @@ from genai_feature_assistants.agents import (
 )
 
 from genai_host.testing import ManualClock
+from genai_host_testing.assistants_service import KEY, AssistantsService
 
 DEFINITION = OpenAIAssistantDefinition("m", name="n", instructions="Be brief.")
 
