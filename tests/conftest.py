@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import tomlkit
 from support import Terminal
 
+from genai_host.plugins.index import PluginIndex
 from genai_host_testing.fixtures import host, make_host, offline, weights
 
 __all__ = ["host", "make_host", "offline", "script", "terminal", "weights"]
@@ -25,9 +27,23 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session")
+def plugin_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the index of the plugins that are installed here."""
+    folder = tmp_path_factory.mktemp("plugins")
+    PluginIndex(folder=str(folder)).plugins()
+    return folder
+
+
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Runs the command line in this process."""
+def terminal(
+    home: Path,
+    plugin_index: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Terminal:
+    """Runs the command line in this process. It need not look for the plugins at each start."""
+    shutil.copytree(plugin_index, home / "cache" / "plugins", dirs_exist_ok=True)
     return Terminal(capsys, monkeypatch)
 
 

@@ -19,6 +19,7 @@ from genai_host.config import Config
 from genai_host.errors import GenaiError, PluginError
 from genai_host.plugins.contributions import Contributions, ask
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
+from genai_host.plugins.manager import HookManager
 from genai_host.plugins.registry import Registry
 from genai_host.util.names import API_VERSION, APP, GROUP
 from genai_host.util.text import close_matches, describe_exception, message_of, one_line, short_repr
@@ -145,11 +146,9 @@ class Plugins:
 
     def __init__(self, discovery: Discovery, config: Config) -> None:
         self.registry = Registry()
-        self.manager = pluggy.PluginManager(GROUP)
-        self.manager.add_hookspecs(hookspecs)
-        self.results = self._admit_all(
-            [_look(discovery, config, each) for each in discovery.find()]
-        )
+        self.manager = HookManager()
+        loader = _Loader(discovery)
+        self.results = self._admit_all([_look(loader, config, each) for each in discovery.find()])
         for result in self.results:
             if isinstance(result, LoadedPlugin):
                 self.registry.add(result.declared)
@@ -203,37 +202,47 @@ def _rank(result: Result) -> tuple[bool, int]:
     return result.found.distribution != APP, -size
 
 
-def _look(discovery: Discovery, config: Config, found: InstalledPlugin) -> Result:
+def _look(loader: _Loader, config: Config, found: InstalledPlugin) -> Result:
     blocked = config.blocks(found.name, found.distribution)
     if blocked:
         return BlockedPlugin(found, blocked)
     try:
-        return _load_alone(discovery, found)
+        return loader.load(found)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
         return _broken_by(error, found)
 
 
-def _load_alone(discovery: Discovery, found: InstalledPlugin) -> LoadedPlugin:
-    """Load a plugin and ask what it declares, in a plugin manager that nobody else
-    is in: pluggy leaves half a plugin behind where one is refused."""
-    plugin = discovery.load(found)
-    _must_be_marked(plugin)
-    manager = pluggy.PluginManager(GROUP)
-    manager.add_hookspecs(hookspecs)
-    manager.register(plugin, found.name)
-    manager.check_pending()
-    if not manager.get_hookcallers(plugin):
-        raise PluginError("it implements no hook", hint="mark its hooks with @hookimpl")
-    for version in manager.hook.genai_api():
-        if version != API_VERSION:
-            raise PluginError(
-                f"it is written for version {short_repr(version)} of the interface, this host has "
-                f"{API_VERSION}",
-                hint=f"{APP} upgrade {found.distribution} {APP}",
-            )
-    return LoadedPlugin(found, plugin, ask(manager.hook))
+class _Loader:
+    """Loads each plugin and asks what it declares, in a plugin manager that nobody else is in at
+    that time."""
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+        self._manager: HookManager | None = None
+
+    def load(self, found: InstalledPlugin) -> LoadedPlugin:
+        plugin = self._discovery.load(found)
+        _must_be_marked(plugin)
+        # the specifications take longer than a plugin: a manager is made anew only after a refused
+        # plugin, half of which pluggy may leave behind
+        manager, self._manager = self._manager or HookManager(), None
+        manager.register(plugin, found.name)
+        manager.check_pending()
+        if not manager.get_hookcallers(plugin):
+            raise PluginError("it implements no hook", hint="mark its hooks with @hookimpl")
+        for version in manager.hook.genai_api():
+            if version != API_VERSION:
+                raise PluginError(
+                    f"it is written for version {short_repr(version)} of the interface, this host "
+                    f"has {API_VERSION}",
+                    hint=f"{APP} upgrade {found.distribution} {APP}",
+                )
+        loaded = LoadedPlugin(found, plugin, ask(manager.hook))
+        manager.unregister(name=found.name)
+        self._manager = manager
+        return loaded
 
 
 def _must_be_marked(plugin: object) -> None:

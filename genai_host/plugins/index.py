@@ -253,8 +253,8 @@ def _plugins_of(distribution: Any, folder: str) -> Iterator[tuple[InstalledPlugi
     try:
         if GROUP not in (distribution.read_text("entry_points.txt") or ""):
             return
-        name = str(distribution.metadata["Name"])
-        version = str(distribution.version)
+        metadata = distribution.metadata  # each look at it reads the file again
+        name, version = str(metadata["Name"]), str(metadata["Version"])
         points = list(distribution.entry_points.select(group=GROUP))
         record = _digest(distribution.read_text("RECORD"))
     except Exception as error:  # noqa: BLE001 - entry_points.txt is what its author wrote

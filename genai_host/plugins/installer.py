@@ -52,11 +52,13 @@ def installed_distributions() -> dict[str, Installed]:
     found: dict[str, Installed] = {}
     for distribution in importlib_metadata.distributions():
         try:
-            name = str(distribution.metadata["Name"])
+            metadata = distribution.metadata  # each look at it reads the file again
+            name = str(metadata["Name"])
+            required = metadata.get_all("Requires-Dist") or distribution.requires or ()
             installed = Installed(
                 name,
-                str(distribution.version),
-                frozenset(_needs(distribution.requires or ())),
+                str(metadata["Version"]),
+                frozenset(_needs(required)),
                 _source(distribution.read_text("direct_url.json")),
             )
         except Exception:  # noqa: BLE001, S112 - whatever a strange folder holds

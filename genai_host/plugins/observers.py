@@ -28,9 +28,8 @@ from genai_host.api import (
     Turn,
     hookimpl,
 )
-from genai_host.api import hooks as hookspecs
 from genai_host.errors import Cancelled
-from genai_host.util.names import GROUP
+from genai_host.plugins.manager import HookManager
 
 _log = logging.getLogger(__name__)
 
@@ -196,8 +195,7 @@ class _Guard:
 def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay:
     """The hooks that observe, of the same plugins in the same order: an observer must not break
     what it observes, and pluggy stops at the first hook that raises."""
-    guarded = pluggy.PluginManager(GROUP)
-    guarded.add_hookspecs(hookspecs)
+    guarded = HookManager()
     for name, plugin in manager.list_name_plugin():
         guard = _Guard()
         for caller in manager.get_hookcallers(plugin) or ():
@@ -205,7 +203,8 @@ def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay:
                 mine = (each for each in caller.get_hookimpls() if each.plugin is plugin)
                 for number, each in enumerate(mine):
                     setattr(guard, f"{caller.name}_{number}", _implementation(caller.name, each))
-        guarded.register(guard, name)
+        if vars(guard):
+            guarded.register(guard, name)
     return guarded.hook
 
 

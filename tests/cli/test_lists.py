@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,7 @@ class TestPlugins:
     def test_where_no_file_can_be_written_it_says_what_to_do(
         self, terminal: Terminal, home: Path
     ) -> None:
+        shutil.rmtree(home)
         home.write_text("no folder")
         code, _, err = terminal("plugins", "disable", "mock")
         assert code == 1

@@ -1,0 +1,38 @@
+"""pluggy's manager with the hooks of this host."""
+
+from __future__ import annotations
+
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import pluggy
+
+from genai_host.api import hooks as hookspecs
+from genai_host.util.names import GROUP
+
+_MAY_BE_HOOKS = (FunctionType, MethodType, classmethod, staticmethod)
+
+
+class HookManager(pluggy.PluginManager):
+    """A `pluggy.PluginManager` with the hooks of `genai_host.api.hooks` and no plugins.
+
+    Of a module, it looks only at functions: `inspect.getattr_static`, which pluggy calls for
+    whatever the module has, takes most of the time of registering one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(GROUP)
+        self.add_hookspecs(hookspecs)
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name) else None
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        may_be = _may_be_hook(module_or_class, name)
+        return super().parse_hookspec_opts(module_or_class, name) if may_be else None
+
+
+def _may_be_hook(plugin: object, name: str) -> bool:
+    if type(plugin) is not ModuleType:
+        return True
+    return isinstance(vars(plugin).get(name), _MAY_BE_HOOKS)
