@@ -119,7 +119,8 @@ class Kept:
                     found = shelf.get(id)
                 except NotFound:
                     continue
-                if found.value.get("until", self.now()) < self.now():
+                until = found.value.get("until")  # conversations stay
+                if until is not None and until < self.now():
                     shelf.delete(id)
                     continue
                 return shelf, found

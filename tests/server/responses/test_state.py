@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,19 @@ def test_the_memory_is_bounded() -> None:
     with pytest.raises(LimitExceeded):
         mine.put("b", {"x": "y" * 100}, expect=1)
     assert mine.get("b").version == 1
+
+
+def test_a_conversation_stays_while_seconds_pass(make_host: MakeHost) -> None:
+    class Hasty(ManualClock):
+        """Another second each time that somebody looks."""
+
+        def now(self) -> datetime:
+            self.advance(1)
+            return super().now()
+
+    kept = Kept(make_host(clock=Hasty()))
+    kept.keep_conversation("", "c", {"n": 0})
+    assert kept.find("", CONVERSATIONS, "c") == {"n": 0}
 
 
 def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
