@@ -146,9 +146,10 @@ class Plugins:
 
     def __init__(self, discovery: Discovery, config: Config) -> None:
         self.registry = Registry()
-        self.manager = HookManager()
         loader = _Loader(discovery)
-        self.results = self._admit_all([_look(loader, config, each) for each in discovery.find()])
+        results = [_look(loader, config, each) for each in discovery.find()]
+        self.manager: pluggy.PluginManager = loader.manager
+        self.results = self._admit_all(results)
         for result in self.results:
             if isinstance(result, LoadedPlugin):
                 self.registry.add(result.declared)
@@ -216,33 +217,41 @@ def _look(loader: _Loader, config: Config, found: InstalledPlugin) -> Result:
 
 class _Loader:
     """Loads each plugin and asks what it declares, in a plugin manager that nobody else is in at
-    that time."""
+    that time.
+
+    Attributes:
+        manager: Without plugins between two loads.
+    """
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
-        self._manager: HookManager | None = None
+        self.manager = HookManager()
 
     def load(self, found: InstalledPlugin) -> LoadedPlugin:
         plugin = self._discovery.load(found)
         _must_be_marked(plugin)
-        # the specifications take longer than a plugin: a manager is made anew only after a refused
-        # plugin, half of which pluggy may leave behind
-        manager, self._manager = self._manager or HookManager(), None
-        manager.register(plugin, found.name)
-        manager.check_pending()
-        if not manager.get_hookcallers(plugin):
+        try:
+            loaded = LoadedPlugin(found, plugin, self._declared_by(plugin, found))
+        except BaseException:
+            # pluggy may leave half a plugin behind where one is refused
+            self.manager = HookManager()
+            raise
+        self.manager.unregister(name=found.name)
+        return loaded
+
+    def _declared_by(self, plugin: object, found: InstalledPlugin) -> Contributions:
+        self.manager.register(plugin, found.name)
+        self.manager.check_pending()
+        if not self.manager.get_hookcallers(plugin):
             raise PluginError("it implements no hook", hint="mark its hooks with @hookimpl")
-        for version in manager.hook.genai_api():
+        for version in self.manager.hook.genai_api():
             if version != API_VERSION:
                 raise PluginError(
                     f"it is written for version {short_repr(version)} of the interface, this host "
                     f"has {API_VERSION}",
                     hint=f"{APP} upgrade {found.distribution} {APP}",
                 )
-        loaded = LoadedPlugin(found, plugin, ask(manager.hook))
-        manager.unregister(name=found.name)
-        self._manager = manager
-        return loaded
+        return ask(self.manager.hook)
 
 
 def _must_be_marked(plugin: object) -> None:

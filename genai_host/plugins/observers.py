@@ -192,10 +192,10 @@ class _Guard:
     """A plugin whose hooks raise nothing: they are its attributes."""
 
 
-def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay:
-    """The hooks that observe, of the same plugins in the same order: an observer must not break
-    what it observes, and pluggy stops at the first hook that raises."""
-    guarded = HookManager()
+def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay | None:
+    """The hooks that observe, of the same plugins in the same order; None if no plugin observes.
+    An observer must not break what it observes, and pluggy stops at the first hook that raises."""
+    guards: dict[str, _Guard] = {}
     for name, plugin in manager.list_name_plugin():
         guard = _Guard()
         for caller in manager.get_hookcallers(plugin) or ():
@@ -204,8 +204,14 @@ def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay:
                 for number, each in enumerate(mine):
                     setattr(guard, f"{caller.name}_{number}", _implementation(caller.name, each))
         if vars(guard):
-            guarded.register(guard, name)
-    return guarded.hook
+            guards[name] = guard
+    if not guards:
+        return None
+    guarded = HookManager()
+    for name, guard in guards.items():
+        guarded.register(guard, name)
+    hooks: pluggy.HookRelay = guarded.hook
+    return hooks
 
 
 def _implementation(hook: str, found: pluggy.HookImpl) -> Callable[..., Any]:
