@@ -17,7 +17,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-_CASES = Path(__file__).resolve().parents[1] / "tests" / "data" / "function_calling.jsonl"
+_CASES = (
+    Path(__file__).resolve().parents[1]
+    / "tests"
+    / "kit"
+    / "genai_host_testing"
+    / "function_calling.jsonl"
+)
 _QUESTIONS = "bfcl_eval/data/BFCL_v4_multiple.json"
 _ANSWERS = "bfcl_eval/data/possible_answer/BFCL_v4_multiple.json"
 _FUNCTIONS = 3

@@ -7,7 +7,7 @@ import pytest
 
 from genai_host.testing.suites import ExecutorSuite
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 
 class TestDask(ExecutorSuite):

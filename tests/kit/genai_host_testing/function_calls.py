@@ -21,7 +21,7 @@ from genai_host.api import Message, SchemaValidator, Text, Tool, ToolCall, ToolC
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.testing import InlinePlugin
 
-CASES = Path(__file__).parents[1] / "data" / "function_calling.jsonl"
+CASES = Path(__file__).with_name("function_calling.jsonl")
 
 WINDOW = 2048
 """Tokens that three functions, a question, two answers and what is told of tools need."""
