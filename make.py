@@ -15,6 +15,7 @@ there; `--all` the second tier as well. Further arguments go to tox.
 
     python3 make.py test genai-vendor-openai       the tests of one plugin, with what it needs alone
     python3 make.py test --changed                 the tests that what is changed may break
+    python3 make.py test --coverage                how much of the code the tests run
     python3 make.py test --stress tests/FILE.py    a file fifty times, while all cores are busy
 """
 
@@ -113,6 +114,8 @@ def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
         return [tests], ["--", *options]
     if options[:1] == ["--changed"]:
         return [tests], ["--", *options, *_DEFAULT]
+    if options[:1] == ["--coverage"]:
+        return ["coverage"], ["--", *_NOT_FAR, *options[1:]]
     if options and (folder := _plugins().get(options[0])):
         return ["plugin"], ["--", str(folder), *_NOT_FAR, *options[1:]]
     labels = _labels()

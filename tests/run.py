@@ -58,7 +58,7 @@ def run_changed(arguments: list[str]) -> int:
     print(f"{len(tests)} files of tests may be broken by what is changed since {revision}")
     codes = [run_once([*tests, *further])] if tests else []
     codes.append(run_once([*changed.smoke_tests(), *further, "--rings=smoke"]))
-    return max(code for code in codes if code != _NO_TESTS)
+    return max((code for code in codes if code != _NO_TESTS), default=0)
 
 
 def stress(arguments: list[str]) -> int:

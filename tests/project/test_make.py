@@ -117,7 +117,15 @@ class TestTests:
         monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
         assert make.test(["genai-otel", "-q"]) == 0
         folder = str(ROOT / "plugins" / "genai-otel")
-        assert ran == [["-e", "py313", "--", folder, "-n", "2", "--rings=unit,part,process", "-q"]]
+        assert ran == [["-e", "plugin", "--", folder, "-n", "2", "--rings=unit,part,process", "-q"]]
+
+    def test_item_4_the_tests_of_what_is_changed(
+        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
+        assert make.test(["--changed", "main"]) == 0
+        rings = ["-n", "2", "--rings=unit,part,smoke"]
+        assert ran == [["-e", "py313", "--", "--changed", "main", *rings]]
 
     def test_a_file_under_stress(
         self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
