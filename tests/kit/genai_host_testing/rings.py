@@ -15,6 +15,7 @@ JSON object in a line: test, ring, cpu and wall (seconds), starts, sockets, slee
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key  # stderr as it was before the capture
 
 RINGS = ("unit", "part", "process", "far")
 
@@ -48,6 +50,8 @@ _EVENTS = {
     "socket.connect": "sockets",
     "time.sleep": "sleeps",  # from Python 3.13 on
 }
+_HANGS = 1000.0  # seconds
+_WATCHED_AGAIN = 60.0  # seconds
 _ALLOWED = {"unit": frozenset[str](), "part": frozenset({"sockets", "sleeps"})}
 _LEAST = {"starts": "process", "sockets": "part", "sleeps": "part"}
 
@@ -92,6 +96,7 @@ class Rings:
         if wrong := self._chosen - {*RINGS, "smoke"}:
             raise pytest.UsageError(f"--rings: unknown ring {', '.join(sorted(wrong))}")
         self._usage = Usage()
+        self._watched = float("-inf")
         self._file = open(file, "a", encoding="utf-8", buffering=1) if file else None  # noqa: SIM115 - for the whole run
         sys.addaudithook(self._usage.see)
 
@@ -110,6 +115,7 @@ class Rings:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._watch(item.config)
         self._usage.begin()
         wall, cpu = time.perf_counter(), _cpu_seconds()
         result = yield
@@ -123,6 +129,16 @@ class Rings:
             }
             self._file.write(json.dumps(used) + "\n")
         return result
+
+    def _watch(self, config: pytest.Config) -> None:
+        """Have the stacks of all threads printed if nothing comes to an end, not even by the time
+        limit of a test. `faulthandler_timeout` does so too, and takes 2 ms of each test."""
+        now = time.monotonic()
+        if now >= self._watched + _WATCHED_AGAIN:
+            self._watched = now
+            file = config.stash.get(fault_handler_stderr_fd_key, None)
+            if file is not None:
+                faulthandler.dump_traceback_later(_HANGS, file=file)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
