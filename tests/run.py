@@ -5,7 +5,8 @@
     python tests/run.py --stress [ARGUMENTS OF PYTEST]
 
 A test that passes the second time is flaky: it is named at the end, and the run passes. More than
-five failed tests are not run again. A run that leaves a process behind fails.
+five failed tests are not run again. A run that leaves a process behind fails; in CI, so does one
+that leaves a file in the working tree.
 
 `--changed` runs the tests that the changes since a revision (default: HEAD) may break, and those
 that are marked `smoke`: see changed.py.
@@ -84,7 +85,7 @@ def stress(arguments: list[str]) -> int:
 def run_once(arguments: list[str]) -> int:
     """Run the tests, and then once more, alone, those that failed."""
     run = uuid.uuid4().hex
-    began = time.monotonic()
+    began, files = time.monotonic(), _untracked()
     flaky: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tests-cache-") as cache:
         pytest = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}"]
@@ -97,19 +98,31 @@ def run_once(arguments: list[str]) -> int:
             code = subprocess.run(again, env=environ).returncode
             flaky = sorted({*failed} - {*(_last_failed(Path(cache)) if code else [])})
     left = list(_left_behind(run))
+    new_files = sorted(_untracked() - files)
     for test in flaky:
         print(f"FLAKY {test}: it failed, and passed alone")
     for pid, command in left:
         print(f"LEFT BEHIND process {pid}: {command}")
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    for file in new_files:
+        print(f"LEFT BEHIND file {file}")
     print(f"the tests took {time.monotonic() - began:.0f} s", flush=True)
-    return code or int(bool(left))
+    # elsewhere somebody may be at work in the same folder
+    return code or int(bool(left or (new_files and os.environ.get("CI"))))
 
 
 def _last_failed(cache: Path) -> list[str]:
     file = cache / "v" / "cache" / "lastfailed"
     return sorted(json.loads(file.read_text("utf-8"))) if file.exists() else []
+
+
+def _untracked() -> set[str]:
+    """Files in the working directory that git neither knows nor ignores."""
+    command = ["git", "ls-files", "--others", "--exclude-standard"]
+    with contextlib.suppress(FileNotFoundError):
+        return {*subprocess.run(command, capture_output=True, text=True).stdout.splitlines()}
+    return set()
 
 
 def _left_behind(run: str) -> Iterator[tuple[int, str]]:

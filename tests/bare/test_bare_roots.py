@@ -26,7 +26,14 @@ ANSWER = "The capital of France is Paris.\n"
 
 ROOMS = ("api", "calls", "catalog", "config", "conversations", "errors", "tools", "usage", "util")
 TOOLS = ["./plugins/genai-feature-agent", "./plugins/genai-feature-assistants"]
-TOOLS += ["./plugins/genai-vendor-mock", "genai-prices", "hypothesis", "packaging", "pexpect"]
+TOOLS += [
+    "./plugins/genai-vendor-mock",
+    "./tests/kit",
+    "genai-prices",
+    "hypothesis",
+    "packaging",
+    "pexpect",
+]
 TOOLS += ["pytest", "pytest-timeout", "pytest-xdist", "trustme"]
 
 _UNWANTED = shutil.ignore_patterns(
@@ -173,7 +180,15 @@ def user_in(made: Callable[[str], BareRoot]) -> Iterator[Callable[[str, str], Ba
 
 @pytest.mark.parametrize(
     ("release", "user"),
-    [("bookworm", "root"), ("bookworm", "someone"), ("trixie", "someone"), ("sid", "root")],
+    [
+        pytest.param(release, user, marks=pytest.mark.xdist_group(release))
+        for release, user in (
+            ("bookworm", "root"),
+            ("bookworm", "someone"),
+            ("trixie", "someone"),
+            ("sid", "root"),
+        )
+    ],
 )
 def test_item_1_the_first_command_of_the_readme_answers(
     user_in: Callable[[str, str], BareRoot], release: str, user: str
@@ -197,6 +212,7 @@ def test_item_1_the_first_command_of_the_readme_answers(
     assert (second.returncode, second.stdout, second.stderr) == (0, ANSWER, "")
 
 
+@pytest.mark.xdist_group("sid")
 def test_item_1_the_tests_pass_on_the_newest_python(
     user_in: Callable[[str, str], BareRoot],
 ) -> None:

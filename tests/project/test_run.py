@@ -83,6 +83,17 @@ def test_item_7_a_process_that_is_left_behind_is_named_and_ended(tmp_path: Path)
     assert not Path("/proc", pid, "cmdline").exists() or _is_zombie(pid)
 
 
+def test_item_7_a_file_that_is_left_behind_is_named_and_fails_in_ci(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    (tmp_path / ".gitignore").write_text("__pycache__\n")
+    (tmp_path / "test_it.py").write_text("def test_it(): open('left.txt', 'w').close()\n")
+    code, output = run(tmp_path, "-p", "no:cacheprovider", CI="true")
+    assert code == 1
+    assert "LEFT BEHIND file left.txt\n" in output
+    (tmp_path / "left.txt").unlink()
+    assert run(tmp_path, "-p", "no:cacheprovider", CI="")[0] == 0
+
+
 def _is_zombie(pid: str) -> bool:
     return " Z " in Path("/proc", pid, "stat").read_text()
 

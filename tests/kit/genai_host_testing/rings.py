@@ -88,6 +88,12 @@ def ring_of(item: pytest.Item) -> str:
     return max(rings, key=RINGS.index, default="unit")
 
 
+def _time_limit(item: pytest.Item) -> float:
+    """Of its own, in seconds; 0 for the usual one."""
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark is not None and mark.args else 0.0
+
+
 class Rings:
     """The plugin of a run of pytest."""
 
@@ -108,6 +114,7 @@ class Rings:
             left = [each for each in items if not self._is_chosen(each)]
             items[0].config.hook.pytest_deselected(items=left)
             items[:] = [each for each in items if self._is_chosen(each)]
+        items.sort(key=_time_limit, reverse=True)  # else one worker waits for the other at the end
 
     def _is_chosen(self, item: pytest.Item) -> bool:
         is_smoke = "smoke" in self._chosen and item.get_closest_marker("smoke") is not None
