@@ -102,7 +102,8 @@ def test_item_1_another_library_is_refused_and_nothing_is_kept(
 def test_item_1_without_a_network_the_step_is_one_that_works_offline(
     bare: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nothing"))
+    for tool in ("PIP", "UV"):
+        monkeypatch.setenv(f"{tool}_FIND_LINKS", str(tmp_path / "nothing"))
     with pytest.raises(ServiceUnavailable) as caught:
         openmp.pull(bare)
     assert caught.value.hint == f"check the network connection; {RUNTIME.elsewhere}"
