@@ -35,7 +35,7 @@ from genai_host.api.calls import (
     TokenCount,
 )
 from genai_host.api.json_text import read_json
-from genai_host.api.messages import Message, Part, Reasoning, Text, ToolCall, VendorPart
+from genai_host.api.messages import Message, Part, Reasoning, Text, ToolCall, VendorPart, count
 from genai_host.api.validators import (
     ANY_BY_NAME,
     SCHEMAS,
@@ -115,9 +115,9 @@ def string_in(data: Mapping[str, Any], name: str) -> str:
 
 
 def count_in(data: Mapping[str, Any], name: str) -> int:
-    """A number of something; 0 for whatever is no number."""
-    value = data.get(name)
-    return value if type(value) is int else 0
+    """A number of tokens; 0 for whatever is none: see `count`."""
+    value: Any = data.get(name)
+    return count(value)
 
 
 def malformed(why: str) -> MalformedReply:

@@ -52,6 +52,45 @@ def write_json(value: Any) -> bytes:
         raise
 
 
+def well_formed(text: str) -> str:
+    """A text with U+FFFD in place of each half of a surrogate pair; two halves that make a pair
+    are joined.
+
+    Python reads such texts from JSON with `\\ud83c` in it, and from arguments and files that are no
+    UTF-8. No file takes them, and services refuse them.
+    """
+    if not isinstance(text, str):
+        return text  # type: ignore[unreachable]  # plugins may give anything: a validator says what
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def well_formed_object(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same for all texts in a JSON object, and for its names. It is the same object if they
+    are well-formed."""
+    try:
+        _writer.encode(value).encode()
+    except UnicodeEncodeError:
+        mended: Mapping[str, Any] = _mended(value)
+        return mended
+    except (TypeError, ValueError, RecursionError):
+        pass  # who checks the value says why
+    return value
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_mended(name): _mended(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mended(each) for each in value]
+    return well_formed(value)
+
+
 def check_numbers(value: Any) -> None:
     """Raises `ValidationError`, with the place, for NaN and infinities anywhere in a value, of
     any depth: to be asked where it is given, as who writes it no longer knows whose it is."""

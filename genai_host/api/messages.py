@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from attrs import Attribute, field, frozen
 from attrs import validators as must
 
-from genai_host.api.json_text import check_numbers
+from genai_host.api.json_text import check_numbers, well_formed, well_formed_object
 from genai_host.errors import ValidationError
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -77,10 +77,14 @@ def _is_json(part: Part, attribute: Attribute[Any], value: object) -> None:
 
 @frozen
 class Text(Part):
-    """Plain text."""
+    """Plain text.
+
+    Attributes:
+        text: Half a surrogate pair, which no file and no service takes, becomes U+FFFD.
+    """
 
     type = "text"
-    text: str = field(validator=must.instance_of(str))
+    text: str = field(converter=well_formed, validator=must.instance_of(str))
 
 
 @frozen
@@ -132,8 +136,10 @@ class ToolCall(Part):
     type = "tool_call"
     id: str
     name: str
-    arguments: Mapping[str, Any] = field(factory=dict, validator=_is_json)
-    malformed: str = ""
+    arguments: Mapping[str, Any] = field(
+        factory=dict, converter=well_formed_object, validator=_is_json
+    )
+    malformed: str = field(default="", converter=well_formed)
 
 
 @frozen
@@ -158,7 +164,7 @@ class Reasoning(Part):
     """What the model thought before it answered, as far as it shows it."""
 
     type = "reasoning"
-    text: str
+    text: str = field(converter=well_formed)
 
 
 @frozen
@@ -250,9 +256,23 @@ def remember_each(
     return found
 
 
+MOST_TOKENS = 2**53 - 1
+"""The largest whole number that all readers of JSON keep (RFC 8259, section 6)."""
+
+
+def count(value: int) -> int:
+    """A number of tokens as somebody tells it: 0 for what is none, as a negative number, and for
+    more than `MOST_TOKENS`."""
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
+
+
+def _tokens() -> Any:
+    return field(default=0, converter=count)
+
+
 @frozen
 class Usage:
-    """Tokens used; `+` adds.
+    """Tokens used; `+` adds. What is no count, or one that nobody can have used, is 0: see `count`.
 
     Attributes:
         cached_input: Of the input, how many came from the service's cache.
@@ -261,12 +281,12 @@ class Usage:
         cache_written_1h: Of these, how many were put there for an hour.
     """
 
-    input: int = 0
-    output: int = 0
-    cached_input: int = 0
-    reasoning: int = 0
-    cache_written: int = 0
-    cache_written_1h: int = 0
+    input: int = _tokens()
+    output: int = _tokens()
+    cached_input: int = _tokens()
+    reasoning: int = _tokens()
+    cache_written: int = _tokens()
+    cache_written_1h: int = _tokens()
 
     @property
     def total(self) -> int:
@@ -274,10 +294,14 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached_input + other.cached_input,
-            self.reasoning + other.reasoning,
-            self.cache_written + other.cache_written,
-            self.cache_written_1h + other.cache_written_1h,
+            _sum(self.input, other.input),
+            _sum(self.output, other.output),
+            _sum(self.cached_input, other.cached_input),
+            _sum(self.reasoning, other.reasoning),
+            _sum(self.cache_written, other.cache_written),
+            _sum(self.cache_written_1h, other.cache_written_1h),
         )
+
+
+def _sum(one: int, other: int) -> int:
+    return min(one + other, MOST_TOKENS)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -59,7 +58,6 @@ MOST_DATA = 2**20
 
 _LOOK = 5.0  # seconds that a tool may take to say what it is, and whether it applies
 
-_HALVES = re.compile("[\ud800-\udfff]")
 
 _log = logging.getLogger(__name__)
 
@@ -386,7 +384,6 @@ def _capped(output: ToolOutput) -> Iterator[Text | Image]:
             yield Text(f"({len(output.content) - number} more parts were left out)")
             return
         if isinstance(part, Text):
-            part = _sendable(part)
             if len(part.text) <= text:
                 yield part
             else:
@@ -400,12 +397,5 @@ def _capped(output: ToolOutput) -> Iterator[Text | Image]:
             yield Text(f"(a picture of {len(part.data)} bytes was left out)")
 
 
-def _sendable(text: Text) -> Text:
-    """A text without halves of surrogate pairs: services refuse whatever has one, and the
-    turn would fail."""
-    found = _HALVES.search(text.text)
-    return text if found is None else Text(_HALVES.sub("\ufffd", text.text))
-
-
 def _failed(why: str) -> ToolOutput:
-    return ToolOutput(_sendable(Text(why)), error=True)
+    return ToolOutput(Text(why), error=True)

@@ -35,7 +35,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
-from genai_host.api.messages import PARTS, ROLES
+from genai_host.api.messages import MOST_TOKENS, PARTS, ROLES
 from genai_host.api.schema import message_schema
 from genai_host.errors import GenaiError, ValidationError
 
@@ -177,10 +177,37 @@ def test_sets_are_written_in_order() -> None:
     assert Codec().from_json(["b", "a", "b"], frozenset[str]) == frozenset("ab")
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
-def test_half_a_surrogate_pair_survives(text: str) -> None:
-    written = json.loads(json.dumps(Codec().to_json(Message("user", text))))
-    assert Codec().from_json(written, Message).text == text
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("\ud800", "\ufffd"),
+        ("a\udfffb", "a\ufffdb"),
+        ("\ud83d\ude00", "\U0001f600"),  # the halves of one pair, which came apart
+        ("Stra\udcdfe \U0001f600", "Stra\ufffde \U0001f600"),  # bytes that are no UTF-8
+    ],
+    ids=ascii,
+)
+def test_half_a_surrogate_pair_is_replaced(text: str, kept: str) -> None:
+    """Whoever gives it: no file takes it, and services refuse it."""
+    assert Message("user", text).text == kept
+    assert Codec().from_json({"role": "user", "content": text}, Message).text == kept
+    assert Reasoning(text).text == kept
+    call = ToolCall("1", "f", {text: [text, {"a": (text,)}], "n": 1})
+    assert call.arguments == {kept: [kept, {"a": [kept]}], "n": 1}
+
+
+def test_what_is_well_formed_is_the_same_object() -> None:
+    arguments = {"a": ["ä", {"b": "\U0001f600"}]}
+    assert ToolCall("1", "f", arguments).arguments is arguments
+    text = "\U0001f600" * 10
+    assert Text(text).text is text
+
+
+@pytest.mark.parametrize("value", [-1, -(2**70), 2**53, 2**63, 10**400, 1.5, True, None, "3", []])
+def test_what_is_no_count_of_tokens_is_none(value: Any) -> None:
+    """A negative one would give a budget back what was spent."""
+    assert Usage(value, value, value, value, value, value) == Usage()
+    assert Usage(MOST_TOKENS, 1) + Usage(1, 1) == Usage(MOST_TOKENS, 2)
 
 
 def test_content_may_be_a_string_in_json() -> None:
