@@ -255,6 +255,7 @@ _STYLES = {
     "unchecked": "dim",
     "waiting": "yellow",
     "interrupted": "yellow",
+    "damaged": "red",
     "running": "cyan",
     "-": "dim",
 }

@@ -152,8 +152,19 @@ class Database:
         """What fails here fails as `StoreError`."""
         try:
             yield
-        except (OSError, UnicodeEncodeError, self.driver.Error) as error:
+        except (OSError, OverflowError, UnicodeEncodeError, self.driver.Error) as error:
             raise self.error(error) from error
+
+    def refuses_data(self, error: BaseException) -> bool:
+        """Whether an error says that some data cannot be stored, rather than that the database
+        cannot be used at the moment."""
+        driver = self.driver
+        refusals = (
+            *(OverflowError, UnicodeError, driver.DataError, driver.IntegrityError),
+            *(driver.InterfaceError, driver.ProgrammingError),
+        )
+        cause = error.__cause__
+        return isinstance(error, refusals) or isinstance(getattr(cause, "orig", cause), refusals)
 
     def error(self, error: BaseException) -> StoreError:
         """What the driver raised, as the host says it."""

@@ -18,6 +18,7 @@ Ask = Callable[[str], list[Any]]
 """Gives the first column of what a query finds."""
 
 _FAULTS = 5  # that are told
+_DAMAGED = "SELECT id FROM conversations WHERE status = 'damaged' ORDER BY id"
 _TABLES_ON_POSTGRESQL = (
     "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = ANY (current_schemas(false))"
 )
@@ -86,6 +87,9 @@ def _examine_file(database: Database, ask: Ask) -> Health | None:
             f'read: sqlite3 {database.file} .recover | sqlite3 "the new file"',
         )
     count = ask("SELECT count(*) FROM conversations")[0]
+    damaged = ask(_DAMAGED)
+    if damaged:
+        return Health(size, version, count, *_told(damaged))
     lost = [
         each
         for each in ask("SELECT digest FROM blobs ORDER BY digest")
@@ -112,7 +116,18 @@ def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
     size = int(ask(f"SELECT {sizes}")[0])
     if version > VERSION:
         return _too_new(size, version)
-    return Health(size, version, ask("SELECT count(*) FROM conversations")[0])
+    count = ask("SELECT count(*) FROM conversations")[0]
+    damaged = ask(_DAMAGED)
+    return Health(size, version, count, *(_told(damaged) if damaged else ()))
+
+
+def _told(damaged: list[str]) -> tuple[tuple[str, ...], str]:
+    """The fault and the fix."""
+    some = ", ".join(damaged[:_FAULTS])
+    return (
+        (f"{len(damaged)} conversations cannot be indexed: {some}",),
+        f"they can be exported and deleted: genai-host conversations delete {damaged[0]}",
+    )
 
 
 def _version(database: Database, tables: list[Any], ask: Ask) -> int:

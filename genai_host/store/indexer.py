@@ -16,24 +16,29 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
-from genai_host.api.json_text import read_json
+from genai_host.api.json_text import read_json, well_formed
+from genai_host.api.messages import count
 from genai_host.store.database import Database
 from genai_host.store.search import tokenize
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import add_usage
 from genai_host.usage.budgets import user_of
 from genai_host.usage.metering import UsageAggregate
+from genai_host.util.text import short_repr
 
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
 _AT_ONCE = 1000  # entries in a transaction
+_LATEST = 253402300799  # seconds since 1970: the end of the year 9999
 _TOKENS = {
     "input": "input_tokens",
     "output": "output_tokens",
     "cached_input": "cached_tokens",
     "reasoning": "reasoning_tokens",
 }
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+DAMAGED = "damaged"
+"""The status of a conversation of which nothing more is derived."""
 
 
 class Indexer:
@@ -60,14 +65,34 @@ class Indexer:
     def _go_on(self, id: str) -> bool:
         """Whether there may be more."""
         with self._database.writing() as connection:
-            return _derive_more(id, connection)
+            return self._derive_more(id, connection)
 
+    def derive_all(self, id: str, connection: Connection) -> None:
+        """Derive what is missing of one conversation, to which nothing is added until the
+        transaction ends."""
+        while self._derive_more(id, connection):
+            pass
 
-def derive_all(id: str, connection: Connection) -> None:
-    """Derive what is missing of one conversation, to which nothing is added until the
-    transaction ends."""
-    while _derive_more(id, connection):
-        pass
+    def _derive_more(self, id: str, connection: Connection) -> bool:
+        """Whether there may be more. A conversation that cannot be derived, which nobody has
+        foreseen, is set aside: it must not keep the others from being listed."""
+        try:
+            with connection.begin_nested():
+                return _derive_more(id, connection)
+        except Exception as error:
+            if not (isinstance(error, _UNREADABLE) or self._refuses(error)):
+                raise
+            # what the error says may quote the conversation
+            _log.warning("%s cannot be indexed (%s): it is set aside", id, type(error).__name__)
+        mine = conversations.c.id == id
+        number = select(func.max(entries.c.number)).where(entries.c.conversation == id)
+        values = {"entries": number.scalar_subquery() + 1, "status": DAMAGED}
+        connection.execute(update(conversations).where(mine).values(**values))
+        return False
+
+    def _refuses(self, error: Exception) -> bool:
+        cause = getattr(error, "orig", None) or error  # as SQLAlchemy has it
+        return self._database.refuses_data(cause)
 
 
 def _derive_more(id: str, connection: Connection) -> bool:
@@ -152,13 +177,14 @@ class _Derived:
         self._connection.execute(delete(messages).where(mine, gone))
 
     def _opened(self, form: Mapping[str, Any], row: Row[Any]) -> None:
-        self.summary["feature"] = self._feature = form["feature"]
+        self.summary["feature"] = self._feature = _text(form["feature"])
         self._changed(form, row)
         for message in form.get("history", ()):
             self._said(None, message)
 
     def _changed(self, form: Mapping[str, Any], row: Row[Any]) -> None:
-        self.summary["models"] = json.dumps(form["models"])
+        models = {_text(role): _text(name) for role, name in form["models"].items()}
+        self.summary["models"] = json.dumps(models)
 
     def _turn_started(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "open"
@@ -166,7 +192,7 @@ class _Derived:
         self._again[row.turn] = form.get("again") is True
         text = self._said(row.turn, form["message"])
         if not self.summary["title"]:
-            self.summary["title"] = " ".join(text.split())[:_TITLE]
+            self.summary["title"] = _storable(" ".join(text.split())[:_TITLE])
 
     def _step_started(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "waiting" if form["step"] == "wait" else "open"
@@ -177,7 +203,7 @@ class _Derived:
         result = form.get("result")
         if isinstance(result, dict) and _is_route(result.get("route")):
             calls.append(_succeeded(result, row.at))
-        path = ".".join(map(str, form["path"]))
+        path = _storable(".".join(map(str, form["path"])))
         self._tries += [
             {"conversation": self._id, "turn": row.turn, "path": path, "number": number, **call}
             for number, call in enumerate(calls)
@@ -284,25 +310,43 @@ def _is_route(route: Any) -> bool:
 
 def _failed(call: Mapping[str, Any]) -> dict[str, Any]:
     """A `Attempt` as it is stored."""
-    kept = {name: call[name] for name in ("started", "seconds", "code")}
-    return {**_used(call), **call["route"], **kept, "http_status": call.get("status")}
+    times = {name: _seconds(call[name]) for name in ("started", "seconds")}
+    failure = {"code": _text(call["code"]), "http_status": _small(call.get("status"))}
+    return {**_used(call), **_route(call["route"]), **times, **failure}
 
 
 def _succeeded(result: Mapping[str, Any], at: float) -> dict[str, Any]:
     """The call whose result this is, which came then."""
-    seconds = result.get("seconds", 0.0)
+    seconds = _seconds(result.get("seconds", 0.0))
     no_error = {"code": None, "http_status": None}
     when = {"started": at - seconds, "seconds": seconds}
-    return {**_used({"usage": {}, **result}), **result["route"], **when, **no_error}
+    return {**_used({"usage": {}, **result}), **_route(result["route"]), **when, **no_error}
+
+
+def _route(route: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _text(route[name]) for name in ("model", "provider", "dialect")}
 
 
 def _used(call: Mapping[str, Any]) -> dict[str, Any]:
     """The tokens of a call, and what it cost."""
     usage = call.get("usage")
     tokens = {
-        column: None if usage is None else usage.get(name, 0) for name, column in _TOKENS.items()
+        column: None if usage is None else count(usage.get(name))
+        for name, column in _TOKENS.items()
     }
     return {**tokens, "cost": _dollars(call.get("cost"))}
+
+
+def _seconds(value: Any) -> float:
+    """Raises `TypeError` for what is no number."""
+    if type(value) not in (int, float):
+        raise TypeError(f"{short_repr(value)} is no number of seconds")
+    return float(min(max(value, 0), _LATEST))
+
+
+def _small(value: Any) -> int | None:
+    """A number as HTTP has them."""
+    return value if type(value) is int and 0 <= value < 1000 else None
 
 
 def _dollars(value: Any) -> float | None:
@@ -317,6 +361,13 @@ def _texts(content: Sequence[Any]) -> Iterator[str]:
             yield part["text"]
 
 
+def _text(value: Any) -> str:
+    """Raises `TypeError` for what is no text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{short_repr(value)} is no text")
+    return _storable(value)
+
+
 def _storable(text: str) -> str:
     """Without what no database takes as text: NUL, and halves of surrogate pairs."""
-    return text.replace("\0", " ").encode("utf-8", "replace").decode()
+    return well_formed(text).replace("\0", " ")

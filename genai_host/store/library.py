@@ -20,7 +20,7 @@ from genai_host.errors import NotFound, ReplayError, ValidationError
 from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database, Liveness
 from genai_host.store.documents import Documents
-from genai_host.store.indexer import Indexer, derive_all
+from genai_host.store.indexer import Indexer
 from genai_host.store.records import (
     Attached,
     Found,
@@ -209,7 +209,7 @@ class ConversationQueries:
     def delete(self, id: str) -> None:
         id = self.find(id)
         with self._database.writing() as connection:
-            derive_all(id, connection)  # what its calls come to stays
+            self._indexer.derive_all(id, connection)  # what its calls come to stays
             connection.execute(delete(conversations).where(conversations.c.id == id))
             self.blobs().forget(id, connection, lost=new_id(max(0.0, self._now() - _DAY)))
 

@@ -54,7 +54,7 @@ def _digits(number: int, length: int) -> str:
     return "".join(reversed(found))
 
 
-Status = Literal["idle", "failed", "waiting", "running", "interrupted"]
+Status = Literal["idle", "failed", "waiting", "running", "interrupted", "damaged"]
 
 
 @frozen
@@ -70,6 +70,7 @@ class Summary:
               waiting       it waits for a result: `Conversation.resume`
               running       a process is at it
               interrupted   the process that was at it is gone: `Conversation.resume`
+              damaged       what is on record cannot be listed or searched
     turns     how many were begun
     entries   how many are on record
     models    role to model

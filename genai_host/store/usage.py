@@ -31,7 +31,6 @@ GROUPS = {
 
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowest")
-_AT_ONCE = 500  # rows of a statement: SQLite takes 32,766 values
 
 
 @frozen
@@ -62,16 +61,16 @@ class UsageRow:
 def add_usage(connection: Connection, tally: UsageAggregate) -> None:
     """Each row is added by one statement, whoever else adds to it."""
     rows = [{**key._asdict(), **asdict(sums, recurse=False)} for key, sums in tally]
+    if not rows:
+        return
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    for start in range(0, len(rows), _AT_ONCE):
-        statement = make(usage).values(rows[start : start + _AT_ONCE])
-        new = statement.excluded
-        changed: dict[str, Any] = {name: usage.c[name] + new[name] for name in _SUMMED}
-        is_slower = new.slowest > usage.c.slowest
-        changed["slowest"] = case((is_slower, new.slowest), else_=usage.c.slowest)
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=list(Key._fields), set_=changed)
-        )
+    statement = make(usage)  # the same for any rows: it is compiled once
+    new = statement.excluded
+    changed: dict[str, Any] = {name: usage.c[name] + new[name] for name in _SUMMED}
+    is_slower = new.slowest > usage.c.slowest
+    changed["slowest"] = case((is_slower, new.slowest), else_=usage.c.slowest)
+    keys = list(Key._fields)
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
 
 
 def read_usage(

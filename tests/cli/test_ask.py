@@ -15,6 +15,17 @@ from support import Terminal
 _PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 
 
+def test_item_a_what_is_no_utf_8_spoils_no_history(terminal: Terminal) -> None:
+    """An argument with a byte of another encoding, which Python makes half a surrogate pair."""
+    assert terminal("ask", "-p", "mock", "Stra\udcdfe")[1] == "Stra\ufffde\n"
+    for command in ("list", "show last", "export last", "search Stra"):
+        code, out, err = terminal("conversations", *command.split())
+        assert (code, err) == (0, "")
+        assert out
+    assert terminal("ask", "-c", "more")[0] == 0
+    assert terminal("conversations", "delete", "last", "--yes")[0] == 0
+
+
 def test_it_works_without_any_configuration(terminal: Terminal) -> None:
     assert terminal("ask", "--provider", "mock", "hi") == (0, "hi\n", "")
 

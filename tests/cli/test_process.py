@@ -59,6 +59,21 @@ def genai_tools():
 """
 
 
+@_posix
+def test_item_a_what_is_piped_in_and_is_no_utf_8_spoils_no_history() -> None:
+    """In the C locale, Python takes such bytes and makes halves of surrogate pairs of them."""
+    for command in ("ask -p mock Sum", "conversations list", "conversations search Sum"):
+        done = subprocess.run(
+            [*_RUN, *command.split()],
+            input="Straße;Größe".encode("latin-1") if command.startswith("ask") else b"",
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert "Stra\ufffde;" in done.stdout.decode()
+
+
 def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_distribution(tmp_path, "zz-loud", files={"zz_loud.py": _LOUD})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

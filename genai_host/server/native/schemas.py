@@ -67,7 +67,7 @@ _SUMMARY: Mapping[str, Schema] = {
     "title": _TEXT,
     "feature": _TEXT,
     "models": {"type": "object", "additionalProperties": _TEXT},
-    "status": {"enum": ["idle", "failed", "waiting", "running", "interrupted"]},
+    "status": {"enum": ["idle", "failed", "waiting", "running", "interrupted", "damaged"]},
     "turns": _ANY,
     "cost": _or_null(_OBJECT),
     "created": _AT,

@@ -1,0 +1,163 @@
+"""Whatever is on record, no conversation spoils the lists, sums and searches of others."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from genai_host import Message
+from genai_host.api import Completion, Usage
+from genai_host.errors import GenaiError, ProviderTimeout
+from genai_host.store import Store
+from genai_host.store.tables import conversations, entries
+from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server, store
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+HOSTILE: tuple[Any, ...] = (
+    *("", "\ud83c", "a\ud800\0b", "\0", "x" * 5000, "İ" * 90),
+    *(-1, 2**31, 2**53, 2**63 - 1, 2**63, 10**400, -(2**64), 0.5, 1e308, True, None),
+    *([], ["\ud83c"], {}, {"\ud83c": "\udfff", "a": 2**64}, [[[[]]]]),
+)
+
+
+def recorded(make_host: MakeHost, store: Store) -> str:
+    """A conversation with all that is derived from: tries that failed, usage, a taken back turn."""
+
+    def answer(prompt: Any) -> Completion:
+        if prompt.text == "fail":
+            raise ProviderTimeout("too late")
+        return Completion(Message("assistant", "found"), usage=Usage(3, 2, 1, 1))
+
+    host = make_host(store=store, fake=FakeModel(answer))
+    conversation = host.open("chat", "fake")
+    conversation.say("first")
+    with pytest.raises(GenaiError):
+        conversation.say("fail")
+    conversation.say("second")
+    conversation.undo()
+    conversation.say("third")
+    return str(conversation.id)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of everything in a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(each, (*path, key))
+
+
+def changed(value: Any, path: tuple[Any, ...], hostile: Any) -> Any:
+    if not path:
+        return hostile
+    made = copy.deepcopy(value)
+    within = made
+    for key in path[:-1]:
+        within = within[key]
+    within[path[-1]] = hostile
+    return made
+
+
+def spoil(store: Store, id: str) -> int:
+    """Add conversations as this one, each with one value that is hostile. How many."""
+    with store._database.writing() as connection:
+        first = dict(
+            connection.execute(select(conversations).where(conversations.c.id == id)).one()._mapping
+        )
+        rows = [
+            dict(row._mapping)
+            for row in connection.execute(
+                select(entries).where(entries.c.conversation == id).order_by(entries.c.number)
+            )
+        ]
+        fresh = {"entries": 0, "title": "", "turns": 0, "status": "idle", "models": "{}"}
+        made, chance = 0, random.Random(0)
+        for row in rows:
+            body = json.loads(row["body"])
+            for path in filter(None, places(body)):  # an entry is an object, as it is written
+                for hostile in chance.sample(HOSTILE, 2):
+                    made += 1
+                    name = f"{made:018d}"
+                    form = json.dumps(changed(body, path, hostile))
+                    mine = [
+                        {**each, "conversation": name, **({"body": form} if each is row else {})}
+                        for each in rows
+                    ]
+                    connection.execute(insert(conversations), {**first, **fresh, "id": name})
+                    connection.execute(insert(entries), mine)
+    return made
+
+
+def test_item_a_no_value_of_an_entry_spoils_what_is_derived(
+    make_host: MakeHost, make_store: MakeStore
+) -> None:
+    store = make_store()
+    good = recorded(make_host, store)
+    before = store.summary(good)
+    spoiled = spoil(store, good)
+    for opened in (store, make_store()):  # as after a restart
+        listed = opened.conversations(limit=None)
+        assert len(listed) == spoiled + 1
+        assert [each for each in listed if each.id == good] == [before]
+        assert good in {each.conversation for each in opened.search("first", limit=10**6)}
+        [total] = opened.usage()
+        assert total.calls >= 4
+        assert opened.health() is not None
+    for summary in listed:
+        json.dumps(store.export(summary.id))
+        if summary.id != good:
+            store.delete(summary.id)
+    assert [each.id for each in store.conversations(limit=None)] == [good]
+    assert len(store.entries(good, CODEC)) > 5
+
+
+def test_item_a_what_nobody_has_foreseen_is_set_aside(
+    make_host: MakeHost, make_store: MakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Here, two results of one step."""
+    store = make_store()
+    good, twice = recorded(make_host, store), recorded(make_host, store)
+    assert {each.status for each in store.conversations()} == {"idle"}
+    with store._database.writing() as connection:
+        mine = entries.c.conversation == twice
+        rows = connection.execute(select(entries).where(mine, entries.c.kind == "step_ended")).all()
+        last = connection.execute(select(entries).where(mine)).all()[-1].number
+        connection.execute(insert(entries), {**rows[-1]._mapping, "number": last + 1})
+    status = {each.id: each.status for each in store.conversations()}
+    assert status == {good: "idle", twice: "damaged"}
+    assert "cannot be indexed" in caplog.text
+    health = make_store().health()
+    assert health is not None
+    assert health.faults == (f"1 conversations cannot be indexed: {twice}",)
+    assert store.export(twice)["id"] == twice
+    store.delete(twice)
+    assert [each.id for each in store.conversations()] == [good]
+
+
+def test_item_a_a_store_that_was_spoiled_opens_again(
+    make_host: MakeHost, make_store: MakeStore
+) -> None:
+    """By a text that an earlier version could not index."""
+    store = make_store()
+    id = recorded(make_host, store)
+    with store._database.writing() as connection:
+        started = (entries.c.conversation == id, entries.c.kind == "turn_started")
+        row = connection.execute(select(entries).where(*started)).first()
+        assert row is not None
+        body = row.body.replace("first", "stra\\udce4e")
+        connection.execute(
+            update(entries).where(*started, entries.c.number == row.number).values(body=body)
+        )
+        connection.execute(update(conversations).values(entries=0, title="", turns=0))
+        for table in ("messages", "tries"):
+            connection.exec_driver_sql(f"DELETE FROM {table}")
+    assert make_store().summary(id).title == "stra\ufffde"
