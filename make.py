@@ -17,6 +17,7 @@ there; `--all` the second tier as well. Further arguments go to tox.
     python3 make.py test --changed                 the tests that what is changed may break
     python3 make.py test --coverage                how much of the code the tests run
     python3 make.py test --stress tests/FILE.py    a file fifty times, while all cores are busy
+    python3 make.py test --mutate                  whether tests notice small changes of the core
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
 
     tests   the environment that runs the tests of the default tier here
     """
-    if options[:1] == ["--stress"]:
+    if options[:1] in (["--stress"], ["--mutate"]):
         return [tests], ["--", *options]
     if options[:1] == ["--changed"]:
         return [tests], ["--", *options, *_DEFAULT]

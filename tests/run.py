@@ -3,6 +3,7 @@
     python tests/run.py [ARGUMENTS OF PYTEST]
     python tests/run.py --changed [REVISION] [ARGUMENTS OF PYTEST]
     python tests/run.py --stress [ARGUMENTS OF PYTEST]
+    python tests/run.py --mutate [ARGUMENTS OF mutate.py]
 
 A test that passes the second time is flaky: it is named at the end, and the run passes. More than
 five failed tests are not run again. A run that leaves a process behind fails; in CI, so does one
@@ -13,6 +14,8 @@ that are marked `smoke`: see changed.py.
 
 `--stress` runs the tests fifty times while every core is busy with something else, and fails if
 any run does. `TESTS_TIMES` is another number of runs.
+
+`--mutate` tells how well the tests notice small changes of the host's core: see mutate.py.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import changed
+import mutate
 
 _MOST_RERUN = 5
 _STRESS_RUNS = 50
@@ -46,6 +50,8 @@ def main(arguments: list[str]) -> int:
             return stress(further)
         case ["--changed", *further]:
             return run_changed(further)
+        case ["--mutate", *further]:
+            return mutate.main(further)
     return run_once(arguments)
 
 

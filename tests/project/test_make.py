@@ -134,6 +134,13 @@ class TestTests:
         assert make.test(["--stress", "tests/x.py"]) == 0
         assert ran == [["-e", "py313", "--", "--stress", "tests/x.py"]]
 
+    def test_item_5_small_changes_of_the_core(
+        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
+        assert make.test(["--mutate", "--count", "9"]) == 0
+        assert ran == [["-e", "py313", "--", "--mutate", "--count", "9"]]
+
     @pytest.mark.process
     @pytest.mark.skipif(os.name != "posix", reason="commands are POSIX")
     def test_item_1_what_only_stands_for_a_python_is_none(self, tmp_path: Path) -> None:
