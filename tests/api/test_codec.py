@@ -37,7 +37,7 @@ from genai_host.api import (
 )
 from genai_host.api.messages import MOST_TOKENS, PARTS, ROLES
 from genai_host.api.schema import message_schema
-from genai_host.errors import GenaiError, ValidationError
+from genai_host.errors import GenaiError, RateLimited, ValidationError
 
 DEEP = 100_000
 
@@ -320,6 +320,21 @@ def test_no_json_breaks_the_codec(data: Any, form: Any) -> None:
         Codec().from_json(data, form)
     except ValidationError as error:
         assert error.message
+
+
+def test_an_error_of_a_class_that_is_gone_keeps_its_fields() -> None:
+    data = {"code": "sold-out", "message": "nothing left", "seats": 0, "days": ["mon", "tue"]}
+    error = Codec().from_json(data, GenaiError)
+    assert (type(error), error.message) == (GenaiError, "nothing left")
+    assert (vars(error)["seats"], vars(error)["days"]) == (0, ("mon", "tue"))
+
+
+@pytest.mark.parametrize("field", ["seats", "fields", "located"])
+def test_an_error_has_only_the_fields_of_its_class(field: str) -> None:
+    data = {"code": "rate_limited", "message": "later", "retry_after": 2.0}
+    assert Codec().from_json(data, GenaiError) == RateLimited("later", retry_after=2.0)
+    with pytest.raises(ValidationError, match=f"has no field '{field}'"):
+        Codec().from_json({**data, field: 1}, GenaiError)
 
 
 def test_a_number_may_be_whole_where_it_need_not_be() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import pickle
@@ -197,6 +198,36 @@ def test_a_list_that_fails_says_why(
     service.replies = [answer]
     with pytest.raises(kind):
         host.instances["acme"].provider.list_models(Cancellation())
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (json_reply({}, 401), AuthenticationFailed),
+        (json_reply({}, 502), ServiceUnavailable),
+        (json_reply({}, 503), ServiceUnavailable),
+        (json_reply({"data": []}), None),
+        (json_reply({}, 403), None),
+        (json_reply({}, 404), None),
+        (json_reply({}, 500), None),
+        (reply(b"<html>"), None),
+    ],
+    ids=["401", "502", "503", "200", "403", "404", "500", "html"],
+)
+def test_a_service_that_answers_can_be_reached_unless_it_refuses_the_key(
+    host: Host, service: FakeService, answer: Any, kind: type[GenaiError] | None
+) -> None:
+    service.replies = [answer]
+    with contextlib.nullcontext() if kind is None else pytest.raises(kind):
+        assert host.instances["acme"].provider.probe(Cancellation()) == {}
+    assert [sent.path for sent in service.requests] == ["/v1/models"]
+
+
+def test_a_service_without_a_list_is_asked_at_its_address(
+    services: Services, service: FakeService
+) -> None:
+    assert HttpProvider(services, f"{service.url}/v1").probe(Cancellation()) == {}
+    assert [(sent.method, sent.path) for sent in service.requests] == [("GET", "/v1")]
 
 
 # addresses

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from genai_host import Conversation, Host, Message, RetryPolicy
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Now, Turn
 from genai_host.conversations.record import (
     Entry,
     InMemoryRecord,
@@ -31,6 +32,7 @@ from genai_host.errors import (
 )
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
+from genai_host.testing import InlinePlugin
 
 
 @pytest.fixture
@@ -133,6 +135,24 @@ class TestConflict:
         assert conversation.history == ()
         assert conversation.status == "idle"
         assert not any(isinstance(entry, TurnEnded) for entry in record.entries)
+
+    def test_a_feature_that_handles_errors_is_not_asked_either(self, make_host: Any) -> None:
+        handled = []
+
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            try:
+                yield from Now()
+            except GenaiError as error:
+                handled.append(error)
+            return Answer("it went on")
+
+        feature = Feature("f", NoSettings, respond, roles={})
+        host: Host = make_host(f=InlinePlugin(features=[feature]))
+        conversation = host.open("f", record=Failing(StepStarted, Conflict("overtaken")))
+        with pytest.raises(Conflict, match="overtaken"):
+            conversation.say("hi")
+        assert handled == []
+        assert conversation.history == ()
 
 
 class TestFailure:
