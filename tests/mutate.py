@@ -81,7 +81,11 @@ def _try(copy: Path, file: Path, source: bytes, limits: dict[str, float]) -> str
     """What the tests say to a module that is so; the copy is then as it was."""
     before = (copy / file).read_bytes()
     room = _room(file)
-    own = [str(each.relative_to(ROOT)) for each in ROOT.glob(f"tests/*/test_{file.stem}.py")]
+    own = [
+        f"{folder}/test_{file.stem}.py"
+        for folder in (room, *_FURTHER)
+        if (ROOT / folder / f"test_{file.stem}.py").exists()
+    ]
     try:
         (copy / file).write_bytes(source)
         stages = [(own, limits[room])] if own else []

@@ -6,11 +6,21 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.api import ChatCall, Completion, FinishReason, Message, SchemaValidator, Usage
-from genai_host.calls.structured_output import with_schema_in_prompt, with_value
+from genai_host.api import (
+    Answer,
+    ChatCall,
+    Completion,
+    FinishReason,
+    Message,
+    RouteInfo,
+    SchemaValidator,
+    Usage,
+)
+from genai_host.calls.structured_output import Answers, with_schema_in_prompt, with_value
 from genai_host.errors import OutputValidationError
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -128,6 +138,33 @@ def test_an_answer_that_repeats_itself_is_read_quickly(text: str) -> None:
     """As models do that are held to JSON and have nothing to say."""
     with pytest.raises(OutputValidationError):
         with_value(said(text, "length"), ANYTHING)
+
+
+class Stay:
+    """Has a schema of its own for each dialect."""
+
+    def __init__(self, nights: int) -> None:
+        self.nights = nights
+
+    @classmethod
+    def llm_schema(cls, dialect: str) -> dict[str, Any]:
+        return {"type": "object", "properties": {"nights": {}}, "required": [f"nights-{dialect}"]}
+
+    @classmethod
+    def deserialize(cls, raw: str) -> Stay:
+        return cls(next(iter(json.loads(raw).values())))
+
+
+def test_an_answer_is_held_to_the_schema_of_the_dialect_that_it_came_in() -> None:
+    completion = evolve(said("x"), route=RouteInfo("m", "p", "b"))
+    first, second = ({f"nights-{dialect}": 3} for dialect in "ab")
+    asked, answers = Stay.llm_schema("a"), Answers("f")
+    built = answers.built(Answer("x", data=second), asked, Stay, completion)
+    assert built.data.nights == 3
+    with pytest.raises(OutputValidationError):
+        answers.built(Answer("x", data=first), asked, Stay, completion)
+    assert answers.built(Answer("x", data=first), asked, Stay).data.nights == 3
+    assert answers.built(Answer("x", data=first), None, Stay, completion).data is first
 
 
 json_values: st.SearchStrategy[Any] = st.recursive(

@@ -390,6 +390,17 @@ class TestChanging:
         prompts = [request["messages"][0]["content"][0]["text"] for request in requests(host)]
         assert prompts == ["You are a helpful assistant.", "Be brief."]
 
+    def test_what_was_changed_is_on_record(self, host: Host) -> None:
+        conversation = scripted(host, *"abc", parameters={"temperature": 0.5, "top_p": 0.1})
+        conversation.say("x")
+        conversation.use(temperature=1, top_p=None)
+        conversation.configure(system_prompt="Be brief.")
+        assert isinstance(conversation.record, InMemoryRecord)
+        host.reopen(conversation.record).say("y")
+        sent = requests(host)[-1]
+        assert sent["parameters"] == {"temperature": 1}
+        assert sent["messages"][0]["content"][0]["text"] == "Be brief."
+
     @pytest.mark.parametrize(
         ("settings", "hint"),
         [({"tonne": "x"}, "did you mean tone?"), ({"tone": 3}, "how it sounds")],

@@ -1,0 +1,44 @@
+"""The time of a turn, of which some does not count."""
+
+from __future__ import annotations
+
+from genai_host.conversations.execution import TimeLimit
+from genai_host.testing import ManualClock
+
+
+def test_the_time_of_a_pause_does_not_count() -> None:
+    clock, ended = ManualClock(), list[float]()
+    with TimeLimit(clock, 10.0, lambda: ended.append(clock.monotonic())) as limit:
+        clock.advance(6)
+        with limit.paused():
+            assert clock.due_in() == []
+            clock.advance(100)
+        assert clock.due_in() == [4.0]
+        clock.advance(1)
+        with limit.paused():
+            clock.advance(100)
+        assert clock.due_in() == [3.0]
+        clock.advance(3)
+    assert ended == [210.0]
+
+
+def test_pauses_of_many_threads_end_with_the_last_of_them() -> None:
+    clock, ended = ManualClock(), list[float]()
+    with TimeLimit(clock, 10.0, lambda: ended.append(clock.monotonic())) as limit:
+        with limit.paused():
+            clock.advance(1)
+            with limit.paused():
+                clock.advance(1)
+            assert clock.due_in() == []
+            clock.advance(1)
+        assert clock.due_in() == [10.0]
+    assert clock.due_in() == []
+    assert ended == []
+
+
+def test_without_a_limit_nothing_is_set() -> None:
+    clock = ManualClock()
+    with TimeLimit(clock, None, lambda: None) as limit:
+        with limit.paused():
+            pass
+        assert clock.due_in() == []
