@@ -12,18 +12,29 @@ import pytest
 from attrs import frozen
 
 from genai_host.api import (
+    Answer,
     Codec,
     File,
     Image,
     Message,
     Part,
+    Pause,
     Reasoning,
     ToolCall,
     ToolResult,
     VendorPart,
 )
-from genai_host.conversations.transcript import as_markdown, write_transcript
-from genai_host.errors import ConfigurationError
+from genai_host.conversations.record import (
+    Entry,
+    Opened,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from genai_host.conversations.transcript import as_markdown, turns_of, write_transcript
+from genai_host.errors import ConfigurationError, GenaiError, IncompleteReply
 
 
 @frozen
@@ -155,3 +166,77 @@ def test_half_a_surrogate_pair_does_not_spoil_a_transcript(tmp_path: Path, name:
     text = (tmp_path / name).read_bytes().decode("utf-8")
     assert "before" in text
     assert " b" in text
+
+
+BEGUN = Opened("f", "1", {})
+PAUSED = StepStarted(1, (0,), Pause.step, "", {"kind": "approval", "payload": 5})
+FAILED = GenaiError("no")
+
+
+def turn(number: int, *then: Entry, again: bool = False) -> list[Entry]:
+    message = Message("user", f"message {number}")
+    return [TurnStarted(number, message, "1", 0, again=again), *then]
+
+
+def answered(number: int, again: bool = False) -> list[Entry]:
+    return turn(number, TurnEnded(number, Answer(f"answer {number}")), again=again)
+
+
+@pytest.mark.parametrize(
+    ("entries", "outcomes"),
+    [
+        ([], []),
+        ([*answered(0), *answered(1)], ["answered", "answered"]),
+        ([*answered(0), *turn(1)], ["answered", "unfinished"]),
+        ([*answered(0), *turn(1, StepStarted(1, (0,), "now", ""))], ["answered", "unfinished"]),
+        ([*answered(0), *turn(1, PAUSED)], ["answered", "waiting"]),
+        ([*answered(0), *turn(1, PAUSED, StepEnded(1, (0,), 7))], ["answered", "unfinished"]),
+        ([*answered(0), *turn(1, TurnEnded(1, error=FAILED))], ["answered", "failed"]),
+        ([*answered(0), *answered(1), *answered(2, True)], ["answered", "replaced", "answered"]),
+        ([*answered(0), *turn(1, TurnEnded(1, error=FAILED), again=True)], ["answered", "failed"]),
+        ([*answered(0, True), *answered(1)], ["answered", "answered"]),
+        ([*answered(0), *answered(1), Rewound(2, 1)], ["answered", "undone"]),
+        ([*answered(0), *answered(1), Rewound(0, 0), *answered(2)],
+         ["undone", "undone", "answered"]),
+        ([*answered(0), *turn(1, TurnEnded(1, error=FAILED)), *answered(2), Rewound(2, 1)],
+         ["answered", "failed", "undone"]),
+        ([*answered(0), *answered(1), Rewound(2, 1), *answered(2, True)],
+         ["replaced", "undone", "answered"]),
+    ],
+)  # fmt: skip
+def test_a_turn_has_the_outcome_that_its_record_comes_to(
+    entries: list[Entry], outcomes: list[str]
+) -> None:
+    turns = turns_of([BEGUN, *entries])
+    assert [each.outcome for each in turns] == outcomes
+    assert [each.message.text for each in turns] == [f"message {each.number}" for each in turns]
+    for each in turns:
+        assert (each.error is None) == (each.outcome != "failed")
+        has_answer = each.outcome in ("answered", "replaced", "undone")
+        assert (each.answer is not None) == has_answer
+
+
+def test_a_turn_tells_what_it_waits_for_until_it_has_that() -> None:
+    entries = [BEGUN, *answered(0), *turn(1, PAUSED)]
+    assert turns_of(entries)[1].wait == Pause("approval", 5)
+    for further in (StepEnded(1, (0,), 7), StepStarted(1, (1,), "now", ""), TurnEnded(1)):
+        assert [each.wait for each in turns_of([*entries, further])] == [None, None]
+
+
+def test_a_turn_keeps_what_was_shown_of_an_answer_that_failed() -> None:
+    cut = StepEnded(1, (0,), error=IncompleteReply("cut", text="half a"))
+    tried = StepEnded(1, (0,), error=FAILED, text="half an")
+    for step, partial in ((cut, "half a"), (tried, "half an"), (StepEnded(1, (0,), 7), "")):
+        entries = [BEGUN, *answered(0), *turn(1, step)]
+        for further in ([], [TurnEnded(1, error=FAILED)]):
+            assert [each.partial for each in turns_of([*entries, *further])] == ["", partial]
+        assert turns_of([*entries, TurnEnded(1, Answer("x"))])[1].partial == ""
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [PAUSED, StepEnded(0, (0,)), TurnEnded(0, Answer("x"))],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_is_of_no_turn_makes_none(entry: Entry) -> None:
+    assert turns_of([BEGUN, entry]) == []
