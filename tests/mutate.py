@@ -4,9 +4,9 @@
 
 A mutant is one small change, such as `<` to `<=`. N of all that are possible are tried, the same
 ones for the same seed. Each is killed if a test fails, or does not end. The tests of the module
-run first, then those of its room, then those of conversations and the acceptance tests; only those
-of the rings `unit` and `part`. The run fails if fewer than 95 % are killed, or if a test fails
-without any mutant.
+run first, then those of its room, then those that use all rooms, such as the acceptance tests; only
+those of the rings `unit` and `part`. The run fails if fewer than 95 % are killed, or if a test
+fails without any mutant.
 
 The changes are made in a copy of genai_host, which the tests import: the sources stay as they are.
 """
@@ -34,7 +34,7 @@ _CORE = (
     *("calls/*.py", "catalog/*.py", "conversations/*.py", "http/*.py", "store/*.py", "usage/*.py"),
     *("api/codec.py", "api/http_provider.py", "api/json_text.py"),
 )
-_FURTHER = ("tests/conversations", "tests/acceptance")
+_FURTHER = tuple(f"tests/{each}" for each in ("conversations", "host", "providers", "acceptance"))
 _PYTEST = ("-m", "pytest", "-n0", "-xq", "--rings=unit,part", "--hypothesis-seed=0")
 _PASSED = (0, 5)  # pytest.ExitCode.OK and NO_TESTS_COLLECTED: all may be of other rings
 _PAIRS = (
@@ -42,6 +42,7 @@ _PAIRS = (
     *(("is", "is not"), ("in", "not in"), ("and", "or")),
 )
 _OPERATORS = {old: new for pair in _PAIRS for old, new in (pair, pair[::-1])}
+_NOTHING = ("None", "False")  # None instead of these is hardly a change
 _OPERATOR = re.compile(rb"[\s()]*(is\s+not|not\s+in|is|in|and|or|[-+<>=!]=?)[\s()]*")
 
 
@@ -206,7 +207,7 @@ def _replaced(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
             yield node, "continue"
         case ast.Continue():
             yield node, "break"
-        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) not in _NOTHING:
             yield value, "None"
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             if not isinstance(test, ast.Compare | ast.UnaryOp):

@@ -147,6 +147,16 @@ class TestStates:
         host.probe()
         assert len(tried) == 3
 
+    def test_item_4_what_is_found_later_takes_the_place_of_it(self, probed: MakeProbed) -> None:
+        clock, lacking = ManualClock(), dict[str, str]()
+        host = probed(clock, pulled=lambda limits: {**lacking}, other=works)
+        assert states(host) == {"pulled": ("works", ""), "other": ("works", "")}
+        before = host.probe()
+        assert host.probe() is before
+        lacking["m"] = "it is not pulled"
+        clock.advance(10)
+        assert states(host) == {"pulled": ("needs", "it is not pulled"), "other": ("works", "")}
+
 
 @pytest.mark.part
 class TestOverHttp:
