@@ -163,6 +163,22 @@ class TestSearch:
         assert found(store) == set()
         assert {hit.text for hit in store.search("said")} == set()
 
+    def test_what_was_said_again_is_not_found_by_who_looks_at_the_end(self, store: Store) -> None:
+        record, _ = store.record(converse(store, ("zero", "said"), ("one", "said")), CODEC)
+        for number, word in ((2, "two"), (3, "three")):
+            record.append(TurnStarted(number, Message("user", word), "1", 2, again=True))
+            record.append(TurnEnded(number, Answer("said")))
+        assert found(store) == {"zero", "three"}
+
+    def test_who_looks_at_the_end_has_no_turn_read_again(self, store: Store) -> None:
+        asked: list[str] = []
+        event.listen(
+            store._database.engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+        )
+        converse(store, ("zero", "said"), ("one", "said"))
+        assert found(store) == {"zero", "one"}
+        assert not [each for each in asked if "entries.kind IN" in each]
+
     def test_who_looks_amid_each_turn_has_no_turn_read_again(self, store: Store) -> None:
         """Else a list that is shown while a conversation grows costs its square."""
         record = begin(store)

@@ -348,7 +348,9 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     assert "postgresql://" in caught.value.hint
 
 
-def test_an_entry_that_cannot_be_read_says_where(tmp_path: Path) -> None:
+def test_an_entry_that_cannot_be_read_says_where(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     import sqlite3
 
     with Store(tmp_path / "x.db") as store:
@@ -360,6 +362,7 @@ def test_an_entry_that_cannot_be_read_says_where(tmp_path: Path) -> None:
             store.entries(record.id, CODEC)
         assert caught.value.file == str(tmp_path / "x.db")
         assert [each.id for each in store.conversations()] == [record.id]
+    assert f"entry 0 of {record.id} cannot be read: " in caplog.text
 
 
 @pytest.mark.smoke

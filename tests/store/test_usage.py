@@ -75,6 +75,13 @@ class TestUsage:
         assert (row.cost.dollars, row.cost.known, row.cost.unknown) == (0.5, 3, 1)
         assert (row.mean, row.slowest) == (1.0, 1.0)
 
+    def test_results_that_are_of_no_model_are_no_calls(
+        self, at_noon: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        said(at_noon, "now", 5, ["x"], None, {}, {"route": "north"}, {"route": {}}, answered())
+        assert [row.calls for row in at_noon.usage()] == [1]
+        assert not caplog.records
+
     def test_by_anything_that_tells_them_apart(self, at_noon: Store) -> None:
         said(at_noon, answered("a"), answered("b"))
         said(at_noon.of("ann"), answered("a"), feature="agent")
