@@ -74,6 +74,18 @@ def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
         store.health()
 
 
+def test_a_short_look_makes_nothing_and_raises_for_what_is_no_store(tmp_path: Path) -> None:
+    with Store(tmp_path / "folder" / "x.db") as store:
+        store.check()
+        assert list(tmp_path.iterdir()) == []
+        begin(store)
+        store.check()
+    file = tmp_path / "x.db"
+    file.write_bytes(b"no database, but dear to somebody" * 100)
+    with Store(file) as store, pytest.raises(StoreError, match="not a database"):
+        store.check()
+
+
 def test_a_damaged_one_is_told_with_what_can_be_done(tmp_path: Path) -> None:
     with Store(tmp_path / "x.db") as store:
         for number in range(50):

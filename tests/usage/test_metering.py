@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from genai_host.api import RouteInfo, Usage
 from genai_host.calls.retry import Attempt
-from genai_host.usage.metering import Key, UsageAggregate, UsageTotals, bucket_of, day_of, middle_of
+from genai_host.errors import StoreError
+from genai_host.plugins.observers import CallRecord
+from genai_host.testing import ManualClock
+from genai_host.usage.metering import (
+    Key,
+    UsageAggregate,
+    UsageRecorder,
+    UsageTotals,
+    bucket_of,
+    day_of,
+    middle_of,
+)
 
 NOON = 1_900_000_000.0  # 2030-03-17
 
@@ -54,3 +66,45 @@ def test_numbers_of_elsewhere_break_nothing() -> None:
 def test_buckets() -> None:
     assert [bucket_of(seconds) for seconds in (0, 0.001, 0.0011, 0.002)] == [0, 0, 1, 4]
     assert [bucket_of(middle_of(bucket)) for bucket in range(80)] == list(range(80))
+
+
+def call(recorder: UsageRecorder, sent: float | None = 0.0) -> None:
+    """Of ann, by the chat."""
+    report = CallRecord()
+    report.sent = sent
+    route: Any = SimpleNamespace(info=RouteInfo("m", "p", "d"))
+    toll = recorder.toll("ann", "chat")
+    toll.enter(route)
+    toll.leave(route, None, report)
+
+
+def test_calls_are_written_once_together() -> None:
+    written: list[UsageAggregate] = []
+    recorder = UsageRecorder(written.append, ManualClock())
+    recorder.flush()
+    call(recorder, sent=None)  # none was made
+    for _ in range(3):
+        call(recorder)
+    recorder.close()
+    recorder.flush()
+    assert sum(each.calls for each in written) == 3
+    assert {(key.owner, key.feature) for each in written for key, _ in each} == {("ann", "chat")}
+
+
+def test_calls_that_cannot_be_written_are_told_of_and_forgotten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tried: list[UsageAggregate] = []
+
+    def write(calls: UsageAggregate) -> None:
+        tried.append(calls)
+        raise StoreError("disk full", file="/x")
+
+    recorder = UsageRecorder(write, ManualClock())
+    call(recorder)
+    recorder.close()
+    recorder.flush()
+    assert [each.calls for each in tried] == [1]
+    assert [each.message for each in caplog.records] == [
+        "1 calls are not in the statistics: disk full"
+    ]
