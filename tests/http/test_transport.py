@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -310,6 +311,20 @@ class TestTrust:
         url = secure.url.replace("localhost", "127.0.0.1")
         with pytest.raises(ConfigurationError, match="cannot verify the certificate"):
             trusting.send(HttpRequest("GET", url), Cancellation())
+
+    def test_one_that_closes_amid_the_handshake_is_not_there(self, trusting: Transport) -> None:
+        def close() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+
+        with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+            server.settimeout(10)
+            closed = pool.submit(close)
+            url = f"https://127.0.0.1:{server.getsockname()[1]}/"
+            with pytest.raises(ServiceUnavailable, match="broke the connection"):
+                trusting.send(HttpRequest("GET", url), Cancellation())
+            closed.result()
 
     def test_a_file_that_is_none(self, secure: FakeService, tmp_path: Path) -> None:
         transport = Transport(proxy="", ca_file=str(tmp_path / "none.pem"))
