@@ -10,7 +10,27 @@ from typing import Any
 import pytest
 
 from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
-from genai_host.api import All, Answer, Detail, Feature, FeatureSteps, NoSettings, Prompt, Turn
+from genai_host.api import (
+    All,
+    Answer,
+    CallFunction,
+    CallTool,
+    Codec,
+    CountTokens,
+    Detail,
+    Embed,
+    Feature,
+    FeatureSteps,
+    Moderate,
+    NewId,
+    NoSettings,
+    Now,
+    Prompt,
+    Step,
+    ToolCall,
+    Turn,
+)
+from genai_host.conversations.details import detail_of
 from genai_host.errors import GenaiError
 from genai_host.testing import InlinePlugin, replay_from_every_entry
 
@@ -110,3 +130,37 @@ def test_a_feature_adds_its_own(make_host: Callable[..., Host]) -> None:
 
     answer = conversing(make_host, respond).say("hi")
     assert [detail.kind for detail in answer.details] == ["prompt", "note"]
+
+
+ASKED = Prompt([Message("user", "hi")])
+
+
+@pytest.mark.parametrize(
+    ("step", "title", "told"),
+    [
+        (ASKED, "prompt of main", {"role": "main", "messages": 1, "added": []}),
+        (CountTokens(ASKED), "count of tokens", {"role": "main", "messages": 1}),
+        (Embed(["a", "b"], role="e"), "embedding", {"role": "e", "texts": 2}),
+        (Moderate("a", role="m"), "moderation", {"role": "m", "text": "a"}),
+        (CallFunction(len, {"a": 1}), "call of len", {"arguments": {"a": 1}, "result": None}),
+        (
+            CallTool(ToolCall("1", "look", {"at": "it"})),
+            "tool look",
+            {"tool": "look", "id": "1", "arguments": {"at": "it"}},
+        ),
+    ],
+    ids=["prompt", "count", "embed", "moderate", "function", "tool"],
+)
+def test_a_step_that_failed_is_told_with_its_error(
+    step: Step[Any], title: str, told: dict[str, Any]
+) -> None:
+    detail = detail_of(step, None, GenaiError("no", hint="wait"), [], Codec())
+    assert detail is not None
+    assert (detail.kind, detail.title) == (step.step, f"{title} failed: no")
+    error = {"code": "error", "message": "no", "hint": "wait", "retryable": False}
+    assert detail.data == {**told, "error": error}
+
+
+@pytest.mark.parametrize("step", [Now(), NewId()], ids=lambda step: step.step)
+def test_of_some_steps_nothing_is_told(step: Step[Any]) -> None:
+    assert detail_of(step, "x", None, [], Codec()) is None
