@@ -88,24 +88,26 @@ def _try(copy: Path, file: Path, source: bytes, limits: dict[str, float]) -> str
         if (ROOT / folder / f"test_{file.stem}.py").exists()
     ]
     try:
-        (copy / file).write_bytes(source)
+        _write(copy / file, source)
         stages = [(own, limits[room])] if own else []
         stages += [([each], limits[each]) for each in dict.fromkeys((room, *_FURTHER))]
         for tests, limit in stages:
-            if verdict := _run(copy, tests, limit, file):
+            if verdict := _run(copy, tests, limit):
                 return verdict
         return "SURVIVED"
     finally:
-        (copy / file).write_bytes(before)
+        _write(copy / file, before)
 
 
-def _run(copy: Path, tests: list[str], limit: float, file: Path = Path("genai_host")) -> str:
-    """Run tests on a copy of the sources: how a mutant is killed by them, or nothing.
-
-    file   that was changed in the copy: what it was compiled to may be of the same second and size
-    """
-    for compiled in (copy / file.parent).glob(f"__pycache__/{file.stem}.*"):
+def _write(file: Path, source: bytes) -> None:
+    """Change a file. What was compiled of it before may be of the same second and size."""
+    file.write_bytes(source)
+    for compiled in file.parent.glob(f"__pycache__/{file.stem}.*"):
         compiled.unlink()
+
+
+def _run(copy: Path, tests: list[str], limit: float) -> str:
+    """Run tests on a copy of the sources: how a mutant is killed by them, or nothing."""
     variables = {"PYTHONPATH": str(copy), "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis")}
     # -P: genai_host is not that of this folder
     command = [sys.executable, "-P", *_PYTEST, "-p", "no:cacheprovider", *tests]
@@ -118,7 +120,8 @@ def _run(copy: Path, tests: list[str], limit: float, file: Path = Path("genai_ho
 
 
 def _room(file: Path) -> str:
-    return f"tests/{file.parts[1]}"
+    """The folder of the tests of a module of genai_host."""
+    return f"tests/{Path(file.parts[1]).stem}"
 
 
 class Mutant(NamedTuple):

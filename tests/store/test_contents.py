@@ -3,9 +3,13 @@ documents, blobs, and how long they are kept."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import itertools
 import json
+import os
+import stat
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ from genai_host import Message
 from genai_host.api import Answer
 from genai_host.conversations.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.conversations.replay import replay
-from genai_host.errors import Cancelled, Conflict, NotFound, ValidationError
+from genai_host.errors import Cancelled, Conflict, NotFound, StoreError, ValidationError
 from genai_host.store import Store
 from genai_host.store.documents import Document, _document
 from genai_host.store.tables import conversations
@@ -509,6 +513,33 @@ class TestBlobs:
             theirs.get(id)
         theirs.remove(id)
         assert list(store.blobs().get(id)) == [b"x"]
+
+    @pytest.mark.skipif(os.name == "nt", reason="folders are written out as POSIX does")
+    @pytest.mark.parametrize(
+        ("fault", "is_told"), [(0, False), (errno.EINVAL, False), (errno.EIO, True)], ids=str
+    )
+    def test_the_folders_of_a_new_one_are_written_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, is_told: bool
+    ) -> None:
+        """Else it may be gone after power loss. Some file systems cannot."""
+        written = []
+
+        def fsync(descriptor: int) -> None:
+            state = os.fstat(descriptor)
+            if stat.S_ISDIR(state.st_mode):
+                written.append(state.st_ino)
+                if fault:
+                    raise OSError(fault, "no")
+
+        with Store(tmp_path / "x.db") as store:
+            begin(store)
+            monkeypatch.setattr(os, "fsync", fsync)
+            with pytest.raises(StoreError) if is_told else contextlib.nullcontext():
+                id = store.blobs().put([b"x"])
+                folder = tmp_path / "x.db.blobs"
+                folders = (folder / id[:2], folder, tmp_path)
+                assert written == [each.stat().st_ino for each in folders]
+        assert written
 
     def test_one_that_breaks_off_leaves_nothing(self, tmp_path: Path) -> None:
         def broken() -> Any:

@@ -28,7 +28,8 @@ from genai_host.conversations.record import (
 from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
 from genai_host.store import Store
-from genai_host.store.database import Database, lock_beside
+from genai_host.store.database import Database, Liveness, lock_beside
+from genai_host.store.engines import failing
 from genai_host.store.store import StoredRecord
 from genai_host_testing.stores import (
     CODEC,
@@ -339,6 +340,28 @@ def test_item_5_who_makes_something_in_the_file_is_alone(
         lock_beside(second).__enter__()
     with lock_beside(second):
         pass
+
+
+def test_a_failure_is_told_in_the_words_of_the_database_alone() -> None:
+    """SQLAlchemy's have the statement, and what was to be written."""
+    cause = ValueError("disk I/O error")
+    with pytest.raises(StoreError) as caught, failing(lambda error: StoreError(str(error))):
+        raise sqlalchemy.exc.DBAPIError("INSERT", {"text": "a secret"}, cause)
+    assert caught.value.message == "disk I/O error"
+
+
+def test_what_dead_writers_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "x.db.writers"
+    living, looking = (Liveness(Database(str(tmp_path / "x.db"), 1.0)) for _ in range(2))
+    assert looking.there() == set()
+    living.begin(None)
+    (folder / "1f").touch()
+    assert looking.there() == {living.token}
+    assert [each.name for each in folder.iterdir()] == [f"{living.token:x}"]
+    assert living.there() == {living.token}
+    living.end()
+    assert looking.there() == set()
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("address", ["mysql://x/y", "postgresql://host", "nonsense://x", "://"])
