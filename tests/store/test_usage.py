@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,6 +212,16 @@ class TestLedger:
         account = ("'; DROP TABLE spent; --", "%s ?")
         store.ledger.spend([account], Spent(1.0))
         assert store.ledger.spent([account]) == {account: Spent(1.0)}
+
+    def test_a_connection_that_comes_back_late_is_closed(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "x.db") as store:
+            ledger = store.ledger
+            with ledger._cursor() as cursor:
+                connection = cursor.connection
+                connection.execute("SELECT 1")
+                ledger.close()
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
 
     def test_a_closed_store_is_a_store_error(self, store: Store) -> None:
         store.ledger.spend([("a", "b")], Spent(1.0))
