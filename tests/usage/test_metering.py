@@ -91,6 +91,16 @@ def test_calls_are_written_once_together() -> None:
     assert {(key.owner, key.feature) for each in written for key, _ in each} == {("ann", "chat")}
 
 
+def test_a_call_that_ends_after_the_writer_did_is_written_by_who_closes() -> None:
+    written: list[UsageAggregate] = []
+    recorder = UsageRecorder(written.append, ManualClock())
+    recorder.close()
+    call(recorder)
+    assert written == []
+    recorder.close()
+    assert [each.calls for each in written] == [1]
+
+
 def test_calls_that_cannot_be_written_are_told_of_and_forgotten(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
