@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import sys
+import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 from environments import ROOT
 
-sys.path.insert(0, str(ROOT / "tests"))
 
-import mutate
+def _loaded() -> Any:
+    spec = importlib.util.spec_from_file_location("mutate", ROOT / "tests" / "mutate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+mutate = _loaded()
 
 _SOURCE = '''\
 """One < two."""
@@ -106,7 +115,7 @@ class TestRun:
         (project / "tests" / "store" / "test_x.py").write_text(
             f"from genai_host.store.x import f\n\ndef test_it():\n    {test}\n"
         )
-        code = mutate.main([str(module)])
+        code: int = mutate.main([str(module)])
         assert module.read_text() == source
         return code
 
