@@ -1,6 +1,8 @@
 """Fixtures of all tests here, as strangers' tests have them."""
 
 import contextlib
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,3 +28,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         with contextlib.suppress(FileNotFoundError):  # the fixture says that
             build_wheels()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """xdist loses a worker by a report with half a surrogate pair in it."""
+    data = yield
+    return _without_surrogates(data)
+
+
+def _without_surrogates(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, dict):
+        return {_without_surrogates(key): _without_surrogates(data[key]) for key in data}
+    if isinstance(data, (list, tuple)):
+        return type(data)(_without_surrogates(each) for each in data)
+    return data

@@ -62,11 +62,12 @@ def genai_tools():
 @_posix
 def test_item_a_what_is_piped_in_and_is_no_utf_8_spoils_no_history() -> None:
     """In the C locale, Python takes such bytes and makes halves of surrogate pairs of them."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}
     for command in ("ask -p mock Sum", "conversations list", "conversations search Sum"):
         done = subprocess.run(
             [*_RUN, *command.split()],
             input="Straße;Größe".encode("latin-1") if command.startswith("ask") else b"",
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            env={**environ, "LC_ALL": "C.UTF-8"},
             capture_output=True,
             check=False,
         )

@@ -126,7 +126,7 @@ def test_cancelling_ends_the_generation(
     said: Future[Any] = background(conversation.say, "hi", returns=ENDLESS)
     assert overheard.writing.wait(60)
     conversation.cancel()
-    assert said.exception(60) == Cancelled("cancelled")
+    assert type(said.exception(60)) is Cancelled  # which may say where it was noticed
     assert_ended(overheard)
     assert conversation.history == ()
     assert conversation.status == "idle"
@@ -142,7 +142,7 @@ def test_cancelling_ends_a_blocked_read_whatever_the_engine_does(
     overheard.hold.set()
     assert overheard.held.wait(60)  # from here on there is nothing to read
     conversation.cancel()
-    assert said.exception(60) == Cancelled("cancelled")
+    assert type(said.exception(60)) is Cancelled  # which may say where it was noticed
     assert len(engines()) == 1
     overheard.release.set()
     assert_ended(overheard)
@@ -310,7 +310,7 @@ def test_no_port_listens_for_the_engine(
     with socket.create_server(("127.0.0.1", 0)):
         assert len(listeners()) == len(before) + 1  # which this would have found
     conversation.cancel()
-    assert said.exception(60) == Cancelled("cancelled")
+    assert type(said.exception(60)) is Cancelled  # which may say where it was noticed
 
 
 @of_linux
