@@ -209,7 +209,7 @@ def test_cancelling_one_conversation_leaves_the_others_alone(
     assert overheard.writing.wait(60)
     going: Future[Any] = background(other.say, "hi", returns={"const": "still here"})
     cancelled.cancel()
-    assert ending.exception(60) == Cancelled("cancelled")
+    assert type(ending.exception(60)) is Cancelled
     assert going.result(60).data == "still here"
     wait_for_engines()
     assert overheard.ends.count(True) == 1
