@@ -2,8 +2,7 @@
 
     python tests/measure.py [ARGUMENTS OF PYTEST]
 
-The host's packages need 95 % of their branches and lines, plugins 90 %: `_GATES` says where less is
-enough, and why.
+The host's packages need 95 % of their branches and lines, plugins 90 %.
 """
 
 from __future__ import annotations

@@ -53,11 +53,10 @@ def write_json(value: Any) -> bytes:
 
 
 def well_formed(text: str) -> str:
-    """A text with U+FFFD in place of each half of a surrogate pair; two halves that make a pair
-    are joined.
+    """A text with U+FFFD in place of each lone surrogate; two that make a pair are joined.
 
-    Python reads such texts from JSON with `\\ud83c` in it, and from arguments and files that are no
-    UTF-8. No file takes them, and services refuse them.
+    Python reads lone surrogates from JSON such as `"\\ud83c"`, and from arguments and files that
+    are not valid UTF-8. They cannot be written to files, and services refuse them.
     """
     if not isinstance(text, str):
         return text  # type: ignore[unreachable]  # plugins may give anything: a validator says what

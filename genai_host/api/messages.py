@@ -80,7 +80,7 @@ class Text(Part):
     """Plain text.
 
     Attributes:
-        text: Half a surrogate pair, which no file and no service takes, becomes U+FFFD.
+        text: Lone surrogates, which cannot be encoded as UTF-8, are replaced by U+FFFD.
     """
 
     type = "text"
@@ -261,8 +261,8 @@ MOST_TOKENS = 2**53 - 1
 
 
 def count(value: int) -> int:
-    """A number of tokens as somebody tells it: 0 for what is none, as a negative number, and for
-    more than `MOST_TOKENS`."""
+    """A reported number of tokens. Negative numbers, numbers above `MOST_TOKENS` and other types
+    count as 0."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
 
 
@@ -272,7 +272,7 @@ def _tokens() -> Any:
 
 @frozen
 class Usage:
-    """Tokens used; `+` adds. What is no count, or one that nobody can have used, is 0: see `count`.
+    """Tokens used; `+` adds. Invalid counts are 0: see `count`.
 
     Attributes:
         cached_input: Of the input, how many came from the service's cache.

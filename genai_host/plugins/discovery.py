@@ -216,8 +216,8 @@ def _look(loader: _Loader, config: Config, found: InstalledPlugin) -> Result:
 
 
 class _Loader:
-    """Loads each plugin and asks what it declares, in a plugin manager that nobody else is in at
-    that time.
+    """Loads plugins one at a time, each in a plugin manager without other plugins, and asks what it
+    declares.
 
     Attributes:
         manager: Without plugins between two loads.

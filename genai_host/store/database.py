@@ -156,15 +156,14 @@ class Database:
             raise self.error(error) from error
 
     def refuses_data(self, error: BaseException) -> bool:
-        """Whether an error says that some data cannot be stored, rather than that the database
-        cannot be used at the moment."""
+        """Whether an error of the driver, or SQLAlchemy's around it, means that the data cannot be
+        stored, and not that the database is unavailable."""
         driver = self.driver
         refusals = (
             *(OverflowError, UnicodeError, driver.DataError, driver.IntegrityError),
             *(driver.InterfaceError, driver.ProgrammingError),
         )
-        cause = error.__cause__
-        return isinstance(error, refusals) or isinstance(getattr(cause, "orig", cause), refusals)
+        return isinstance(getattr(error, "orig", None) or error, refusals)
 
     def error(self, error: BaseException) -> StoreError:
         """What the driver raised, as the host says it."""

@@ -87,24 +87,19 @@ def _examine_file(database: Database, ask: Ask) -> Health | None:
             f'read: sqlite3 {database.file} .recover | sqlite3 "the new file"',
         )
     count = ask("SELECT count(*) FROM conversations")[0]
-    damaged = ask(_DAMAGED)
-    if damaged:
-        return Health(size, version, count, *_told(damaged))
+    faults, fixes = _damaged(ask)
     lost = [
         each
         for each in ask("SELECT digest FROM blobs ORDER BY digest")
         if not os.path.exists(os.path.join(folder, each[:2], each))
     ]
     if lost:
-        return Health(
-            size,
-            version,
-            count,
-            (f"{len(lost)} of the files in {folder} are missing",),
+        faults.append(f"{len(lost)} of the files in {folder} are missing")
+        fixes.append(
             f"restore {folder} from a backup, or attach the same files again: "
-            + ", ".join(lost[:_FAULTS]),
+            + ", ".join(lost[:_FAULTS])
         )
-    return Health(size, version, count)
+    return Health(size, version, count, tuple(faults), "; ".join(fixes))
 
 
 def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
@@ -117,16 +112,19 @@ def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
     if version > VERSION:
         return _too_new(size, version)
     count = ask("SELECT count(*) FROM conversations")[0]
+    faults, fixes = _damaged(ask)
+    return Health(size, version, count, tuple(faults), "; ".join(fixes))
+
+
+def _damaged(ask: Ask) -> tuple[list[str], list[str]]:
+    """The faults and the fixes for conversations that could not be indexed."""
     damaged = ask(_DAMAGED)
-    return Health(size, version, count, *(_told(damaged) if damaged else ()))
-
-
-def _told(damaged: list[str]) -> tuple[tuple[str, ...], str]:
-    """The fault and the fix."""
+    if not damaged:
+        return [], []
     some = ", ".join(damaged[:_FAULTS])
     return (
-        (f"{len(damaged)} conversations cannot be indexed: {some}",),
-        f"they can be exported and deleted: genai-host conversations delete {damaged[0]}",
+        [f"conversations that cannot be indexed: {len(damaged)} ({some})"],
+        [f"export or delete them, for example: genai-host conversations delete {damaged[0]}"],
     )
 
 

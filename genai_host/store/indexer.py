@@ -74,13 +74,13 @@ class Indexer:
             pass
 
     def _derive_more(self, id: str, connection: Connection) -> bool:
-        """Whether there may be more. A conversation that cannot be derived, which nobody has
-        foreseen, is set aside: it must not keep the others from being listed."""
+        """Whether there may be more. If deriving fails unexpectedly, the conversation is marked as
+        damaged, so that the others can still be listed."""
         try:
             with connection.begin_nested():
                 return _derive_more(id, connection)
         except Exception as error:
-            if not (isinstance(error, _UNREADABLE) or self._refuses(error)):
+            if not (isinstance(error, _UNREADABLE) or self._database.refuses_data(error)):
                 raise
             # what the error says may quote the conversation
             _log.warning("%s cannot be indexed (%s): it is set aside", id, type(error).__name__)
@@ -89,10 +89,6 @@ class Indexer:
         values = {"entries": number.scalar_subquery() + 1, "status": DAMAGED}
         connection.execute(update(conversations).where(mine).values(**values))
         return False
-
-    def _refuses(self, error: Exception) -> bool:
-        cause = getattr(error, "orig", None) or error  # as SQLAlchemy has it
-        return self._database.refuses_data(cause)
 
 
 def _derive_more(id: str, connection: Connection) -> bool:
@@ -338,9 +334,9 @@ def _used(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(value: Any) -> float:
-    """Raises `TypeError` for what is no number."""
+    """Raises `TypeError` if the value is not a number."""
     if type(value) not in (int, float):
-        raise TypeError(f"{short_repr(value)} is no number of seconds")
+        raise TypeError(f"{short_repr(value)} is not a number of seconds")
     return float(min(max(value, 0), _LATEST))
 
 
@@ -362,9 +358,9 @@ def _texts(content: Sequence[Any]) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """Raises `TypeError` for what is no text."""
+    """Raises `TypeError` if the value is not a string."""
     if not isinstance(value, str):
-        raise TypeError(f"{short_repr(value)} is no text")
+        raise TypeError(f"{short_repr(value)} is not a string")
     return _storable(value)
 
 

@@ -137,7 +137,7 @@ def test_item_a_what_nobody_has_foreseen_is_set_aside(
     assert "cannot be indexed" in caplog.text
     health = make_store().health()
     assert health is not None
-    assert health.faults == (f"1 conversations cannot be indexed: {twice}",)
+    assert health.faults == (f"conversations that cannot be indexed: 1 ({twice})",)
     assert store.export(twice)["id"] == twice
     store.delete(twice)
     assert [each.id for each in store.conversations()] == [good]

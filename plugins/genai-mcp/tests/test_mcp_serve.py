@@ -183,7 +183,7 @@ def test_the_official_client_is_served(
         assert client.server_info is None or client.server_info.name == "genai-host"
         listed = await client.list_tools()
         names = [each.name for each in listed.tools]
-        assert {"ask_chat", "ask_agent", "noisy", "shop__add"} <= set(names)
+        assert {"ask_chat", "ask_agent", "noisy", "shop__add", "calculate"} <= set(names)
         news: list[str | None] = []
 
         async def heard(progress: float, total: float | None, message: str | None) -> None:

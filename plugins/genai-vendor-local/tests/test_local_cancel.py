@@ -126,7 +126,7 @@ def test_cancelling_ends_the_generation(
     said: Future[Any] = background(conversation.say, "hi", returns=ENDLESS)
     assert overheard.writing.wait(60)
     conversation.cancel()
-    assert type(said.exception(60)) is Cancelled  # which may say where it was noticed
+    assert repr(said.exception(60)) == "Cancelled('cancelled')"
     assert_ended(overheard)
     assert conversation.history == ()
     assert conversation.status == "idle"
@@ -142,7 +142,7 @@ def test_cancelling_ends_a_blocked_read_whatever_the_engine_does(
     overheard.hold.set()
     assert overheard.held.wait(60)  # from here on there is nothing to read
     conversation.cancel()
-    assert type(said.exception(60)) is Cancelled  # which may say where it was noticed
+    assert repr(said.exception(60)) == "Cancelled('cancelled')"
     assert len(engines()) == 1
     overheard.release.set()
     assert_ended(overheard)
@@ -209,7 +209,7 @@ def test_cancelling_one_conversation_leaves_the_others_alone(
     assert overheard.writing.wait(60)
     going: Future[Any] = background(other.say, "hi", returns={"const": "still here"})
     cancelled.cancel()
-    assert type(ending.exception(60)) is Cancelled
+    assert repr(ending.exception(60)) == "Cancelled('cancelled')"
     assert going.result(60).data == "still here"
     wait_for_engines()
     assert overheard.ends.count(True) == 1
@@ -266,7 +266,7 @@ def test_closing_the_host_frees_the_engine(
     assert overheard.writing.wait(60)
     assert maps_of(file) > before
     host.close()
-    assert type(said.exception(60)) is Cancelled
+    assert repr(said.exception(60)) == "Cancelled('cancelled')"
     assert engines() == []
     assert maps_of(file) == before
 
@@ -310,7 +310,7 @@ def test_no_port_listens_for_the_engine(
     with socket.create_server(("127.0.0.1", 0)):
         assert len(listeners()) == len(before) + 1  # which this would have found
     conversation.cancel()
-    assert type(said.exception(60)) is Cancelled  # which may say where it was noticed
+    assert repr(said.exception(60)) == "Cancelled('cancelled')"
 
 
 @of_linux

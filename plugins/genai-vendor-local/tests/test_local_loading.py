@@ -20,7 +20,7 @@ from genai_vendor_local.loadable import must_be_loadable
 from genai_vendor_local.settings import Settings
 
 from genai_host.api.cancellation import Cancellation, Registration
-from genai_host.errors import Cancelled, ConfigurationError, ProviderRemoved
+from genai_host.errors import ConfigurationError, ProviderRemoved
 
 Background = Callable[..., Future[Any]]
 
@@ -83,7 +83,7 @@ def test_cancelling_ends_the_wait_for_a_load_and_the_load_goes_on(
     first = background(engine.chat, {}, limits)
     assert loads.begun.wait(60)
     limits.cancel()
-    assert type(first.exception(60)) is Cancelled
+    assert repr(first.exception(60)) == "Cancelled('cancelled')"
     second = background(engine.chat, {}, Cancellation())
     loads.release.set()
     assert list(second.result(60)) == [b"hi"]
@@ -98,7 +98,7 @@ def test_cancelling_one_that_waits_leaves_the_others_waiting(
     assert impatient.is_waited_for.wait(60)
     assert patient.is_waited_for.wait(60)
     impatient.cancel()
-    assert type(said[0].exception(60)) is Cancelled
+    assert repr(said[0].exception(60)) == "Cancelled('cancelled')"
     assert not said[1].done()
     loads.release.set()
     assert list(said[1].result(60)) == [b"hi"]
@@ -184,7 +184,7 @@ def test_cancelling_ends_the_process_that_tries_a_file(
     tried = background(must_be_loadable, file, tmp_path / "checked", limits)
     assert limits.is_waited_for.wait(60)
     limits.cancel()
-    assert type(tried.exception(60)) is Cancelled
+    assert repr(tried.exception(60)) == "Cancelled('cancelled')"
     assert started[0].returncode
     assert not (tmp_path / "checked").exists()  # it is not taken for good, or for bad
 
@@ -208,7 +208,7 @@ def test_one_process_tries_a_file_at_a_time(
     waiting = background(engine.chat, {}, second)
     monkeypatch.setattr(loadable, "_TRY", "")
     first.cancel()
-    assert type(trying.exception(60)) is Cancelled
+    assert repr(trying.exception(60)) == "Cancelled('cancelled')"
     assert list(waiting.result(60)) == [b"hi"]
     assert [process.returncode == 0 for process in started] == [False, True]
 
