@@ -1,6 +1,7 @@
 """Fixtures of all tests here, as strangers' tests have them."""
 
 import contextlib
+import os
 from collections.abc import Generator
 from typing import Any
 
@@ -9,12 +10,20 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester", "genai_host_testing.rings"]
 
-# How long an example takes says nothing of what is tested: the machine may be busy, and
-# the first text of a new clone waits until hypothesis has made its tables of Unicode.
+# How long an example takes, and how large the first ones are by chance, says nothing of what is
+# tested: the machine may be busy, and the first text of a new clone waits until hypothesis has made
+# its tables of Unicode. In CI the examples are the same in each run.
 settings.register_profile(
     "untimed",
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize="CI" in os.environ,
+    print_blob=True,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
 )
 settings.load_profile("untimed")
 

@@ -125,6 +125,7 @@ from genai_host.api.tools import (
     ToolSource,
     tool_message,
 )
+from genai_host.util.text_encoding import decode_base64, decode_text, encoding_of, is_text
 
 __all__ = [
     "FREE",
@@ -219,9 +220,13 @@ __all__ = [
     "Usage",
     "VendorPart",
     "about",
+    "decode_base64",
+    "decode_text",
+    "encoding_of",
     "hookimpl",
     "http_provider",
     "http_status",
+    "is_text",
     "json_response",
     "schema_of",
     "standard_parameters",

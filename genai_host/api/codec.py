@@ -8,7 +8,6 @@ is left out; an unknown field or tag is an error, never dropped.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import UnionType
@@ -24,6 +23,7 @@ from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import PARTS, Message, Part, Text
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.util.text import message_of
+from genai_host.util.text_encoding import decode_base64
 
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -232,9 +232,9 @@ def _read_base64(value: Any, _: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     try:
-        return base64.b64decode(value, validate=True)
-    except (TypeError, binascii.Error) as error:
-        raise ValueError("expected base64") from error
+        return decode_base64(value)
+    except AttributeError as error:
+        raise ValueError("expected Base64") from error
 
 
 def _is_json_by_name(form: Any) -> bool:

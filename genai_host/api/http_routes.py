@@ -22,8 +22,6 @@ message and a status (`http_status`). Any other exception becomes a 500 without 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -59,6 +57,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.util.text import short_repr
+from genai_host.util.text_encoding import decode_base64
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -405,12 +404,11 @@ class JsonReader:
 
 
 def bytes_of(text: str, path: str) -> bytes:
-    """What is in base64, of either alphabet. Raises `ValidationError`."""
+    """What is in Base64, as `decode_base64` reads it. Raises `ValidationError` without it."""
     try:
-        plain = text.translate(_PLAIN_ALPHABET).rstrip("=")
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ValidationError(f"{short_repr(text)} is not base64", path=path) from error
+        return decode_base64(text)
+    except ValueError as error:
+        raise ValidationError(str(error), path=path) from error
 
 
 def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:
@@ -438,9 +436,6 @@ def is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
-
-
-_PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 
 def _in_camel_case(name: str) -> str:

@@ -9,21 +9,23 @@ from functools import cache
 from typing import Any, NoReturn
 
 from genai_host.errors import ValidationError
+from genai_host.util.text_encoding import encoding_of
 
 _LEAST, _MOST = -math.inf, math.inf
 _Place = Any  # None for the outermost value, else the place around it and a name or number
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises `ValueError` for what is none: NaN and
-    Infinity, what is not UTF-8, and what is nested too deeply to be read as well; and
-    for a number that is too large for a float, since it would be written as Infinity."""
+    """The value of a JSON text, in UTF-8 or what its byte order mark says. Raises `ValueError` for
+    what is none: NaN and Infinity, what is not text, and what is nested too deeply to be read as
+    well; and for a number that is too large for a float, since it would be written as Infinity."""
     read, refusal = _quick_reader()
     try:
         try:
             return read(text)
         except refusal:  # Python's knows why, or takes it: half a surrogate pair, for one
-            return _reader.decode(text.decode() if isinstance(text, bytes) else text)
+            text = text.decode(encoding_of(text)) if isinstance(text, bytes) else text
+            return _reader.decode(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -53,10 +55,11 @@ def write_json(value: Any) -> bytes:
 
 
 def well_formed(text: str) -> str:
-    """A text with U+FFFD in place of each lone surrogate; two that make a pair are joined.
+    """A text without lone surrogates, which cannot be written to files, and which services refuse.
 
-    Python reads lone surrogates from JSON such as `"\\ud83c"`, and from arguments and files that
-    are not valid UTF-8. They cannot be written to files, and services refuse them.
+    Those that stand for bytes (PEP 383) are read as UTF-8, which they are where
+    Python took arguments for ASCII. Two that make a pair are joined. U+FFFD takes the place of the
+    others, as of those from JSON such as `"\\ud83c"`.
     """
     if not isinstance(text, str):
         return text  # type: ignore[unreachable]  # plugins may give anything: a validator says what
@@ -64,9 +67,13 @@ def well_formed(text: str) -> str:
         return text
     try:
         text.encode()
+        return text
     except UnicodeEncodeError:
+        pass
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # some do not stand for bytes
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def well_formed_object(value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,10 +10,13 @@ is another name for `id` in the others.
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from attrs import frozen
 
@@ -21,6 +24,7 @@ from genai_host.api.http_routes import JsonReader, is_deep
 from genai_host.api.json_text import read_json
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util.text import short_repr
+from genai_host.util.text_encoding import encoding_of
 
 MOST_BYTES = 8 * 2**20
 """Of a line."""
@@ -63,8 +67,8 @@ class Survey:
 def survey(path: Path) -> Survey:
     """Raises `ValidationError` if the file is none of rows at all, and `OSError`."""
     digest, rows = hashlib.sha256(), 0
-    with path.open("rb") as stream:
-        for _, line in _lines(stream):
+    with _opened(path) as readline:
+        for _, line in _lines(readline):
             if not rows and line[:1] not in (b'"', b"{"):
                 raise ValidationError(
                     f"{path} has no rows: line 1 is neither a JSON string nor a JSON object",
@@ -77,21 +81,34 @@ def survey(path: Path) -> Survey:
 
 def rows_in(path: Path) -> Iterator[Row]:
     """All of them; those that are wrong say why."""
-    with path.open("rb") as stream:
-        for number, line in _lines(stream):
+    with _opened(path) as readline:
+        for number, line in _lines(readline):
             yield _row(number, line)
 
 
-def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Callable[[int], bytes]]:
+    """What reads the next line of a file, of so many bytes at most, in UTF-8."""
+    with path.open("rb") as stream:
+        encoding = encoding_of(stream.read(4))
+        stream.seek(0)
+        if encoding.startswith("utf-8"):
+            yield stream.readline
+        else:
+            with io.TextIOWrapper(stream, encoding, errors="replace") as text:
+                yield lambda most: text.readline(most).encode()
+
+
+def _lines(readline: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
     """Those that are not empty, with their numbers. One that is too long is cut, and so no
     JSON."""
     number = 0
-    while line := stream.readline(MOST_BYTES + 1):
+    while line := readline(MOST_BYTES + 1):
         number += 1
         rest = line
         while rest and not rest.endswith(b"\n") and len(line) > MOST_BYTES:
-            rest = stream.readline(MOST_BYTES)
-        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            rest = readline(MOST_BYTES)
+        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         if line.strip():
             yield number, line.strip()
 

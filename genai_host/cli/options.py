@@ -393,10 +393,10 @@ def json_or_text(value: str) -> Any:
 
 def read_schema(given: str) -> dict[str, Any]:
     """A JSON Schema from a file, or written out."""
-    text = given
+    text: str | bytes = given
     if not given.lstrip().startswith("{"):
         try:
-            text = Path(given).read_text(encoding="utf-8")
+            text = Path(given).read_bytes()
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise click.BadParameter(

@@ -7,6 +7,7 @@ is None then.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import json
@@ -19,6 +20,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
+
+from genai_host.util.text_encoding import decode_text, encoding_of, is_text
 
 if TYPE_CHECKING:
     from genai_host.api import Cost
@@ -137,8 +140,12 @@ def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None
     try:
         try:
             output.write(text)
-        except UnicodeEncodeError:  # half a surrogate pair, or a terminal of few letters
-            output.write(text.encode(output.encoding, "backslashreplace").decode(output.encoding))
+        except UnicodeEncodeError:  # a terminal of few letters
+            if output.errors == "surrogateescape":  # bytes go through, as in the C locale
+                text = text.encode("utf-8", "backslashreplace").decode("ascii", "surrogateescape")
+            else:
+                text = text.encode(output.encoding, "backslashreplace").decode(output.encoding)
+            output.write(text)
         output.flush()
     except OSError as error:
         raise OSError(error.errno, error.strerror, _OUTPUT) from error
@@ -161,34 +168,36 @@ def drop(stream: TextIO | None) -> None:
 
 
 def piped_text() -> str:
-    """All that is piped in; nothing at a terminal. Raises `ConfigurationError` if it is
-    no text, or more than 20 MiB of letters."""
+    """All that is piped in; nothing at a terminal. Raises `ConfigurationError` if it is not
+    text, or more than 20 MiB."""
     source: TextIO | None = sys.stdin
     if source is None or source.isatty():
         return ""
-    with _decoding():
-        return _bounded(source.read(MOST_PIPED + 1))
+    return _piped_as_text(_bounded(source.buffer.read(MOST_PIPED + 1)), source)
 
 
 def piped_lines() -> Iterator[str]:
-    """What is piped in, line by line. Raises `ConfigurationError` where it is no text."""
+    """What is piped in, line by line. Raises `ConfigurationError` where it is not text."""
     source: TextIO | None = sys.stdin
-    with _decoding():
-        for line in source or ():
-            yield line.rstrip("\n")
+    if source is None:
+        return
+    for line in source.buffer:
+        if encoding_of(line).startswith(("utf-16", "utf-32")):  # its lines do not end in one byte
+            whole = _bounded(line + source.buffer.read(MOST_PIPED + 1))
+            yield from _piped_as_text(whole, source).splitlines()
+        else:
+            yield _piped_as_text(line, source).rstrip("\n")
 
 
-@contextlib.contextmanager
-def _decoding() -> Iterator[None]:
-    try:
-        yield
-    except UnicodeDecodeError as error:
+def _piped_as_text(data: bytes, source: TextIO) -> str:
+    if not is_text(data):
         from genai_host.errors import ConfigurationError
 
         raise ConfigurationError(
-            f"standard input is not text in {error.encoding}",
-            hint="attach it as a file: --attach FILE",
-        ) from error
+            "standard input is not text", hint="attach it as a file: --attach FILE"
+        )
+    usual = codecs.lookup(source.encoding).name
+    return decode_text(data, "utf-8" if usual == "ascii" else usual).replace("\r\n", "\n")
 
 
 def piped_bytes() -> bytes:

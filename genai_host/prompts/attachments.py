@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.util.addresses import is_here
+from genai_host.util.text_encoding import decode_text, encoding_of, is_text
 
 if TYPE_CHECKING:
     import requests
@@ -133,7 +134,7 @@ def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
     if is_picture:
         return Image(data, kind)
     if kind != _PDF:
-        text = _as_text(data)
+        text = _as_text(data, is_named_text=kind.startswith("text/"))
         if text is not None:
             return Text(f"{name}:\n\n{text}" if name else text)
     return File(data, kind or "application/octet-stream", name)
@@ -162,9 +163,13 @@ def _kind_of(data: bytes) -> str:
     return ""
 
 
-def _as_text(data: bytes) -> str | None:
+def _as_text(data: bytes, *, is_named_text: bool = False) -> str | None:
+    """Its text, if it is UTF-8 or has a byte order mark; in other encodings only where its name
+    says that it is text."""
+    if is_named_text and is_text(data):
+        return decode_text(data)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode(encoding_of(data))
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text
@@ -325,10 +330,12 @@ def _decoded(data: bytes, media_type: str, source: str) -> str:
     main, _, sub = kind.partition("/")
     if kind and main != "text" and sub not in _TEXTS and not sub.endswith(_SUFFIXES):
         raise _no_text(source, f" but {kind}")
+    if not is_text(data):
+        raise _no_text(source, "")
     try:
-        text = data.decode(charset or "utf-8-sig")
+        text = data.decode(charset) if charset else decode_text(data)
     except (ValueError, LookupError) as error:  # it may be no charset at all
-        raise _no_text(source, f" in {charset[:40] or 'utf-8'}") from error
+        raise _no_text(source, f" in {charset[:40]}") from error
     if "\0" in text:
         raise _no_text(source, "")
     return text.replace("\r\n", "\n")

@@ -41,6 +41,7 @@ from genai_host.prompts.attachments import PIPED
 from genai_host.util import paths
 from genai_host.util.names import PLAIN_NAME
 from genai_host.util.text import did_you_mean
+from genai_host.util.text_encoding import encoding_of
 
 MOST_BYTES = 1024 * 1024
 _MOST_NAME = 100
@@ -202,7 +203,7 @@ def _text(file: str, name: str) -> str:
             data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
-        return data.decode("utf-8")
+        return data.decode(encoding_of(data))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _none(name, template_names()) from error
     except (OSError, UnicodeDecodeError) as error:

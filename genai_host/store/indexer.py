@@ -188,7 +188,7 @@ class _Derived:
         self._again[row.turn] = form.get("again") is True
         text = self._said(row.turn, form["message"])
         if not self.summary["title"]:
-            self.summary["title"] = _storable(" ".join(text.split())[:_TITLE])
+            self.summary["title"] = storable(" ".join(text.split())[:_TITLE])
 
     def _step_started(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "waiting" if form["step"] == "wait" else "open"
@@ -199,7 +199,7 @@ class _Derived:
         result = form.get("result")
         if isinstance(result, dict) and _is_route(result.get("route")):
             calls.append(_succeeded(result, row.at))
-        path = _storable(".".join(map(str, form["path"])))
+        path = storable(".".join(map(str, form["path"])))
         self._tries += [
             {"conversation": self._id, "turn": row.turn, "path": path, "number": number, **call}
             for number, call in enumerate(calls)
@@ -249,14 +249,14 @@ class _Derived:
 
     def _add(self, turn: int | None, role: str, text: str) -> None:
         if text:
-            storable = _storable(text)
+            indexed = storable(text)
             self._messages.append(
                 {
                     "conversation": self._id,
                     "turn": turn,
                     "role": role,
-                    "text": storable,
-                    "words": tokenize(storable),
+                    "text": indexed,
+                    "words": tokenize(indexed),
                 }
             )
 
@@ -361,9 +361,9 @@ def _text(value: Any) -> str:
     """Raises `TypeError` if the value is not a string."""
     if not isinstance(value, str):
         raise TypeError(f"{short_repr(value)} is not a string")
-    return _storable(value)
+    return storable(value)
 
 
-def _storable(text: str) -> str:
-    """Without what no database takes as text: NUL, and halves of surrogate pairs."""
+def storable(text: str) -> str:
+    """A text without what databases refuse: NUL, and lone surrogates."""
     return well_formed(text).replace("\0", " ")

@@ -20,7 +20,7 @@ from genai_host.errors import NotFound, ReplayError, ValidationError
 from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database, Liveness
 from genai_host.store.documents import Documents
-from genai_host.store.indexer import Indexer
+from genai_host.store.indexer import Indexer, storable
 from genai_host.store.records import (
     Attached,
     Found,
@@ -203,7 +203,9 @@ class ConversationQueries:
         id = self.find(id)
         with self._database.writing() as connection:
             connection.execute(
-                update(conversations).where(conversations.c.id == id).values(name=name or None)
+                update(conversations)
+                .where(conversations.c.id == id)
+                .values(name=storable(name) or None)
             )
 
     def delete(self, id: str) -> None:

@@ -6,8 +6,6 @@ is raised, and what comes of it is bounded; it may hold anything that a text can
 
 from __future__ import annotations
 
-import base64
-import binascii
 import copy
 import importlib
 import itertools
@@ -20,6 +18,7 @@ from genai_host.api import Clock, Image, ReactionType
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
 from genai_host.tools.threads import run_in_thread
+from genai_host.util.text_encoding import decode_base64
 
 MOST_LINES = 1000
 """Of the text of one reaction; what is beyond is left out, and said."""
@@ -28,7 +27,6 @@ MOST_LETTERS = 10
 """Of a line, for each column that there is: those that stand above others take none."""
 
 _SECONDS = 5.0  # that a view may take
-_NO_PICTURE = (ValueError, binascii.Error)
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +110,7 @@ def _picture(value: Any, reaction: Mapping[str, Any]) -> Image | None:
         if value.startswith("data:"):
             return _of_data_url(value)
         return _encoded(value, reaction.get("media_type"))
-    except _NO_PICTURE:
+    except ValueError:
         return None
 
 
@@ -122,14 +120,15 @@ def _of_data_url(url: str) -> Image | None:
     media_type, *parameters = head.lower().split(";")
     if not comma or not media_type.startswith("image/"):
         return None
-    data = urllib.parse.unquote_to_bytes(body)
     if parameters and parameters[-1].strip() == "base64":
-        data = base64.b64decode(data, validate=True)
+        data = decode_base64(urllib.parse.unquote(body))
+    else:
+        data = urllib.parse.unquote_to_bytes(body)
     return Image(data, media_type) if data else None
 
 
 def _encoded(data: Any, media_type: Any) -> Image | None:
     if not isinstance(data, str) or not isinstance(media_type, str):
         return None
-    decoded = base64.b64decode(data, validate=True)
+    decoded = decode_base64(data)
     return Image(decoded, media_type) if decoded and media_type.startswith("image/") else None

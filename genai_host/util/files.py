@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from genai_host.errors import ConfigurationError
 from genai_host.util.paths import ELSEWHERE
+from genai_host.util.text_encoding import encoding_of
 
 _SECONDS = 30.0  # to wait for another process that changes the file
 
@@ -53,11 +54,13 @@ def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
 
 
 def read_text(path: str) -> str | None:
-    """What a file holds; None if there is none. Raises `ConfigurationError` if it cannot
-    be read, or is no text; what it holds is not in the error, nor in what caused that."""
+    """What a file holds, with its line ends; None if there is none. It is UTF-8, or what its byte
+    order mark says. Raises `ConfigurationError` if it cannot be read, or is no text; what it holds
+    is not in the error, nor in what caused that."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            return stream.read()
+        with open(path, "rb") as stream:
+            data = stream.read()
+        return data.decode(encoding_of(data))
     except (FileNotFoundError, NotADirectoryError):  # as below a home that is no folder
         return None
     except OSError as error:
@@ -66,7 +69,7 @@ def read_text(path: str) -> str | None:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            f"cannot read {path}: not UTF-8 at byte {error.start}", file=path
+            f"cannot read {path}: not {error.encoding.upper()} at byte {error.start}", file=path
         ) from None
 
 
@@ -75,7 +78,7 @@ def write_text(path: str, text: str) -> None:
     unfinished = f"{path}.{os.getpid()}.new"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

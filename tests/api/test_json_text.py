@@ -43,7 +43,8 @@ from genai_host_testing.fixtures import MakeHost
 )
 def test_what_is_json_is_read(text: str, value: Any) -> None:
     assert read_json(text) == value
-    assert read_json(text.encode()) == value
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        assert read_json(text.encode(encoding)) == value
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,14 @@ def test_item_8_a_custom_id_makes_no_line_of_openais_batches(tmp_path: Path) -> 
     assert row.names == {"id": "a"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_names_the_encoding(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes('"Grüße"\r\n{"prompt": "日本"}\r\n'.encode(encoding))
+    assert [row.asked["prompt"] for row in rows_in(file)] == ["Grüße", "日本"]
+    assert survey(file).rows == 2
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [

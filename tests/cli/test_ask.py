@@ -101,6 +101,13 @@ def test_what_is_piped_in_must_be_text(terminal: Terminal) -> None:
     assert "--attach" in err
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_what_is_piped_in_is_text_of_any_encoding(terminal: Terminal, encoding: str) -> None:
+    piped = "Grüße\r\naus Köln".encode(encoding)
+    assert terminal("ask", "-p", "mock", stdin=piped) == (0, "Grüße\naus Köln\n", "")
+    assert terminal("chat", "-p", "mock", stdin=piped)[1] == "Grüße\naus Köln\n"
+
+
 def test_with_nothing_to_ask_it_says_how(terminal: Terminal) -> None:
     code, out, err = terminal("ask", "-p", "mock")
     assert (code, out) == (2, "")

@@ -150,12 +150,26 @@ def test_what_is_wrong_is_named_with_its_place(
     assert caught.value.file == str(file)
 
 
-@pytest.mark.parametrize("content", [b"[", b"\xff\xfe", b"a = 1\na = 2"])
+@pytest.mark.parametrize("content", [b"[", b"\xff", b"a = 1\na = 2"])
 def test_a_file_that_is_no_toml_is_never_overwritten(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(ConfigurationError), edit_config():
         pytest.fail("it was opened for editing")
     assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_names_the_encoding(file: Path, encoding: str) -> None:
+    """Notepad and PowerShell write one."""
+    file.write_bytes('version = 1\naliases = {a = "Köln"}\n'.encode(encoding))
+    assert read_config().aliases == {"a": "Köln"}
+
+
+def test_line_ends_are_kept(file: Path) -> None:
+    file.write_bytes(b'version = 1\r\n# mine\r\n[defaults]\r\nmodel = "a"\r\n')
+    with edit_config() as document:
+        document["defaults"]["model"] = "b"
+    assert file.read_bytes() == b'version = 1\r\n# mine\r\n[defaults]\r\nmodel = "b"\r\n'
 
 
 def test_a_file_that_is_named_must_be_there(

@@ -49,7 +49,7 @@ def test_an_empty_file_is_told_as_such(here: Path) -> None:
     assert fragment("a.txt") == "a.txt:"
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b"\x89PNG\r\n\x1a\n"])
+@pytest.mark.parametrize("data", [b"\x01\xff", b"a\0b", b"\x89PNG\r\n\x1a\n"])
 def test_what_is_no_text_is_for_attach(here: Path, data: bytes) -> None:
     (here / "a").write_bytes(data)
     with pytest.raises(ConfigurationError, match="a is not text") as caught:
@@ -99,7 +99,7 @@ class TestAddresses:
         [
             ("image/png", b"hi"),
             ("application/octet-stream", b"hi"),
-            ("text/plain", b"\xff"),
+            ("text/plain", b"\x01\xff"),
             ("text/plain; charset=no-such", b"hi"),
             ("text/plain; charset=utf-7\0", b"hi\0"),
         ],

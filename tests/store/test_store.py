@@ -249,6 +249,8 @@ class TestList:
         append(record, *turn(0)[:2])
         store.rename(record.id, "mine")
         assert store.summary(record.id).title == "mine"
+        store.rename(record.id, "a\0b \udcfc")  # as of an argument that is not UTF-8
+        assert store.summary(record.id).title == "a b \ufffd"
         store.rename(record.id, "")
         assert store.summary(record.id).title == "q"
 

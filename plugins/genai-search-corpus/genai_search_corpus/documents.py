@@ -15,6 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
+from genai_host.api import decode_text, is_text
 from genai_search_corpus.passages import Passage, of_markdown, of_pages, of_text
 
 MOST_BYTES = 8 * 2**20
@@ -25,10 +26,8 @@ MOST_DEPTH = 30
 MOST_PDF_PAGES = 1000
 MOST_HTML_DEPTH = 5000
 
-_HEAD = 8192
 _HEADING_NODES = 50
 _HEADING_TEXT = 300
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _BLOCKS = frozenset(
     {*_HEADINGS, "p", "li", "pre", "td", "th", "dt", "dd", "blockquote", "figcaption", "div"}
@@ -135,10 +134,9 @@ def _kind_of(name: str) -> str:
 
 
 def _text(data: bytes) -> str:
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
-    if encoding != "utf-16" and b"\0" in data[:_HEAD]:
+    if not is_text(data):
         raise Unreadable("it is not text")
-    return data.decode(encoding, "replace")
+    return decode_text(data)
 
 
 def _html(text: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from genai_host.api import CancelToken, Tool, ToolContext, tool
+from genai_host.api import CancelToken, Tool, ToolContext, encoding_of, is_text, tool
 from genai_host.errors import ConfigurationError, ValidationError
 
 SETTING = "folder"
@@ -148,7 +148,6 @@ MOST_DEPTH = 30
 
 _HEAD = 8192
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
 class FileTools:
@@ -181,7 +180,7 @@ class FileTools:
             with open(descriptor, "rb", closefd=False) as stream:
                 head = stream.read(_HEAD)
                 stream.seek(0)
-                if _is_binary(head):
+                if not is_text(head):
                     return _binary(place, found.st_size)
                 return _Lines(stream, head, run.limits).text(
                     place.inner, first_line, min(lines, MOST_LINES)
@@ -276,13 +275,6 @@ def _plain(name: str) -> str:
     return "".join(each if each.isprintable() else "�" for each in text)
 
 
-def _is_binary(head: bytes) -> bool:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return False
-    controls = sum(each < 32 and each not in b"\t\n\r\f\x1b" for each in head)
-    return b"\0" in head or controls * 20 > len(head)
-
-
 def _binary(place: Place, size: int) -> str:
     kind = mimetypes.guess_type(place.inner)[0] or "of unknown type"
     return f"{_plain(place.inner)} is not text: {kind}, {size} bytes"
@@ -294,7 +286,7 @@ class _Lines:
     def __init__(self, stream: io.BufferedReader, head: bytes, limits: CancelToken) -> None:
         self._stream = stream
         self._limits = limits
-        self._encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+        self._encoding = encoding_of(head)
 
     def text(self, name: str, first: int, most: int) -> str:
         taken: list[str] = []

@@ -5,9 +5,10 @@ detected from its first bytes, whatever its name is. CSV files are tables of an 
 memory, which stays loaded until a file changes.
 
 The form of a CSV file is detected: the encoding (a byte order mark, else UTF-8, else Windows'
-Latin letters), the delimiter, whether the first line names the columns, and their types. The file
-is read twice, line by line: once to detect this from all lines, once to fill the table. A file
-that is too large is refused, never cut: a sum over a part of it would be wrong.
+Latin letters), the delimiter (where a line `sep=;` does not name it), whether the first line names
+the columns, and their types. The file is read twice, line by line: once to detect this from all
+lines, once to fill the table. A file that is too large is refused, never cut: a sum over a part of
+it would be wrong.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 from attrs import Factory, define, frozen
 
-from genai_host.api import CancelToken
+from genai_host.api import CancelToken, encoding_of
 from genai_host.errors import ConfigurationError
 from genai_tools_data.database import HEAD, Reader, opened_file, quoted
 
@@ -41,7 +43,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE = 64 * 1024  # characters that the delimiter is found out by
 _AT_ONCE = 1000  # rows, between looks at whether the call is over
 
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_SEPARATOR = re.compile(r'"?sep=([^"\r\n])"?[\r\n]', re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")  # what SQLite has room for, for certain
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?|[+-]?\.[0-9]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
@@ -53,20 +55,26 @@ Cell = str | int | float | None
 
 @frozen
 class Form:
-    """How a file is written."""
+    """How a file is written.
+
+    names_delimiter   whether its first line does only that: `sep=;`, as Excel writes and reads it
+    """
 
     encoding: str
     delimiter: str
+    names_delimiter: bool = False
 
 
 def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelToken) -> None:
     """Make a table of the file. Raises `ConfigurationError` for what is no CSV file, or too
     large, and what ended the call if it ended."""
+    # the limit is that of the process, and 128 KiB at first
+    csv.field_size_limit(max(MOST_BYTES, csv.field_size_limit()))
     try:
         form = Form("", ",")
         for encoding in _encodings(path):
             try:
-                form = Form(encoding, _delimiter(path, encoding))
+                form = _form(path, encoding)
                 content = _looked_through(path, form, limits)
                 break
             except UnicodeDecodeError:
@@ -86,22 +94,27 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
 def _encodings(path: Path) -> tuple[str, ...]:
     with path.open("rb") as stream:
         head = stream.read(4)
-    for mark, encoding in _MARKS:
-        if head.startswith(mark):
-            return (encoding,)
-    return "utf-8", "cp1252", "latin-1"
+    marked = encoding_of(head, "")
+    return (marked,) if marked else ("utf-8", "cp1252", "latin-1")
 
 
-def _delimiter(path: Path, encoding: str) -> str:
-    """That which makes most lines of a length, and that of more than one field: what
-    `csv.Sniffer` finds may be any letter."""
+def _form(path: Path, encoding: str) -> Form:
     with path.open(encoding=encoding, newline="") as stream:
         sample = stream.read(_SAMPLE)
+    named = _SEPARATOR.match(sample)
+    if named:
+        return Form(encoding, named[1], names_delimiter=True)
+    return Form(encoding, _delimiter(sample))
+
+
+def _delimiter(sample: str) -> str:
+    """That which makes most lines of a length, and that of more than one field: what
+    `csv.Sniffer` finds may be any letter."""
     best, found = (0.0, 0), ","
     for delimiter in _DELIMITERS:
         lengths = Counter[int]()
         with contextlib.suppress(csv.Error):
-            lengths.update(map(len, csv.reader(sample.splitlines(), delimiter=delimiter)))
+            lengths.update(map(len, _reader(sample.splitlines(), delimiter)))
         fields, lines = max(lengths.items(), key=lambda each: each[1], default=(1, 0))
         score = (lines / max(1, sum(lengths.values())), fields)
         if fields > 1 and score > best:
@@ -113,8 +126,10 @@ def _rows(path: Path, form: Form, limits: CancelToken) -> Iterator[Row]:
     """Each line that is not empty. What has two of a quotation mark's ends, or none, would
     take in what follows: it is an error."""
     with path.open(encoding=form.encoding, newline="") as stream:
-        reader = csv.reader(_lines(stream, path), delimiter=form.delimiter, strict=True)
+        reader = _reader(_lines(stream, path), form.delimiter, strict=True)
         try:
+            if form.names_delimiter:
+                next(reader, None)
             for number, row in enumerate(reader):
                 if number % _AT_ONCE == 0:
                     limits.check()
@@ -124,6 +139,11 @@ def _rows(path: Path, form: Form, limits: CancelToken) -> Iterator[Row]:
                     yield row
         except csv.Error as error:
             raise csv.Error(f"line {reader.line_num}: {error}") from error
+
+
+def _reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> Any:
+    """A reader that takes `a, "b, c"` for two fields: a blank may stand before quotation marks."""
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
 def _lines(stream: Iterable[str], path: Path) -> Iterator[str]:

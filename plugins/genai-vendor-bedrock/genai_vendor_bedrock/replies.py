@@ -10,7 +10,6 @@ a stream's end is the event `metadata`, which has the tokens used and comes afte
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
     VendorPart,
+    decode_base64,
 )
 from genai_host.api.dialects import (
     count_in,
@@ -221,8 +221,8 @@ class _Growing:
 
 def _bytes_in(data: Mapping[str, Any], name: str) -> bytes:
     try:
-        return base64.b64decode(string_in(data, name), validate=True)
-    except (binascii.Error, ValueError) as error:
+        return decode_base64(string_in(data, name))
+    except ValueError as error:
         raise malformed(f"{name} is not in base64") from error
 
 

@@ -13,8 +13,6 @@ after it, or holds the whole part where this has nothing to show.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -34,6 +32,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
     VendorPart,
+    decode_base64,
 )
 from genai_host.api.dialects import count_in, malformed, object_in, string_in
 from genai_host.api.json_text import write_json
@@ -214,8 +213,8 @@ def _must_not_be_blocked(feedback: Mapping[str, Any]) -> None:
 
 def _read_data(data: Mapping[str, Any]) -> Image | File:
     try:
-        content = base64.b64decode(string_in(data, "data"), validate=True)
-    except (binascii.Error, ValueError) as error:
+        content = decode_base64(string_in(data, "data"))
+    except ValueError as error:
         raise malformed("inlineData is not base64") from error
     if not content:
         raise malformed("inlineData is empty")

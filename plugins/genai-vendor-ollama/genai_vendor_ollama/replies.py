@@ -7,8 +7,6 @@ The mark of a stream's end is `"done": true`.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -27,6 +25,7 @@ from genai_host.api import (
     Text,
     ToolCall,
     Usage,
+    decode_base64,
 )
 from genai_host.api.dialects import (
     count_in,
@@ -135,8 +134,8 @@ class OllamaDecoder:
 
 def _read_image(data: Any) -> Image:
     try:
-        content = base64.b64decode(data, validate=True)
-    except (TypeError, ValueError, binascii.Error) as error:
+        content = decode_base64(data)
+    except (AttributeError, ValueError) as error:
         raise malformed("a picture is not base64") from error
     if not content:
         raise malformed("a picture is empty")

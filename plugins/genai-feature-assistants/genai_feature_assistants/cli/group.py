@@ -27,6 +27,7 @@ from genai_feature_assistants.cli.terminal import (
 from genai_feature_assistants.imports.checks import why_model_cannot, why_tools_cannot
 from genai_feature_assistants.service.indexing import shelf_of as files_of
 from genai_feature_assistants.service.shelf import shown
+from genai_host.api import decode_text, is_text
 from genai_host.api.json_text import read_json
 from genai_host.errors import GenaiError, ValidationError
 
@@ -135,10 +136,10 @@ def create_command(
 
 
 def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValidationError(f"{path} is not text in UTF-8", hint="save it as UTF-8") from error
+    data = path.read_bytes()
+    if not is_text(data):
+        raise ValidationError(f"{path} is not text")
+    return decode_text(data)
 
 
 def _definition_of(path: Path) -> dict[str, Any]:

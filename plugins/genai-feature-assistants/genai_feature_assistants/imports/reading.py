@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from genai_host.api import encoding_of
 from genai_host.api.http_routes import MOST_LEVELS, is_deep
 from genai_host.api.json_text import read_json
 
@@ -19,7 +20,6 @@ _LISTS = 3
 """Lists in pages in lists."""
 
 _LINES = (".jsonl", ".ndjson")
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
 @frozen
@@ -62,7 +62,7 @@ def _text_of(path: Path) -> str:
         data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB: cut it into several files")
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    encoding = encoding_of(data)
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:

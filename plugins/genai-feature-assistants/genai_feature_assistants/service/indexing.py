@@ -26,7 +26,7 @@ from attrs import field, frozen
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.jobs import MOST_TRIES, Job
 from genai_feature_assistants.service.shelf import Shelf
-from genai_host.api import CancelToken
+from genai_host.api import CancelToken, decode_text, is_text
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
@@ -46,8 +46,6 @@ MOST_PASSAGES = 20_000
 _MOST_PDF_PAGES = 2000
 _MOST_DEPTH = 5000  # of HTML: any parser takes time that grows with its square
 _CHARACTERS = 4  # of a token, about: there is no tokenizer that fits all models
-_HEAD = 8192
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED = frozenset(
     (
@@ -123,10 +121,9 @@ def _break_before(text: str, least: int, most: int) -> int:
 
 
 def _decoded(data: bytes) -> str:
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
-    if encoding != "utf-16" and b"\0" in data[:_HEAD]:
+    if not is_text(data):
         raise Unreadable("it is not text, nor a kind of file that text is read of", _UNSUPPORTED)
-    return data.decode(encoding, "replace")
+    return decode_text(data)
 
 
 def _of_html(text: str) -> str:

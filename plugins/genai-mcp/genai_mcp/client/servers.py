@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from attrs import field, frozen
 
 from genai_host import paths
-from genai_host.api import CancelToken
+from genai_host.api import CancelToken, encoding_of
 from genai_host.errors import ConfigurationError
 from genai_mcp.rpc import one_line
 
@@ -141,11 +141,11 @@ def read_servers() -> list[Server]:
 
 def _servers(data: bytes, path: str) -> list[Server]:
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode(encoding_of(data))
         value = json.loads(text)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _wrong("it is not UTF-8", path, line) from error
+        raise _wrong(f"it is not {error.encoding.upper()}", path, line) from error
     except json.JSONDecodeError as error:
         raise _wrong(f"it is not JSON: {error.msg}", path, error.lineno) from error
     except RecursionError as error:

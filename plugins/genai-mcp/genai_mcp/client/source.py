@@ -12,19 +12,26 @@ the size of outputs.
 
 from __future__ import annotations
 
-import binascii
 import copy
 import logging
 import re
 import threading
 import time
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from itertools import islice
 from typing import Any
 
-from genai_host.api import CancelToken, Image, Text, Tool, ToolContext, ToolOutput, ToolSource
+from genai_host.api import (
+    CancelToken,
+    Image,
+    Text,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    ToolSource,
+    decode_base64,
+)
 from genai_host.api.json_text import write_json
 from genai_host.errors import MalformedReply, ServiceUnavailable, ValidationError
 from genai_mcp import mirrored
@@ -86,8 +93,8 @@ def _word(item: Mapping[str, Any], name: str) -> str:
 def _bytes(value: Any) -> bytes:
     """What base64 stands for; nothing if it is none."""
     try:
-        return b64decode(value, validate=True) if isinstance(value, str) else b""
-    except (binascii.Error, ValueError):
+        return decode_base64(value) if isinstance(value, str) else b""
+    except ValueError:
         return b""
 
 

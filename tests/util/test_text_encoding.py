@@ -1,0 +1,84 @@
+"""Text of bytes whose encoding nothing names."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.util.text_encoding import decode_base64, decode_text, encoding_of, is_text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@given(text=st.text())
+def test_what_is_utf_8_or_has_a_byte_order_mark_is_itself(encoding: str, text: str) -> None:
+    if not text.startswith(("\ufeff", "\0")):  # the mark itself, or what makes it that of UTF-32
+        assert decode_text(text.encode(encoding)) == text
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ("a".encode("utf-8-sig"), "utf-8-sig"),
+        (b"\xff\xfea\0", "utf-16"),
+        (b"\xfe\xff\0a", "utf-16"),
+        (b"\xff\xfe\0\0a\0\0\0", "utf-32"),
+        (b"\0\0\xfe\xff\0\0\0a", "utf-32"),
+        (b"", "utf-8"),
+        (b"a\xff\xfe", "utf-8"),
+    ],
+)
+def test_a_byte_order_mark_names_the_encoding(head: bytes, encoding: str) -> None:
+    assert encoding_of(head) == encoding
+
+
+@pytest.mark.parametrize(
+    ("data", "default", "text"),
+    [
+        ("Grüße, Köln €".encode("cp1252"), "utf-8", "Grüße, Köln €"),
+        ("Grüße aus Köln".encode() + b"\xff", "utf-8", "Grüße aus Köln\ufffd"),
+        ("Łódź".encode("iso8859-2"), "iso8859-2", "Łódź"),
+        (b"\x81", "utf-8", "\ufffd"),
+        (b"\xff\xfea", "utf-8", "\ufffd"),
+    ],
+)
+def test_what_is_not_utf_8_is_windows_1252_or_what_the_user_has(
+    data: bytes, default: str, text: str
+) -> None:
+    assert decode_text(data, default) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", True),
+        ("Grüße".encode("cp1252"), True),
+        (b"\x07\x07", True),
+        ("ü".encode() * 5000, True),  # the first 8 KiB end within a letter
+        (b"\xff\xfea\0", True),
+        (b"a\0", False),
+        (b"\x01" * 11, False),
+        (b"\x89PNG\r\n\x1a\n" + b"0" * 100, False),
+    ],
+)
+def test_text_has_few_control_characters(data: bytes, expected: bool) -> None:
+    assert is_text(data) is expected
+
+
+@given(data=st.binary())
+def test_base64_is_read_as_others_write_it(data: bytes) -> None:
+    for written in (
+        base64.encodebytes(data),
+        base64.urlsafe_b64encode(data),
+        base64.b64encode(data).rstrip(b"="),
+        b"\r\n " + base64.b64encode(data) + b"\t\n",
+    ):
+        assert decode_base64(written.decode()) == data
+
+
+@pytest.mark.parametrize("text", ["A", "AA*A", "é", "AA=A", "AAAA AAAA"])
+def test_what_is_not_base64_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^expected Base64$"):
+        decode_base64(text)
