@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from genai_host.errors import GenaiError
     from genai_host.host import Host
 
+_MOST_SHOWN = 5  # leftovers of installers
+
 
 class Check(NamedTuple):
     """One thing that was looked at.
@@ -142,6 +144,18 @@ def _check_plugins(host: Host) -> Iterator[Check]:
     yield Check("plugins", "ok" if working else "failed", found)
     for broken in host.plugins.broken:
         yield Check(f"plugin {broken.found.name}", "failed", broken.line(), broken.fix)
+    yield from _check_leftovers()
+
+
+def _check_leftovers() -> Iterator[Check]:
+    from genai_host.plugins.index import PluginIndex
+
+    leftovers = PluginIndex().leftovers()
+    if leftovers:
+        shown = [f"{each.folder}: {each.reason}" for each in leftovers[:_MOST_SHOWN]]
+        if len(leftovers) > len(shown):
+            shown.append(f"{len(leftovers) - len(shown)} more")
+        yield Check("distributions", "warning", "; ".join(shown), "remove these folders")
 
 
 def _check_providers(host: Host) -> Iterator[Check]:

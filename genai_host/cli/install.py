@@ -80,7 +80,7 @@ def must_be_installed(
 
     suggest   whether the error names the one that may be meant
     """
-    from genai_host.plugins.installer import normal_name
+    from genai_host.plugins.distributions import normal_name
 
     names = {normal_name(plugin): plugin for plugin in plugins}
     for name, written in names.items():
@@ -286,8 +286,9 @@ def _without_plugin(
     came: Sequence[Installed], wanted: Sequence[str], after: Mapping[str, Installed]
 ) -> list[str]:
     """Of what was asked for, and of what came and nothing needs, what brings no plugin."""
+    from genai_host.plugins.distributions import normal_name
     from genai_host.plugins.index import PluginIndex
-    from genai_host.plugins.installer import normal_name, required_name
+    from genai_host.plugins.installer import required_name
 
     plugins = {normal_name(found.distribution) for found in PluginIndex().plugins()}
     needed = {name for each in after.values() for name in each.needs}

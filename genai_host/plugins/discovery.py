@@ -103,9 +103,10 @@ class InstalledPlugins:
                 f"its metadata cannot be read: {found.unreadable}",
                 hint=f"{APP} upgrade {found.distribution} -- --force-reinstall",
             )
-        module, _, attributes = found.value.partition(":")
+        # what stands in brackets are extras, which an installer has seen to
+        module, _, attributes = found.value.partition("[")[0].partition(":")
         plugin: object = importlib.import_module(module.strip())
-        for attribute in filter(None, attributes.partition("[")[0].strip().split(".")):
+        for attribute in filter(None, attributes.strip().split(".")):
             plugin = getattr(plugin, attribute)
         return plugin
 

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from genai_host.plugins.distributions import Distribution, Leftover, find_distributions
 from genai_host.util import paths
 from genai_host.util.names import GROUP
 
-_FORM = 1
+_FORM = 2
 _COARSE_NS = 2_000_000_000
 _KEPT = 32
+_ENTRY_POINTS = "entry_points.txt"
+_VALUE = re.compile(r"[\w.]+(\s*:\s*[\w.]+)?(\s*\[.*\])?")
+_LONGEST_SHOWN = 60  # characters of a row in an error
 
 
 class InstalledPlugin(NamedTuple):
@@ -72,8 +77,10 @@ class PluginIndex:
     """
 
     def __init__(self, path: Sequence[str] | None = None, folder: str | None = None) -> None:
-        given = sys.path if path is None else path
-        self._path = list(dict.fromkeys(os.path.abspath(entry) for entry in given))
+        given: Sequence[object] = sys.path if path is None else path
+        # Python passes over what is no string as well
+        entries = [os.path.abspath(entry) for entry in given if isinstance(entry, str)]
+        self._path = list(dict.fromkeys(entries))
         self._folder = os.path.join(paths.cache_dir(), "plugins") if folder is None else folder
         self._data: dict[str, Any] | None = None
 
@@ -81,6 +88,10 @@ class PluginIndex:
         """The installed plugins, by distribution and name; of two builds of one
         distribution, the one that Python would import."""
         return [InstalledPlugin(*found) for found in self._current()["plugins"]]
+
+    def leftovers(self) -> list[Leftover]:
+        """Folders of metadata that are passed over, as interrupted installers leave them."""
+        return [Leftover(*found) for found in self._current()["leftovers"]]
 
     def outcomes(self) -> dict[str, LoadResult]:
         """By `Found.key`, how loading it ended the last time."""
@@ -130,17 +141,22 @@ class PluginIndex:
         for folder in self._path:
             for name in _files_in_development(folder):
                 stamps[name] = _stamp(name)
-        plugins = []
-        for found, file in _installed_plugins(self._path):
-            plugins.append(found)
-            if file:
+        plugins: list[InstalledPlugin] = []
+        distributions, leftovers = find_distributions(self._path, _ENTRY_POINTS, GROUP)
+        for distribution in distributions:
+            found = list(_plugins_of(distribution))
+            plugins += found
+            if found and distribution.folder:
+                file = os.path.join(distribution.folder, _ENTRY_POINTS)
                 stamps[file] = _stamp(file)
+        stamps.update((each.folder, _stamp(each.folder)) for each in leftovers)
         return {
             "form": _FORM,
             "path": self._path,
             "scanned": scanned,
             "stamps": stamps,
             "plugins": sorted(plugins, key=lambda found: (found.distribution, found.name)),
+            "leftovers": leftovers,
             "outcomes": outcomes,
         }
 
@@ -179,6 +195,7 @@ def _is_index(data: Any, path: list[str]) -> bool:
         and data["stamps"].keys() >= set(path)
         and all(stamp is None or _are(stamp, int, 3) for stamp in data["stamps"].values())
         and all(_are(found, str, len(InstalledPlugin._fields)) for found in data["plugins"])
+        and all(_are(leftover, str, 2) for leftover in data["leftovers"])
         and all(_is_outcome(*kept) for kept in data["outcomes"].values())
     )
 
@@ -207,77 +224,53 @@ def _stamp(name: str) -> list[int] | None:
 
 
 def _files_in_development(folder: str) -> Iterator[str]:
-    """The `.egg-info` folders of source trees, which are rewritten in place."""
+    """The `.egg-info` folders of source trees, and `EGG-INFO` of eggs: rewritten in place."""
     try:
         with os.scandir(folder) as entries:
-            names = [entry.path for entry in entries if entry.name.endswith(".egg-info")]
-    except OSError:
+            names = [e.path for e in entries if e.name.lower().endswith("egg-info")]
+    except (OSError, ValueError):
         return
     for name in names:
         yield name
-        yield os.path.join(name, "entry_points.txt")
+        yield os.path.join(name, _ENTRY_POINTS)
 
 
-def _installed_plugins(path: list[str]) -> Iterator[tuple[InstalledPlugin, str]]:
-    """Each plugin with the file that names it."""
-    import importlib_metadata
-
-    # it remembers folders by their time of change, which is as coarse for it as for us
-    importlib_metadata.MetadataPathFinder.invalidate_caches()
-    seen = set()
-    for distribution in importlib_metadata.distributions(path=path):
-        folder = os.fspath(getattr(distribution, "_path", ""))
-        try:
-            name = _normal(_name_in(folder) or distribution.metadata["Name"])
-        except Exception:  # noqa: BLE001 - whatever a strange folder holds
-            name = folder
-        if name not in seen:  # more than one finder may find it
-            seen.add(name)
-            yield from _plugins_of(distribution, folder)
-
-
-def _name_in(folder: str) -> str:
-    """The distribution's name from that of its folder, `name-version.dist-info`:
-    reading the metadata of all distributions would take most of the time."""
-    stem, dot, suffix = os.path.basename(folder).rpartition(".")
-    return stem.split("-")[0] if suffix in ("dist-info", "egg-info") and dot else ""
-
-
-def _normal(name: str) -> str:
-    """As the specification of names says (PyPA, Name normalization)."""
-    return name.lower().replace("_", "-").replace(".", "-")
-
-
-def _plugins_of(distribution: Any, folder: str) -> Iterator[tuple[InstalledPlugin, str]]:
-    file = os.path.join(folder, "entry_points.txt") if folder else ""
-    try:
-        if GROUP not in (distribution.read_text("entry_points.txt") or ""):
-            return
-        metadata = distribution.metadata  # each look at it reads the file again
-        name, version = str(metadata["Name"]), str(metadata["Version"])
-        points = list(distribution.entry_points.select(group=GROUP))
-        record = _digest(distribution.read_text("RECORD"))
-    except Exception as error:  # noqa: BLE001 - entry_points.txt is what its author wrote
-        yield from _unreadable(folder, error)
+def _plugins_of(distribution: Distribution) -> Iterator[InstalledPlugin]:
+    """Each row of its entry points that is of our group, the malformed ones too: one of them
+    hides no other."""
+    text = distribution.read(_ENTRY_POINTS)
+    if GROUP not in text:
         return
-    for point in points:
-        yield InstalledPlugin(point.name, point.value, name, version, record), file
+    points = list(_points_in(text)) or [("", "", f"{_ENTRY_POINTS} has no section [{GROUP}]")]
+    name, version = distribution.name, distribution.version
+    record = _digest(distribution.read("RECORD"))
+    lacks = "" if distribution.has_metadata else "METADATA is missing"
+    for point, value, fault in points:
+        yield InstalledPlugin(point or name, value, name, version, record, fault or lacks)
 
 
-def _unreadable(folder: str, error: Exception) -> Iterator[tuple[InstalledPlugin, str]]:
-    """A distribution that cannot be read, if it speaks of our group."""
-    file = os.path.join(folder, "entry_points.txt")
-    try:
-        with open(file, encoding="utf-8", errors="replace") as stream:
-            ours = GROUP in stream.read()
-    except OSError:
-        return
-    if ours:
-        name = _normal(_name_in(folder))
-        yield InstalledPlugin(name, "", name, unreadable=f"{type(error).__name__}: {error}"), file
+def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
+    """Name and value of each entry point of our group, and what is wrong with it (PyPA, Entry
+    points specification)."""
+    is_ours = False
+    for number, line in enumerate(text.splitlines(), 1):
+        row = line.strip()
+        if row.startswith("["):
+            is_ours = row == f"[{GROUP}]"
+        elif is_ours and row and not row.startswith(("#", ";")):
+            name, _, value = (part.strip() for part in row.partition("="))
+            if name and name.isprintable() and _VALUE.fullmatch(value):
+                yield name, value, ""
+            else:
+                fault = f"{_ENTRY_POINTS}, line {number}: {_shown(row)} is not an entry point"
+                yield (name if value and name.isprintable() else ""), "", fault
 
 
-def _digest(record: str | None) -> str:
+def _shown(row: str) -> str:
+    return ascii(row if len(row) <= _LONGEST_SHOWN else row[:_LONGEST_SHOWN] + "...")
+
+
+def _digest(record: str) -> str:
     import hashlib
 
-    return hashlib.sha256(record.encode()).hexdigest() if record else ""
+    return hashlib.sha256(record.encode("utf-8", "surrogatepass")).hexdigest() if record else ""

@@ -12,7 +12,6 @@ distribution. Since it is used when plugins are broken, this module imports noth
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import os
@@ -25,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from genai_host.errors import ConfigurationError
+from genai_host.plugins.distributions import find_distributions, normal_name
 from genai_host.util.names import APP
 
 
@@ -45,26 +45,25 @@ class Installed(NamedTuple):
 
 def installed_distributions() -> dict[str, Installed]:
     """All of them, by normal name; of two builds, the one that Python would import."""
-    import importlib_metadata
-
-    importlib.invalidate_caches()
-    importlib_metadata.MetadataPathFinder.invalidate_caches()
-    found: dict[str, Installed] = {}
-    for distribution in importlib_metadata.distributions():
-        try:
-            metadata = distribution.metadata  # each look at it reads the file again
-            name = str(metadata["Name"])
-            required = metadata.get_all("Requires-Dist") or distribution.requires or ()
-            installed = Installed(
-                name,
-                str(metadata["Version"]),
-                frozenset(_needs(required)),
-                _source(distribution.read_text("direct_url.json")),
-            )
-        except Exception:  # noqa: BLE001, S112 - whatever a strange folder holds
+    installed = {}
+    for each in find_distributions()[0]:
+        if not each.has_metadata:
             continue
-        found.setdefault(normal_name(name), installed)
-    return found
+        required = each.headers.get_all("Requires-Dist") or _required_by_egg(each.found)
+        installed[normal_name(each.name)] = Installed(
+            each.name,
+            each.version,
+            frozenset(_needs(map(str, required))),
+            _source(each.read("direct_url.json")),
+        )
+    return installed
+
+
+def _required_by_egg(found: Any) -> Sequence[str]:
+    try:
+        return found.requires or ()
+    except Exception:  # noqa: BLE001 - requires.txt is what its author wrote
+        return ()
 
 
 def who_needs(name: str, installed: Mapping[str, Installed], others: Iterable[str]) -> str:
@@ -94,17 +93,11 @@ def _needs(requirements: Iterable[str]) -> Iterable[str]:
             yield required_name(requirement)
 
 
-def _source(direct_url: str | None) -> str:
+def _source(direct_url: str) -> str:
     try:
         return str(json.loads(direct_url)["url"]) if direct_url else ""
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""
-
-
-def normal_name(distribution: str) -> str:
-    """A distribution's name, the same however it is written (PyPA, Names and
-    normalization)."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def required_name(requirement: str) -> str:

@@ -307,6 +307,21 @@ class TestRoutes:
 
 @pytest.mark.part
 class TestDoctor:
+    def test_what_interrupted_installers_left_is_a_warning(
+        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        left = tmp_path / "site" / "~lugin-1.0.dist-info"
+        left.mkdir(parents=True)
+        monkeypatch.syspath_prepend(str(left.parent))
+        checks = json.loads(terminal("doctor", "--json")[1])
+        [check] = [each for each in checks if each["what"] == "distributions"]
+        assert check == {
+            "what": "distributions",
+            "status": "warning",
+            "found": f"{left}: an interrupted installer left it",
+            "fix": "remove these folders",
+        }
+
     def test_what_is_not_in_order_comes_with_a_fix(self, terminal: Terminal) -> None:
         code, out, _ = terminal("doctor", "--json")
         checks = {check["what"]: check for check in json.loads(out)}

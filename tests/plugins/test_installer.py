@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from genai_host.errors import ConfigurationError
+from genai_host.plugins.distributions import normal_name
 from genai_host.plugins.installer import (
     Installed,
     Installer,
     Place,
     find_installer,
-    normal_name,
     required_name,
     who_needs,
 )
