@@ -81,8 +81,10 @@ def _checks(app: App) -> Iterator[Check]:
         yield Check("configuration", "failed", str(error), error.hint)
     yield _check_store(app)
     from genai_host.host import Host
+    from genai_host.plugins.discovery import InstalledPlugins
 
-    with Host(config=config._replace(strict=False)) as host:
+    discovery = InstalledPlugins(on_trial="all")  # none keeps it waiting without a name
+    with Host(config=config._replace(strict=False), discovery=discovery) as host:
         yield from _check_plugins(host)
         yield from _check_providers(host)
         yield from _check_keys(host)

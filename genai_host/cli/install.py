@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
+from genai_host.util.interpreter import interpreter_command
 from genai_host.util.names import APP
 
 if TYPE_CHECKING:
@@ -29,16 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FURTHER = f"{APP}.further"
 _LISTED = f"{APP} plugins lists what is"
 _PATIENCE = 120.0  # seconds for all plugins to be loaded
-# in a process of its own, as the modules of this one may be older than what is installed;
-# it looks for them where this one does
-_ANEW = """
-import sys
-first = sys.argv.pop(1)
-if not getattr(sys.flags, "safe_path", False):
-    sys.path[0] = first
-from genai_host.cli.main import main
-main()
-"""
+# in a process of its own, as the modules of this one may be older than what is installed
+_ANEW = "from genai_host.cli.main import main\nmain()"
 
 
 class InstallerCommand(click.Command):
@@ -80,7 +73,7 @@ def must_be_installed(
 
     suggest   whether the error names the one that may be meant
     """
-    from genai_host.plugins.distributions import normal_name
+    from genai_host.util.names import normal_name
 
     names = {normal_name(plugin): plugin for plugin in plugins}
     for name, written in names.items():
@@ -253,7 +246,7 @@ def _listed_anew() -> list[dict[str, Any]]:
 
 
 def _anew() -> list[str]:
-    return [sys.executable, "-c", _ANEW, sys.path[0], "plugins"]
+    return interpreter_command(_ANEW, "plugins")
 
 
 def _changes(
@@ -286,9 +279,9 @@ def _without_plugin(
     came: Sequence[Installed], wanted: Sequence[str], after: Mapping[str, Installed]
 ) -> list[str]:
     """Of what was asked for, and of what came and nothing needs, what brings no plugin."""
-    from genai_host.plugins.distributions import normal_name
     from genai_host.plugins.index import PluginIndex
     from genai_host.plugins.installer import required_name
+    from genai_host.util.names import normal_name
 
     plugins = {normal_name(found.distribution) for found in PluginIndex().plugins()}
     needed = {name for each in after.values() for name in each.needs}

@@ -13,7 +13,7 @@ from genai_host.serializers.plugins import plugin_row
 
 if TYPE_CHECKING:
     from genai_host.config import Config
-    from genai_host.plugins.discovery import Result
+    from genai_host.plugins.discovery import InstalledPlugins, Result
 
 
 @click.group(name="plugins", invoke_without_command=True)
@@ -36,13 +36,19 @@ def command(ctx: click.Context, as_json: bool) -> None:
 def check(names: tuple[str, ...], as_json: bool) -> int:
     """Load all plugins, or those named, and report errors.
 
-    The exit code is 1 if a plugin is broken.
+    Plugins of third parties are loaded in another process first. One that ends that process or
+    takes too long is left out from then on; to name it here loads it once more. The exit code is
+    1 if a plugin is broken.
     """
+    from genai_host.plugins.discovery import InstalledPlugins
+
     _must_exist(names)
     config = _config()
+    index = PluginIndex()
+    index.forget(found for found in index.plugins() if _is_named(found, names))
     rows = [
         plugin_row(result.found, _outcome(result), config)
-        for result in _load(config)
+        for result in _load(config, InstalledPlugins(index, on_trial="all"))
         if not names or _is_named(result.found, names)
     ]
     _show(rows, as_json)
@@ -54,9 +60,11 @@ def check(names: tuple[str, ...], as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Load a plugin and show its details."""
+    from genai_host.plugins.discovery import InstalledPlugins
+
     _must_exist((name,))
     config = _config()
-    for result in _load(config):
+    for result in _load(config, InstalledPlugins()):
         if not _is_named(result.found, (name,)):
             continue
         row = plugin_row(result.found, _outcome(result), config)
@@ -187,10 +195,10 @@ def _note_what_comes_first() -> None:
         note(f"the environment variable {variable} overrides it", fg="yellow")
 
 
-def _load(config: Config) -> list[Result]:
-    from genai_host.plugins.discovery import InstalledPlugins, Plugins
+def _load(config: Config, discovery: InstalledPlugins) -> list[Result]:
+    from genai_host.plugins.discovery import Plugins
 
-    return Plugins(InstalledPlugins(), config._replace(strict=False)).results
+    return Plugins(discovery, config._replace(strict=False)).results
 
 
 def _outcome(result: Result) -> LoadResult | None:

@@ -43,9 +43,9 @@ def _must_be_free(names: Sequence[str], installed: Mapping[str, Installed]) -> N
     """Raises `ConfigurationError` for the host, for what it needs, and for what a plugin
     needs that stays."""
     from genai_host.errors import ConfigurationError
-    from genai_host.plugins.distributions import normal_name
     from genai_host.plugins.index import PluginIndex
     from genai_host.plugins.installer import who_needs
+    from genai_host.util.names import normal_name
 
     plugins = [normal_name(found.distribution) for found in PluginIndex().plugins()]
     staying = [name for name in dict.fromkeys(plugins) if name not in (*names, APP)]

@@ -62,8 +62,8 @@ def command(
 
 
 def _all(installed: Mapping[str, Installed]) -> list[str]:
-    from genai_host.plugins.distributions import normal_name
     from genai_host.plugins.index import PluginIndex
+    from genai_host.util.names import normal_name
 
     plugins = dict.fromkeys(normal_name(found.distribution) for found in PluginIndex().plugins())
     names = []

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import traceback
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Protocol
 
 import pluggy
 from attrs import frozen
@@ -21,7 +21,7 @@ from genai_host.plugins.contributions import Contributions, ask
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.registry import Registry
-from genai_host.util.names import API_VERSION, APP, GROUP
+from genai_host.util.names import API_VERSION, APP, GROUP, is_third_party
 from genai_host.util.text import close_matches, describe_exception, message_of, one_line, short_repr
 
 _PREFIX = "genai_"  # of the names of all hooks
@@ -46,15 +46,17 @@ class BrokenPlugin:
 
     Attributes:
         trace: The traceback of the exception, if there was one.
+        is_left_out: Whether it was not loaded, as `LoadResult.is_left_out` has it.
     """
 
     found: InstalledPlugin
     reason: str
     fix: str
     trace: str = ""
+    is_left_out: bool = False
 
     def outcome(self) -> LoadResult:
-        return LoadResult("broken", self.reason, self.fix)
+        return LoadResult("broken", self.reason, self.fix, is_left_out=self.is_left_out)
 
     def line(self) -> str:
         """One line for a warning."""
@@ -80,6 +82,9 @@ class Discovery(Protocol):
     def find(self) -> Sequence[InstalledPlugin]:
         """The plugins there are, in the order to load them in."""
 
+    def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+        """Those of them, by key, that must not be loaded in this process."""
+
     def load(self, found: InstalledPlugin) -> object:
         """Import one of them."""
 
@@ -89,13 +94,44 @@ class Discovery(Protocol):
 
 class InstalledPlugins:
     """The installed distributions: the usual `Discovery`. Our own comes first, the
-    others by name."""
+    others by name.
 
-    def __init__(self, index: PluginIndex | None = None) -> None:
+    Args:
+        index: None for that of `sys.path`.
+        on_trial: Which plugins of third parties are loaded in another process first: those that
+            are new or changed, where that can be kept (`new`), all that are not left out already
+            (`all`), or none.
+    """
+
+    def __init__(
+        self,
+        index: PluginIndex | None = None,
+        *,
+        on_trial: Literal["new", "all", "none"] = "new",
+    ) -> None:
         self._index = index or PluginIndex()
+        self._on_trial = on_trial
 
     def find(self) -> Sequence[InstalledPlugin]:
         return sorted(self._index.plugins(), key=lambda found: found.distribution != APP)
+
+    def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+        theirs = [found for found in plugins if is_third_party(found.distribution)]
+        if not theirs or self._on_trial == "none":
+            return {}
+        known = self._index.outcomes()
+        left_out = {key: outcome for key, outcome in known.items() if outcome.is_left_out}
+        skipped: Collection[str] = left_out if self._on_trial == "all" else known
+        new = [found for found in theirs if found.key not in skipped and not found.unreadable]
+        if new and (self._on_trial == "all" or self._index.is_writable):
+            from genai_host.plugins.trial import try_plugins
+
+            faults = try_plugins(new)
+            if faults:
+                # at once, as this process may end when it loads the others
+                self._index.remember({**known, **faults})
+            left_out.update(faults)
+        return left_out
 
     def load(self, found: InstalledPlugin) -> object:
         if found.unreadable:
@@ -123,6 +159,9 @@ class StaticPlugins:
     def find(self) -> Sequence[InstalledPlugin]:
         return [InstalledPlugin(name, "", "given") for name in self._plugins]
 
+    def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+        return {}
+
     def load(self, found: InstalledPlugin) -> object:
         return self._plugins[found.name]
 
@@ -148,7 +187,10 @@ class Plugins:
     def __init__(self, discovery: Discovery, config: Config) -> None:
         self.registry = Registry()
         loader = _Loader(discovery)
-        results = [_look(loader, config, each) for each in discovery.find()]
+        found = discovery.find()
+        blocked = {each.key: config.blocks(each.name, each.distribution) for each in found}
+        left_out = discovery.left_out([each for each in found if not blocked[each.key]])
+        results = [_look(loader, each, blocked[each.key], left_out) for each in found]
         self.manager: pluggy.PluginManager = loader.manager
         self.results = self._admit_all(results)
         for result in self.results:
@@ -204,16 +246,29 @@ def _rank(result: Result) -> tuple[bool, int]:
     return result.found.distribution != APP, -size
 
 
-def _look(loader: _Loader, config: Config, found: InstalledPlugin) -> Result:
-    blocked = config.blocks(found.name, found.distribution)
+def _look(
+    loader: _Loader, found: InstalledPlugin, blocked: str, left_out: Mapping[str, LoadResult]
+) -> Result:
     if blocked:
         return BlockedPlugin(found, blocked)
+    if found.key in left_out:
+        outcome = left_out[found.key]
+        return BrokenPlugin(found, outcome.reason, outcome.fix, is_left_out=True)
+    return _loaded(loader, found)
+
+
+def _loaded(loader: _Loader, found: InstalledPlugin) -> Result:
     try:
         return loader.load(found)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
         return _broken_by(error, found)
+
+
+def load_on_trial(found: InstalledPlugin) -> None:
+    """Import a plugin and ask what it declares, in a process that may end by it."""
+    _loaded(_Loader(InstalledPlugins(on_trial="none")), found)
 
 
 class _Loader:

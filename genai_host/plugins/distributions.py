@@ -15,6 +15,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from genai_host.util.names import normal_name
+
 if TYPE_CHECKING:
     from email.message import Message
 
@@ -106,11 +108,6 @@ class Distribution:
         """
         numbers = [int(each) for each in re.findall(r"\d{1,9}", self.version)]
         return words in self.read(file), bool(self.read("RECORD")), numbers
-
-
-def normal_name(name: str) -> str:
-    """As the specification of names says (PyPA, Name normalization)."""
-    return re.sub("[-_.]+", "-", name).lower()
 
 
 def find_distributions(

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.plugins.distributions import Distribution, Leftover, find_distributions
@@ -55,11 +55,12 @@ class InstalledPlugin(NamedTuple):
 class LoadResult(NamedTuple):
     """How loading a plugin ended the last time.
 
-    status     `loaded` or `broken`
-    reason     why it is broken
-    fix        what to do about it
-    provides   kind (`providers`, `models` ...) to names
-    commands   name and help of each command that it adds
+    status        `loaded` or `broken`
+    reason        why it is broken
+    fix           what to do about it
+    provides      kind (`providers`, `models` ...) to names
+    commands      name and help of each command that it adds
+    is_left_out   whether it is not loaded any more: it ends the process, or never ends
     """
 
     status: str
@@ -67,6 +68,7 @@ class LoadResult(NamedTuple):
     fix: str = ""
     provides: Mapping[str, Sequence[str]] = {}
     commands: Sequence[tuple[str, str]] = ()
+    is_left_out: bool = False
 
 
 class PluginIndex:
@@ -106,6 +108,24 @@ class PluginIndex:
         if json.dumps(kept, sort_keys=True) != json.dumps(data["outcomes"], sort_keys=True):
             data["outcomes"] = kept
             self._write(data)
+
+    def forget(self, plugins: Iterable[InstalledPlugin]) -> None:
+        """Forget how loading these plugins ended, so that they are as new."""
+        data = self._current()
+        known = [found.key for found in plugins if found.key in data["outcomes"]]
+        for key in known:
+            del data["outcomes"][key]
+        if known:
+            self._write(data)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether what is remembered is there the next time."""
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        except OSError:
+            return False
+        return os.access(self._folder, os.W_OK)
 
     def _current(self) -> dict[str, Any]:
         if self._data is None:
@@ -200,9 +220,12 @@ def _is_index(data: Any, path: list[str]) -> bool:
     )
 
 
-def _is_outcome(status: Any, reason: Any, fix: Any, provides: Any, commands: Any) -> bool:
+def _is_outcome(
+    status: Any, reason: Any, fix: Any, provides: Any, commands: Any, is_left_out: Any
+) -> bool:
     return (
-        status in ("loaded", "broken")
+        isinstance(is_left_out, bool)
+        and status in ("loaded", "broken")
         and _are([reason, fix], str)
         and all(_are(names, str) for names in provides.values())
         and all(_are(command, str, 2) for command in commands)

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.distributions import find_distributions, normal_name
-from genai_host.util.names import APP
+from genai_host.plugins.distributions import find_distributions
+from genai_host.util.names import APP, normal_name
 
 
 class Installed(NamedTuple):

@@ -21,7 +21,6 @@ import selectors
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
 from genai_host.server.listener import SharedListener
+from genai_host.util.interpreter import interpreter_command
 
 if TYPE_CHECKING:
     from genai_host.server.server import Server
@@ -91,12 +91,8 @@ class WorkerProcess:
         server.drain()
 
 
-# an interpreter of its own, that finds the modules that this one finds
 _PROGRAM = """
 import sys
-first = sys.argv.pop(1)
-if not getattr(sys.flags, "safe_path", False):
-    sys.path[0] = first
 from genai_host.cli.main import run_worker
 sys.exit(run_worker(sys.argv[1:]))
 """
@@ -129,9 +125,8 @@ class Child:
         with theirs:
             handed = (listener.fileno(), theirs.fileno())
             place = ",".join(map(str, (*handed, "" if core is None else core)))
-            command = [sys.executable, "-c", _PROGRAM, sys.path[0], place, *arguments]
             self._process = subprocess.Popen(
-                command,
+                interpreter_command(_PROGRAM, place, *arguments),
                 stdin=subprocess.DEVNULL,
                 pass_fds=handed,
                 start_new_session=True,  # Ctrl-C is for the supervisor, which tells it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -85,9 +86,21 @@ COMMANDS = {
 def our_distributions() -> list[str]:
     """The distributions of this project, besides the host. Only these are ever suggested: whoever
     registers another name that the host suggests would run code beside all keys."""
-    from importlib import resources  # it is heavy, and wanted for errors alone
+    import pkgutil  # importlib.resources takes more time
 
-    return (resources.files(__package__) / "distributions.txt").read_text("utf-8").split()
+    return (pkgutil.get_data(__package__, "distributions.txt") or b"").decode().split()
+
+
+def normal_name(distribution: str) -> str:
+    """A distribution's name, the same however it is written (PyPA, Names and
+    normalization)."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def is_third_party(distribution: str) -> bool:
+    """Whether a distribution is none of this project."""
+    name = normal_name(distribution)
+    return name != APP and name not in our_distributions()
 
 
 def install_line(distribution: str) -> str:

@@ -242,7 +242,7 @@ class TestNames:
             install(folder, Scaffold(kind, name))
             monkeypatch.syspath_prepend(str(folder))
             index = PluginIndex([str(folder)], str(tmp_path / "index"))
-            [result] = Plugins(InstalledPlugins(index), Config()).results
+            [result] = Plugins(InstalledPlugins(index, on_trial="none"), Config()).results
             assert isinstance(result, LoadedPlugin), f"{result}"
             assert result.declared.names() == declared[kind]
 

@@ -52,7 +52,7 @@ def index(site: Path) -> PluginIndex:
 
 
 def load(site: Path, config: Config | None = None) -> Plugins:
-    return Plugins(InstalledPlugins(index(site)), config or Config())
+    return Plugins(InstalledPlugins(index(site), on_trial="none"), config or Config())
 
 
 def with_bundled(site: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.distributions import normal_name
 from genai_host.plugins.installer import (
     Installed,
     Installer,
@@ -19,6 +18,7 @@ from genai_host.plugins.installer import (
     required_name,
     who_needs,
 )
+from genai_host.util.names import normal_name
 
 
 @pytest.fixture

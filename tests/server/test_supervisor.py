@@ -296,7 +296,7 @@ class TestSupervisor:
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = (
-            "import socket, sys; s = socket.socket(fileno=int(sys.argv[2].split(',')[1]));"
+            "import socket, sys; s = socket.socket(fileno=int(sys.argv[1].split(',')[1]));"
             's.sendall(b\'failed {"message": "no key", "hint": "set one"}\\n\')'
         )
         with pytest.raises(ConfigurationError, match="no key") as error:
@@ -317,7 +317,7 @@ class TestSupervisor:
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = (
-            "import socket, sys; s = socket.socket(fileno=int(sys.argv[2].split(',')[1]));"
+            "import socket, sys; s = socket.socket(fileno=int(sys.argv[1].split(',')[1]));"
             "s.sendall(b'failed nonsense\\n\\xff\\n')"
         )
         with pytest.raises(PluginError, match="exit code 0"):

@@ -1,0 +1,177 @@
+"""Plugins are loaded on trial in another process, before this one imports them.
+
+A plugin may end the process that loads it (`os._exit`, a crash in C), never end, or raise what
+stands for the user's Ctrl-C. There it ends only the trial. What it raises besides is no danger to
+this process, which loads it and tells what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from genai_host.plugins.index import InstalledPlugin, LoadResult
+from genai_host.util.interpreter import has_interpreter, interpreter_command
+from genai_host.util.names import APP
+
+LOAD_SECONDS = 20.0
+"""How long a plugin may take to load on trial."""
+
+_START_SECONDS = 20.0  # of the interpreter and the host
+_PROGRAM = "from genai_host.plugins.trial import main\nmain()"
+_INTERRUPTS = "it raises KeyboardInterrupt when it is loaded"
+
+
+class _Trial(NamedTuple):
+    """
+    began   whether it could begin at all
+    ended   key of each plugin that ended, to why it must not be loaded here; empty if it may
+    code    exit code as shells have it; None if the time was over
+    """
+
+    began: bool
+    ended: dict[str, str]
+    code: int | None
+
+
+def try_plugins(
+    plugins: Sequence[InstalledPlugin], seconds: float = LOAD_SECONDS
+) -> dict[str, LoadResult]:
+    """Load plugins in another process, all of them in one, and one alone when it ends that.
+
+    seconds   how long each plugin may take
+
+    Returns, by key, those that must not be loaded in this process. Nothing is said of any where
+    no other process can be started.
+    """
+    faults: dict[str, LoadResult] = {}
+    waiting = list(plugins)
+    while waiting:
+        trial = _run(waiting, seconds)
+        if not trial.began:
+            break
+        done = 0
+        while done < len(waiting) and waiting[done].key in trial.ended:
+            done += 1
+        if done < len(waiting) > 1 and trial.code != _alarm_code():
+            alone = _run([waiting[done]], seconds)  # the one before it may be to blame
+            trial = alone._replace(ended=trial.ended | alone.ended)
+        for found in waiting[: done + 1]:
+            reason = trial.ended.get(found.key, _reason(trial.code, seconds))
+            if reason:
+                faults[found.key] = must_not_load(found, reason)
+        waiting = waiting[done + 1 :]
+    return faults
+
+
+def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
+    """How loading a plugin ended that is left out from now on."""
+    return LoadResult("broken", reason, _fix(found), is_left_out=True)
+
+
+def _fix(found: InstalledPlugin) -> str:
+    return (
+        f"{APP} upgrade {found.distribution}, or: {APP} plugins disable {found.name}; "
+        f"to load it once more: {APP} plugins check {found.distribution}:{found.name}"
+    )
+
+
+def _reason(code: int | None, seconds: float) -> str:
+    if code in (None, _alarm_code()):
+        return f"it takes longer than {seconds:g} s to load"
+    return f"it ends the process while it is loaded (exit code {code})"
+
+
+def _alarm_code() -> int:
+    return 128 + getattr(signal, "SIGALRM", 14)
+
+
+def _run(plugins: Sequence[InstalledPlugin], seconds: float) -> _Trial:
+    entries: Sequence[object] = sys.path
+    path = [entry for entry in entries if isinstance(entry, str)]
+    asked = {"plugins": plugins, "path": path, "seconds": seconds}
+    nothing = _Trial(began=False, ended={}, code=None)
+    if not has_interpreter():
+        return nothing
+    try:
+        process = subprocess.Popen(
+            interpreter_command(_PROGRAM),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for this process, which ends that one
+        )
+    except OSError:
+        return nothing
+    code: int | None = None
+    try:
+        said, _ = process.communicate(
+            json.dumps(asked).encode(), _START_SECONDS + (seconds + 1) * len(plugins)
+        )
+        code = process.returncode
+    except subprocess.TimeoutExpired as over:
+        said = over.output or b""
+    finally:
+        if code != 0:
+            _kill(process)
+    lines = list(_lines(said))
+    ended = {line[0]: line[1] for line in lines if len(line) == 2}
+    return _Trial([] in lines, ended, code if code is None or code >= 0 else 128 - code)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """It and what it has started."""
+    with suppress(OSError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+
+
+def _lines(said: bytes) -> Iterable[list[str]]:
+    for line in said.splitlines():
+        with suppress(ValueError, RecursionError):  # cut off, or written by a plugin
+            read: Any = json.loads(line)
+            if isinstance(read, list) and all(isinstance(each, str) for each in read):
+                yield read
+
+
+def main() -> None:
+    """The other process: it reads what to load, and writes a list when it has begun, and one
+    with key and fault for each plugin that has ended."""
+    asked: Any = json.load(sys.stdin)
+    answers = os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):  # what plugins read and write is nobody's
+        os.dup2(nothing, standard)
+    if hasattr(os, "register_at_fork"):  # else the answer ends when what they start ends
+        os.register_at_fork(after_in_child=lambda: os.close(answers))
+    sys.path[:] = asked["path"]
+    from genai_host.plugins.discovery import load_on_trial
+
+    os.write(answers, b"[]\n")
+    for fields in asked["plugins"]:
+        found = InstalledPlugin(*fields)
+        _set_alarm(asked["seconds"])
+        fault = ""
+        try:
+            load_on_trial(found)
+        except KeyboardInterrupt:
+            fault = _INTERRUPTS
+        _set_alarm(0)
+        os.write(answers, json.dumps([found.key, fault]).encode() + b"\n")
+    os._exit(0)  # threads and exit handlers of plugins are no part of the trial
+
+
+def _set_alarm(seconds: float) -> None:
+    """The system ends the process then, whatever holds the interpreter's lock."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)

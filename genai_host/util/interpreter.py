@@ -1,0 +1,23 @@
+"""Python in another process, which finds the modules that this one finds."""
+
+from __future__ import annotations
+
+import sys
+
+_SAME_FIRST = """
+import sys
+first = sys.argv.pop(1)
+if not getattr(sys.flags, "safe_path", False):
+    sys.path[0] = first
+"""
+
+
+def has_interpreter() -> bool:
+    """Whether another one can be started: a frozen program is none, nor is a program of another
+    language in which Python is embedded."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def interpreter_command(code: str, *arguments: str) -> list[str]:
+    """The command that runs code, which finds its arguments in `sys.argv[1:]`."""
+    return [sys.executable, "-c", _SAME_FIRST + code, sys.path[0], *arguments]

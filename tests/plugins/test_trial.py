@@ -1,0 +1,267 @@
+"""Plugins that end the process that loads them, or never end: in another process first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from genai_host.config import Config
+from genai_host.plugins import trial
+from genai_host.plugins.discovery import BrokenPlugin, InstalledPlugins, LoadedPlugin, Plugins
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
+from genai_host.plugins.trial import try_plugins
+from genai_host.testing import make_distribution
+
+_GOOD = """
+from genai_host.api import Model, hookimpl
+
+@hookimpl
+def genai_models():
+    {0}
+    yield Model(__name__, ["plain"])
+"""
+_ENDS = "it ends the process while it is loaded (exit code {0})"
+_NEVER = "it takes longer than 1 s to load"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on `sys.path`; what is imported from it is forgotten afterwards."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def install(site: Path, **sources: str) -> None:
+    for name, source in sources.items():
+        make_distribution(site, name, files={f"{name}.py": source})
+
+
+def index(site: Path) -> PluginIndex:
+    return PluginIndex([str(site)], str(site.parent / "index"))
+
+
+def load(site: Path) -> Plugins:
+    return Plugins(InstalledPlugins(index(site)), Config())
+
+
+def outcomes(plugins: Plugins) -> dict[str, str]:
+    """Name to the reason why it is broken; empty if it is not."""
+    return {each.found.name: getattr(each, "reason", "") for each in plugins.results}
+
+
+@pytest.mark.process
+class TestTrial:
+    def faults(self, site: Path, seconds: float = 20) -> dict[str, str]:
+        found = index(site).plugins()
+        faults = try_plugins(found, seconds)
+        return {each.name: faults[each.key].reason for each in found if each.key in faults}
+
+    @pytest.mark.smoke
+    @pytest.mark.skipif(os.name != "posix", reason="exit codes of signals")
+    def test_what_ends_the_process_is_named_and_the_others_pass(self, site: Path) -> None:
+        install(
+            site,
+            a_good=_GOOD.format("pass"),
+            b_exit="import os; os._exit(3)",
+            c_exit=_GOOD.format("import os; os._exit(0)"),
+            d_crash="import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+            e_interrupt="raise KeyboardInterrupt",
+            f_good=_GOOD.format("pass"),
+        )
+        assert self.faults(site) == {
+            "b_exit": _ENDS.format(3),
+            "c_exit": _ENDS.format(0),
+            "d_crash": _ENDS.format(128 + signal.SIGSEGV),
+            "e_interrupt": "it raises KeyboardInterrupt when it is loaded",
+        }
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "while True: pass",
+            "import time\ntime.sleep(600)",
+            _GOOD.format("while True: pass"),
+            _GOOD.format("import threading; threading.Event().wait()"),
+            "import subprocess\nsubprocess.run(['sleep', '600'])",
+        ],
+    )
+    def test_what_never_ends_is_named_and_the_others_pass(self, site: Path, source: str) -> None:
+        install(site, a_good=_GOOD.format("pass"), b_slow=source, c_good=_GOOD.format("pass"))
+        assert self.faults(site, 1) == {"b_slow": _NEVER}
+
+    def test_what_this_process_can_tell_is_no_fault(self, site: Path) -> None:
+        """It is loaded here, which shows what is wrong, and whether that is over."""
+        install(
+            site,
+            a="1 / 0",
+            b="raise SystemExit(4)",
+            c="import not_there",
+            d="def f(:",
+            e="class Odd(BaseException): pass\nraise Odd",
+            f="x = 1",
+            g="import os, sys\nos.close(1)\nprint('x' * 100_000, file=sys.stderr)\ninput()",
+        )
+        assert self.faults(site) == {}
+
+    def test_who_is_to_blame_is_found_alone(self, site: Path) -> None:
+        """The first ends the process while the second is loaded."""
+        install(
+            site,
+            a_late="import os, threading\nthreading.Timer(0.2, os._exit, [5]).start()\n"
+            + _GOOD.format("pass"),
+            b_slow="import time\ntime.sleep(0.6)\n" + _GOOD.format("pass"),
+            c_good=_GOOD.format("pass"),
+        )
+        assert self.faults(site) == {}
+
+    def test_a_process_that_is_left_behind_keeps_no_one_waiting(self, site: Path) -> None:
+        source = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {0!r}])\n"
+        code = "import sys; sys.stdin.read()"
+        install(site, a_parent=source.format(code) + _GOOD.format("pass"))
+        assert self.faults(site) == {}
+
+
+@pytest.mark.process
+class TestLoading:
+    def test_only_what_passed_is_imported_here(self, site: Path) -> None:
+        install(site, a_exit="import os; os._exit(3)", b_good=_GOOD.format("pass"))
+        plugins = load(site)
+        assert outcomes(plugins) == {"a_exit": _ENDS.format(3), "b_good": ""}
+        [broken] = plugins.broken
+        assert broken.line() == f"plugin a_exit (a_exit 1.0) is broken: {_ENDS.format(3)}"
+        assert broken.fix.endswith("genai-host plugins check a_exit:a_exit")
+        assert list(plugins.registry.models) == ["b_good"]
+
+    def test_what_ended_is_known_the_next_time(
+        self, site: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        install(site, a_exit="import os; os._exit(3)", b_good=_GOOD.format("pass"))
+        first = outcomes(load(site))
+        monkeypatch.setattr(trial, "_run", None)
+        assert outcomes(load(site)) == first
+
+    def test_another_build_is_tried_again(self, site: Path) -> None:
+        install(site, a_exit="import os; os._exit(3)")
+        load(site)
+        install(site, a_exit=_GOOD.format("pass"))
+        assert outcomes(load(site)) == {"a_exit": ""}
+
+
+_BAD = LoadResult("broken", "it ends the process", "do this", is_left_out=True)
+
+
+class TestWithoutProcesses:
+    """What is tried, and what becomes of it."""
+
+    @pytest.fixture
+    def tried(self, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+        """The names of each trial; those that begin with `bad` fail."""
+        calls = []
+
+        def run(plugins: list[InstalledPlugin]) -> dict[str, LoadResult]:
+            calls.append([found.name for found in plugins])
+            return {found.key: _BAD for found in plugins if found.name.startswith("bad")}
+
+        monkeypatch.setattr(trial, "try_plugins", run)
+        return calls
+
+    def test_all_new_ones_are_tried_at_once_and_once(
+        self, site: Path, tried: list[list[str]]
+    ) -> None:
+        install(site, bad="1 / 0", good=_GOOD.format("pass"), other="1 / 0")
+        reasons = [outcomes(load(site)) for _ in range(2)]
+        assert tried == [["bad", "good", "other"]]
+        assert reasons[0] == reasons[1]
+        assert reasons[0]["bad"] == "it ends the process"
+        assert "ZeroDivisionError" in reasons[0]["other"]
+
+    def test_only_what_is_new_is_tried(self, site: Path, tried: list[list[str]]) -> None:
+        install(site, good=_GOOD.format("pass"), bad="1 / 0")
+        load(site)
+        install(site, later=_GOOD.format("pass"))
+        load(site)
+        assert tried[1:] == [["later"]]
+
+    def test_our_own_are_not_tried(self, site: Path, tried: list[list[str]]) -> None:
+        names = ("genai-host", "genai_vendor_mock", "Genai.Feature.Chat")
+        for number, name in enumerate(names):
+            make_distribution(site, name, entry_points={f"own{number}": "json"}, files={})
+        load(site)
+        assert tried == []
+
+    def test_what_is_disabled_is_not_tried(self, site: Path, tried: list[list[str]]) -> None:
+        install(site, good=_GOOD.format("pass"), bad="1 / 0")
+        plugins = Plugins(InstalledPlugins(index(site)), Config(disabled=["bad"]))
+        assert tried == [["good"]]
+        assert not plugins.broken
+
+    def test_what_ended_is_kept_before_anything_is_imported(
+        self, site: Path, tried: list[list[str]]
+    ) -> None:
+        install(site, bad="1 / 0", good="raise KeyboardInterrupt")
+        with pytest.raises(KeyboardInterrupt):
+            load(site)
+        there = index(site)
+        [bad] = [found for found in there.plugins() if found.name == "bad"]
+        assert there.outcomes()[bad.key].is_left_out
+
+    def test_without_a_cache_nothing_is_tried_unless_it_is_asked_for(
+        self, site: Path, tried: list[list[str]], tmp_path: Path
+    ) -> None:
+        nowhere = tmp_path / "file"
+        nowhere.write_text("")
+        install(site, good=_GOOD.format("pass"))
+        there = PluginIndex([str(site)], str(nowhere / "index"))
+        assert not Plugins(InstalledPlugins(there), Config()).broken
+        assert tried == []
+        Plugins(InstalledPlugins(there, on_trial="all"), Config())
+        assert tried == [["good"]]
+
+    def test_all_are_tried_again_but_those_that_are_left_out(
+        self, site: Path, tried: list[list[str]]
+    ) -> None:
+        install(site, bad="1 / 0", good=_GOOD.format("pass"))
+        load(site)
+        plugins = Plugins(InstalledPlugins(index(site), on_trial="all"), Config())
+        assert tried[1:] == [["good"]]
+        assert [type(each) for each in plugins.results] == [BrokenPlugin, LoadedPlugin]
+
+    def test_what_is_forgotten_is_tried_again(self, site: Path, tried: list[list[str]]) -> None:
+        install(site, bad="1 / 0", good=_GOOD.format("pass"))
+        load(site)
+        there = index(site)
+        there.forget(found for found in there.plugins() if found.name == "bad")
+        load(site)
+        assert tried[1:] == [["bad"]]
+
+    @pytest.mark.parametrize("executable", ["", None, "/not/there"])
+    def test_where_no_other_python_can_be_started_they_are_loaded_here(
+        self, site: Path, monkeypatch: pytest.MonkeyPatch, executable: str | None
+    ) -> None:
+        def fail(*args: object, **more: object) -> None:
+            raise FileNotFoundError(2, "No such file or directory")
+
+        monkeypatch.setattr("subprocess.Popen", fail)
+        monkeypatch.setattr(sys, "executable", executable)
+        install(site, good=_GOOD.format("pass"), other="1 / 0")
+        reasons = outcomes(load(site))
+        assert reasons["good"] == ""
+        assert "ZeroDivisionError" in reasons["other"]
+
+    def test_a_program_that_is_frozen_does_not_start_itself(
+        self, site: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+        monkeypatch.setattr("subprocess.Popen", None)
+        install(site, good=_GOOD.format("pass"))
+        assert outcomes(load(site)) == {"good": ""}
