@@ -7,8 +7,10 @@ plugin is broken by it, and nothing of it is registered.
 from __future__ import annotations
 
 import importlib
+import logging
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, Protocol
 
 import pluggy
@@ -18,13 +20,16 @@ from genai_host.api import hooks as hookspecs
 from genai_host.config import Config
 from genai_host.errors import GenaiError, PluginError
 from genai_host.plugins.contributions import Contributions, ask
-from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.registry import Registry
-from genai_host.util.names import API_VERSION, APP, GROUP, is_third_party
+from genai_host.util.names import API_VERSION, APP, GROUP, third_parties
 from genai_host.util.text import close_matches, describe_exception, message_of, one_line, short_repr
 
+_log = logging.getLogger(__name__)
+
 _PREFIX = "genai_"  # of the names of all hooks
+_SUSPECT = "the process ended while it was loaded the last time: it crashed, or was killed"
 
 
 @frozen
@@ -85,6 +90,10 @@ class Discovery(Protocol):
     def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         """Those of them, by key, that must not be loaded in this process."""
 
+    def loading(self, found: InstalledPlugin) -> AbstractContextManager[None]:
+        """Around importing one of them and asking what it declares: if that ends the process,
+        `left_out` knows it the next time."""
+
     def load(self, found: InstalledPlugin) -> object:
         """Import one of them."""
 
@@ -111,14 +120,18 @@ class InstalledPlugins:
     ) -> None:
         self._index = index or PluginIndex()
         self._on_trial = on_trial
+        self._marked: Collection[str] = ()  # distributions whose plugins may end this process
 
     def find(self) -> Sequence[InstalledPlugin]:
         return sorted(self._index.plugins(), key=lambda found: found.distribution != APP)
 
     def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
-        theirs = [found for found in plugins if is_third_party(found.distribution)]
-        if not theirs or self._on_trial == "none":
+        strange = third_parties({found.distribution for found in plugins})
+        if not strange or self._on_trial == "none":
             return {}
+        self._marked = strange
+        theirs = [found for found in plugins if found.distribution in strange]
+        self._leave_out_suspects(theirs)
         known = self._index.outcomes()
         left_out = {key: outcome for key, outcome in known.items() if outcome.is_left_out}
         skipped: Collection[str] = left_out if self._on_trial == "all" else known
@@ -126,12 +139,29 @@ class InstalledPlugins:
         if new and (self._on_trial == "all" or self._index.is_writable):
             from genai_host.plugins.trial import try_plugins
 
-            faults = try_plugins(new)
-            if faults:
-                # at once, as this process may end when it loads the others
-                self._index.remember({**known, **faults})
-            left_out.update(faults)
+            left_out.update(self._keep(try_plugins(new)))
         return left_out
+
+    def _leave_out_suspects(self, plugins: Sequence[InstalledPlugin]) -> None:
+        marks = self._index.marks.left()
+        keys = {mark.key for mark in marks}
+        suspects = [found for found in plugins if found.key in keys]
+        self._keep({found.key: must_not_load(found, _SUSPECT) for found in suspects})
+        self._index.marks.remove(marks)
+
+    def _keep(self, faults: Mapping[str, LoadResult]) -> Mapping[str, LoadResult]:
+        """At once, as this process may end when it loads the others."""
+        if faults:
+            self._index.remember({**self._index.outcomes(), **faults})
+        return faults
+
+    @contextmanager
+    def loading(self, found: InstalledPlugin) -> Iterator[None]:
+        if found.distribution not in self._marked:
+            yield
+            return
+        with self._index.marks.loading(found.key):
+            yield
 
     def load(self, found: InstalledPlugin) -> object:
         if found.unreadable:
@@ -161,6 +191,9 @@ class StaticPlugins:
 
     def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         return {}
+
+    def loading(self, found: InstalledPlugin) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def load(self, found: InstalledPlugin) -> object:
         return self._plugins[found.name]
@@ -261,6 +294,9 @@ def _loaded(loader: _Loader, found: InstalledPlugin) -> Result:
     try:
         return loader.load(found)
     except KeyboardInterrupt:
+        _log.warning(
+            "interrupted while the plugin %s of %s was loaded", found.name, found.distribution
+        )
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
         return _broken_by(error, found)
@@ -284,6 +320,10 @@ class _Loader:
         self.manager = HookManager()
 
     def load(self, found: InstalledPlugin) -> LoadedPlugin:
+        with self._discovery.loading(found):
+            return self._load(found)
+
+    def _load(self, found: InstalledPlugin) -> LoadedPlugin:
         plugin = self._discovery.load(found)
         _must_be_marked(plugin)
         try:

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.plugins.distributions import Distribution, Leftover, find_distributions
+from genai_host.plugins.marks import Marks
 from genai_host.util import paths
-from genai_host.util.names import GROUP
+from genai_host.util.names import APP, GROUP
 
 _FORM = 2
 _COARSE_NS = 2_000_000_000
@@ -71,6 +72,15 @@ class LoadResult(NamedTuple):
     is_left_out: bool = False
 
 
+def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
+    """How loading a plugin ended that is left out from now on."""
+    fix = (
+        f"{APP} upgrade {found.distribution}, or: {APP} plugins disable {found.name}; "
+        f"to load it once more: {APP} plugins check {found.distribution}:{found.name}"
+    )
+    return LoadResult("broken", reason, fix, is_left_out=True)
+
+
 class PluginIndex:
     """The index for one `sys.path`, in a file of its own.
 
@@ -108,6 +118,11 @@ class PluginIndex:
         if json.dumps(kept, sort_keys=True) != json.dumps(data["outcomes"], sort_keys=True):
             data["outcomes"] = kept
             self._write(data)
+
+    @property
+    def marks(self) -> Marks:
+        """Of plugins that are being loaded."""
+        return Marks(os.path.join(self._folder, "loading"), self._number())
 
     def forget(self, plugins: Iterable[InstalledPlugin]) -> None:
         """Forget how loading these plugins ended, so that they are as new."""
@@ -194,15 +209,19 @@ class PluginIndex:
 
     def _drop_oldest(self) -> None:
         with os.scandir(self._folder) as entries:
-            files = sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
+            there = [entry for entry in entries if entry.is_file()]
+        files = sorted(there, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
         for entry in files[_KEPT:]:
             os.unlink(entry.path)
 
     def _file(self) -> str:
+        return os.path.join(self._folder, f"{self._number()}.json")
+
+    def _number(self) -> str:
         import zlib  # a name, not a proof: the path itself stands in the file
 
         number = zlib.crc32("\0".join(self._path).encode("utf-8", "surrogatepass"))
-        return os.path.join(self._folder, f"{number:08x}.json")
+        return f"{number:08x}"
 
 
 def _is_index(data: Any, path: list[str]) -> bool:

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from genai_host.plugins.index import InstalledPlugin, LoadResult
+from genai_host.plugins.index import InstalledPlugin, LoadResult, must_not_load
 from genai_host.util.interpreter import has_interpreter, interpreter_command
-from genai_host.util.names import APP
 
 LOAD_SECONDS = 20.0
 """How long a plugin may take to load on trial."""
@@ -68,18 +67,6 @@ def try_plugins(
                 faults[found.key] = must_not_load(found, reason)
         waiting = waiting[done + 1 :]
     return faults
-
-
-def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
-    """How loading a plugin ended that is left out from now on."""
-    return LoadResult("broken", reason, _fix(found), is_left_out=True)
-
-
-def _fix(found: InstalledPlugin) -> str:
-    return (
-        f"{APP} upgrade {found.distribution}, or: {APP} plugins disable {found.name}; "
-        f"to load it once more: {APP} plugins check {found.distribution}:{found.name}"
-    )
 
 
 def _reason(code: int | None, seconds: float) -> str:

@@ -97,10 +97,10 @@ def normal_name(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-def is_third_party(distribution: str) -> bool:
-    """Whether a distribution is none of this project."""
-    name = normal_name(distribution)
-    return name != APP and name not in our_distributions()
+def third_parties(distributions: Iterable[str]) -> set[str]:
+    """Those of the distributions that are none of this project."""
+    ours = {APP, *our_distributions()}
+    return {each for each in distributions if normal_name(each) not in ours}
 
 
 def install_line(distribution: str) -> str:

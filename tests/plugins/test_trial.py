@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ def genai_models():
     yield Model(__name__, ["plain"])
 """
 _ENDS = "it ends the process while it is loaded (exit code {0})"
+_SUSPECT = "the process ended while it was loaded the last time: it crashed, or was killed"
 _NEVER = "it takes longer than 1 s to load"
 
 
@@ -156,6 +158,38 @@ class TestLoading:
         install(site, a_exit=_GOOD.format("pass"))
         assert outcomes(load(site)) == {"a_exit": ""}
 
+    @pytest.mark.skipif(os.name != "posix", reason="signals")
+    def test_what_ends_this_process_is_left_out_the_next_time(
+        self, site: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It passed, and changed its mind."""
+        crash = "__import__('os').kill(__import__('os').getpid(), 9)"
+        install(
+            site,
+            a_good=_GOOD.format("pass"),
+            b_crash=_GOOD.format(f"'CRASHES' in __import__('os').environ and {crash}"),
+        )
+        program = (
+            "import sys\n"
+            "from genai_host.config import Config\n"
+            "from genai_host.plugins.discovery import InstalledPlugins, Plugins\n"
+            "from genai_host.plugins.index import PluginIndex\n"
+            "index = PluginIndex([sys.argv[1]], sys.argv[2])\n"
+            "Plugins(InstalledPlugins(index), Config())\n"
+        )
+        command = [sys.executable, "-c", program, str(site), str(site.parent / "index")]
+        environ = {**os.environ, "PYTHONPATH": str(site)}
+        assert subprocess.run(command, env=environ, check=False).returncode == 0
+        environ["CRASHES"] = "1"
+        assert subprocess.run(command, env=environ, check=False).returncode == -9
+        assert subprocess.run(command, env=environ, check=False).returncode == 0
+        plugins = load(site)
+        assert outcomes(plugins) == {"a_good": "", "b_crash": _SUSPECT}
+        assert plugins.broken[0].fix.endswith("genai-host plugins check b_crash:b_crash")
+        there = index(site)
+        there.forget(found for found in there.plugins() if found.name == "b_crash")
+        assert outcomes(load(site)) == {"a_good": "", "b_crash": ""}
+
 
 _BAD = LoadResult("broken", "it ends the process", "do this", is_left_out=True)
 
@@ -265,3 +299,80 @@ class TestWithoutProcesses:
         monkeypatch.setattr("subprocess.Popen", None)
         install(site, good=_GOOD.format("pass"))
         assert outcomes(load(site)) == {"good": ""}
+
+
+class TestMarks:
+    @pytest.fixture(autouse=True)
+    def known(self, site: Path) -> None:
+        """What is loaded has passed before."""
+        install(site, one=_GOOD.format("pass"), two=_GOOD.format("pass"))
+        there = index(site)
+        there.remember({found.key: LoadResult("loaded") for found in there.plugins()})
+
+    def marks(self, site: Path) -> list[Path]:
+        return sorted((site.parent / "index" / "loading").glob("*"))
+
+    def test_there_is_one_while_a_plugin_is_loaded(self, site: Path) -> None:
+        there = index(site)
+        one, two = there.plugins()
+        discovery = InstalledPlugins(there)
+        discovery.left_out([one, two])
+        for found in (one, two):
+            with discovery.loading(found):
+                [mark] = self.marks(site)
+                assert mark.read_text() == found.key
+                assert outcomes(load(site)) == {"one": "", "two": ""}  # this process lives
+        assert self.marks(site) == []
+
+    @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+    def test_there_is_none_after_what_a_process_survives(
+        self, site: Path, error: type[BaseException]
+    ) -> None:
+        there = index(site)
+        discovery = InstalledPlugins(there)
+        [one, _] = there.plugins()
+        discovery.left_out([one])
+        with pytest.raises(error), discovery.loading(one):
+            raise error
+        assert self.marks(site) == []
+
+    def leave(self, site: Path, key: str) -> None:
+        there = index(site)
+        with there.marks.loading(key):
+            [mark] = self.marks(site)
+        mark.write_text(key)
+
+    def test_one_that_is_left_names_the_suspect(self, site: Path) -> None:
+        self.leave(site, index(site).plugins()[0].key)
+        for _ in range(2):
+            plugins = load(site)
+            assert outcomes(plugins) == {"one": _SUSPECT, "two": ""}
+            assert self.marks(site) == []
+
+    def test_one_of_a_build_that_is_gone_is_removed(self, site: Path) -> None:
+        self.leave(site, "one:one:0.9:abc")
+        assert outcomes(load(site)) == {"one": "", "two": ""}
+        assert self.marks(site) == []
+
+    def test_one_of_another_environment_stays(self, site: Path, tmp_path: Path) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        self.leave(site, index(site).plugins()[0].key)
+        make_distribution(other, "three")
+        Plugins(
+            InstalledPlugins(PluginIndex([str(other)], str(site.parent / "index"))),
+            Config(disabled=["three"]),
+        )
+        assert len(self.marks(site)) == 1
+
+    def test_an_interrupt_names_the_plugin(
+        self, site: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupt(*args: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(InstalledPlugins, "load", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            load(site)
+        assert caplog.messages == ["interrupted while the plugin one of one was loaded"]
+        assert self.marks(site) == []
