@@ -68,10 +68,10 @@ def command(app: App, as_json: bool) -> int:
 def _checks(app: App) -> Iterator[Check]:
     yield Check("genai-host", "ok", f"{__version__} on Python {platform.python_version()}")
     yield from _check_folders()
-    from genai_host.config import Config, read_config
+    from genai_host.config import read_config, unread_config
     from genai_host.errors import GenaiError
 
-    config = Config()
+    config = unread_config()
     try:
         config = read_config()
         found = paths.config_file()

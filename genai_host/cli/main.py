@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host.util.names import APP, COMMANDS, __version__
+from genai_host.util.names import APP, COMMANDS, SAFE, __version__
 
 if TYPE_CHECKING:
     from genai_host.cli.app import App
@@ -79,14 +79,14 @@ def _plugin_commands() -> dict[str, str]:
     """Name and help of the commands that plugins brought when they were last loaded,
     those left out that are not to be loaded now."""
     from genai_host.cli.terminal import safe
-    from genai_host.config import Config, read_config
+    from genai_host.config import read_config, unread_config
     from genai_host.errors import ConfigurationError
     from genai_host.plugins.index import PluginIndex
 
     try:
         config = read_config()
     except ConfigurationError:  # help is there whatever is wrong
-        config = Config()
+        config = unread_config()
     index = PluginIndex()
     outcomes = index.outcomes()
     commands: dict[str, str] = {}
@@ -100,6 +100,11 @@ def _use_config(ctx: click.Context, option: click.Parameter, file: str | None) -
     if file is not None:
         # for what this command starts, too, wherever it starts that
         os.environ["GENAI_HOST_CONFIG"] = os.path.abspath(file)
+
+
+def _keep_safe(ctx: click.Context, option: click.Parameter, safe: bool) -> None:
+    if safe:
+        os.environ[SAFE] = "1"  # for what this command starts, too
 
 
 def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
@@ -120,6 +125,14 @@ def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None
     expose_value=False,
     callback=_use_config,
     help="Use this configuration file.",
+)
+@click.option(
+    "--safe",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_keep_safe,
+    help="Load no plugins of third parties.",
 )
 @click.option(
     "-v",

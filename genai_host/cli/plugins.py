@@ -175,14 +175,14 @@ def new(kind: str, name: str, directory: str) -> None:
 def _config() -> Config:
     """The configuration; where it is not in order, a warning and the defaults, since
     this is where a user comes to set things right."""
-    from genai_host.config import Config, read_config
+    from genai_host.config import read_config, unread_config
     from genai_host.errors import ConfigurationError
 
     try:
         return read_config()
     except ConfigurationError as error:
         note(f"warning: {error}", fg="yellow")
-        return Config()
+        return unread_config()
 
 
 def _note_what_comes_first() -> None:

@@ -61,7 +61,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from genai_host.config.loading import read_config
+from genai_host.config.loading import read_config, unread_config
 from genai_host.config.schema import (
     BudgetConfig,
     BudgetsConfig,
@@ -86,6 +86,7 @@ __all__ = [
     "edit_config",
     "must_be_writable",
     "read_config",
+    "unread_config",
 ]
 
 

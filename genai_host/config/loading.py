@@ -10,7 +10,7 @@ from genai_host.config.schema import Config
 from genai_host.errors import ConfigurationError
 from genai_host.util import paths
 from genai_host.util.files import read_text
-from genai_host.util.names import VARIABLES
+from genai_host.util.names import SAFE, VARIABLES
 
 
 def read_config(
@@ -38,7 +38,23 @@ def read_config(
         from genai_host.config.environment import overridden
 
         config = overridden(config, environ)
-    return config
+    return config._replace(safe=True) if _is_safe(environ) else config
+
+
+def unread_config() -> Config:
+    """The defaults, where the configuration is not in order: safe mode holds then, too."""
+    try:
+        return Config(safe=_is_safe(os.environ))
+    except ConfigurationError:
+        return Config(safe=True)
+
+
+def _is_safe(environ: Mapping[str, str]) -> bool:
+    if not environ.get(SAFE):
+        return False
+    from genai_host.config.environment import is_set
+
+    return is_set(SAFE, environ)
 
 
 def checked(text: str, path: str) -> Config:

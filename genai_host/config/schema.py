@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError
-from genai_host.util.names import APP
+from genai_host.util.names import APP, third_parties
 from genai_host.util.text import did_you_mean, short_repr
 
 
@@ -152,6 +152,7 @@ class Config(NamedTuple):
         record_served: Whether what programs ask of models through the server is kept as well.
         server: How the host is served.
         budgets: What calls of models may cost.
+        safe: Load no plugin of a third party; said by the environment alone.
         file: Where it stands, for errors; empty if in no file.
     """
 
@@ -173,6 +174,7 @@ class Config(NamedTuple):
     record_served: bool = False
     server: ServerConfig = ServerConfig()
     budgets: BudgetsConfig = BudgetsConfig()
+    safe: bool = False
     file: str = ""
 
     @property
@@ -213,6 +215,8 @@ class Config(NamedTuple):
         names = {plugin, f"{distribution}:{plugin}"}
         if names & set(self.disabled):
             return "disabled"
+        if self.safe and third_parties([distribution]):
+            return "of a third party (safe mode)"
         if self.allowed is None or distribution == APP or names & set(self.allowed):
             return ""
         return "not on the list of allowed plugins"

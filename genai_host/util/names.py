@@ -27,7 +27,10 @@ ALIAS = r"[A-Za-z0-9][A-Za-z0-9._:-]*"
 SERVER_SECRET = "GENAI_HOST_SERVER_TOKEN"  # noqa: S105 - the name of it
 """The environment variable with the token of whoever runs the server."""
 
-VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG", SERVER_SECRET)
+SAFE = "GENAI_HOST_SAFE"
+"""The environment variable that keeps out plugins of third parties."""
+
+VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG", SAFE, SERVER_SECRET)
 """Environment variables of the host that stand for no key of its configuration."""
 
 HTTP_PATHS = (

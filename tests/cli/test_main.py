@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -17,6 +18,7 @@ from genai_host.cli.app import App
 from genai_host.cli.log import log_cause, log_error, show_log
 from genai_host.errors import GenaiError, PluginError, ServiceUnavailable
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
+from genai_host.testing import make_distribution
 
 
 @pytest.fixture
@@ -81,6 +83,40 @@ class TestConfig:
         assert terminal("plugins")[0] == 0
 
 
+class TestSafeMode:
+    """Without plugins of third parties, which are not even imported."""
+
+    @pytest.fixture(autouse=True)
+    def theirs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        site = tmp_path / "site"
+        make_distribution(site, "theirs", files={"theirs.py": "raise KeyboardInterrupt"})
+        monkeypatch.syspath_prepend(str(site))
+        monkeypatch.setenv("GENAI_HOST_SAFE", "")
+
+    def statuses(self, out: str) -> dict[str, str]:
+        return {row["name"]: row["status"] for row in json.loads(out)}
+
+    @pytest.mark.parametrize("command", [("plugins",), ("plugins", "check")])
+    def test_they_are_blocked(self, terminal: Terminal, command: tuple[str, ...]) -> None:
+        code, out, _ = terminal("--safe", *command, "--json")
+        assert code == 0
+        assert self.statuses(out)["theirs"] == "blocked"
+        assert self.statuses(out)["mock"] != "blocked"
+
+    def test_it_holds_for_what_a_command_starts(self, terminal: Terminal) -> None:
+        assert terminal("--safe", "ask", "-p", "mock", "hi") == (0, "hi\n", "")
+        assert os.environ["GENAI_HOST_SAFE"] == "1"
+
+    def test_it_holds_where_the_configuration_is_not_in_order(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("nonsense = 1")
+        _, out, _ = terminal("--safe", "plugins", "check", "--json")
+        assert self.statuses(out)["theirs"] == "blocked"
+
+
 class TestHelp:
     @pytest.fixture
     def remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +138,7 @@ class TestHelp:
         assert "The ␛[2Jfirst<009B> command." in out
         assert "The second command." in out
         assert "Ask someone else." not in out
-        assert "third" not in out
+        assert "The third command." not in out
 
     @pytest.mark.usefixtures("remembered")
     def test_commands_of_disabled_plugins_are_left_out(

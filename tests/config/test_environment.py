@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 
 from genai_host import Host, StaticPlugins
-from genai_host.config import BudgetsConfig, Config, InstanceConfig, ServerConfig, read_config
+from genai_host.api import Model
+from genai_host.config import (
+    BudgetsConfig,
+    Config,
+    InstanceConfig,
+    ServerConfig,
+    read_config,
+    unread_config,
+)
 from genai_host.config.environment import is_set, overrides_in, unknown_in, variable_of
 from genai_host.config.schema import KEYS
 from genai_host.errors import ConfigurationError
+from genai_host.testing import InlinePlugin
 
 
 def test_each_key_has_a_variable() -> None:
@@ -198,3 +207,35 @@ def test_one_of_another_kind_is_refused(variable: str) -> None:
 def test_those_of_the_tests_and_of_others_are_none_of_ours() -> None:
     environ = {"GENAI_HOST_TEST_X": "1", "GENAI_HOSTS": "1", "genai_host_y": "1", "PATH": "/"}
     assert read_config(environ=environ) == Config()
+
+
+class TestSafeMode:
+    @pytest.mark.parametrize(
+        ("value", "safe"), [("1", True), ("yes", True), ("0", False), ("", False)]
+    )
+    def test_the_environment_alone_says_so(self, value: str, safe: bool) -> None:
+        config = read_config(environ={"GENAI_HOST_SAFE": value})
+        assert config == Config(safe=safe)
+
+    def test_another_value_is_an_error(self) -> None:
+        with pytest.raises(ConfigurationError, match="variable GENAI_HOST_SAFE"):
+            read_config(environ={"GENAI_HOST_SAFE": "maybe"})
+
+    @pytest.mark.parametrize("value", ["1", "maybe"])
+    def test_it_holds_where_the_configuration_is_not_in_order(
+        self, monkeypatch: pytest.MonkeyPatch, value: str
+    ) -> None:
+        monkeypatch.setenv("GENAI_HOST_SAFE", value)
+        assert unread_config() == Config(safe=True)
+
+    def test_plugins_of_third_parties_are_blocked(self) -> None:
+        safe = Config(safe=True)
+        assert safe.blocks("mine", "genai-vendor-mine") == "of a third party (safe mode)"
+        for ours in ("genai-host", "genai-vendor-mock", "Genai_Vendor.Mock"):
+            assert safe.blocks("mock", ours) == ""
+        assert Config().blocks("mine", "genai-vendor-mine") == ""
+
+    def test_plugins_that_are_given_are_not(self) -> None:
+        plugins = StaticPlugins({"mine": InlinePlugin(models=[Model("m", ["plain"])])})
+        with Host(config=Config(safe=True), discovery=plugins) as host:
+            assert list(host.registry.models) == ["m"]
