@@ -7,6 +7,8 @@ Besides this package, plugins import `genai_host.errors` and `from genai_host im
 messages        roles, message parts, messages, usage
 calls           calls of a model and their results, independent of API formats; cost
 dialects        `Dialect`, the codec of an API format, and helpers to write one
+finish_reasons  why a model stopped: the words of services, and what they mean
+tool_calls      tool calls, read from replies and assembled from streams
 providers       `Provider`, the transport of requests; HTTP; expiring tokens
 http_provider   providers over HTTP, in a few lines
 models          models and offerings, as data; parameters that dialects share

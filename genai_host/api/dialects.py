@@ -35,7 +35,7 @@ from genai_host.api.calls import (
     TokenCount,
 )
 from genai_host.api.json_text import read_json
-from genai_host.api.messages import Message, Part, Reasoning, Text, ToolCall, VendorPart, count
+from genai_host.api.messages import Message, Part, Reasoning, Text, VendorPart, count
 from genai_host.api.validators import (
     ANY_BY_NAME,
     SCHEMAS,
@@ -45,7 +45,7 @@ from genai_host.api.validators import (
     string_set,
     strings,
 )
-from genai_host.errors import GenaiError, MalformedReply, UnsupportedPart
+from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable, UnsupportedPart
 
 _LONGEST_MESSAGE = 1000
 
@@ -70,9 +70,23 @@ def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
     """The same, where an error may come with status 200, or amid a stream: it is raised."""
     value = read_object(data)
     found = error_in(value, None)
+    if found is None and "error" in (value.get("object"), value.get("type")):
+        found = error_in({"error": value}, None)
     if found is not None:
         raise found
     return value
+
+
+def read_event(event: StreamEvent, error_in: ErrorIn) -> dict[str, Any]:
+    """The same for an event of a stream. One that is named `error` is an error in any form."""
+    if event.name != "error":
+        return read_reply(event.data, error_in)
+    try:
+        value = read_json(event.data)
+    except ValueError:
+        value = event.data.decode(errors="replace")
+    error = value if isinstance(value, dict) and value.get("error") else {"error": value}
+    raise error_in(error, None) or ServiceUnavailable("the service failed and gave no reason")
 
 
 def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
@@ -92,6 +106,12 @@ def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise malformed(f"{name} is not an object")
     return value
+
+
+def details_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The same for what is no part of the answer, such as usage: empty for other types too."""
+    value = data.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
@@ -114,6 +134,18 @@ def string_in(data: Mapping[str, Any], name: str) -> str:
     return value
 
 
+def text_in(data: Mapping[str, Any], name: str) -> str:
+    """The same for a text that may be a string or a list of parts: `{"text": ...}`, or strings.
+    Parts of other types have no text."""
+    value = data.get(name)
+    if not isinstance(value, list):
+        return string_in(data, name)
+    parts = [{"text": each} if isinstance(each, str) else each for each in value]
+    if not all(isinstance(each, dict) for each in parts):
+        raise malformed(f"{name} is not a list of parts")
+    return "".join(string_in(each, "text") for each in parts)
+
+
 def count_in(data: Mapping[str, Any], name: str) -> int:
     """A number of tokens; 0 for whatever is none: see `count`."""
     value: Any = data.get(name)
@@ -122,17 +154,6 @@ def count_in(data: Mapping[str, Any], name: str) -> int:
 
 def malformed(why: str) -> MalformedReply:
     return MalformedReply(f"the reply is malformed: {why}")
-
-
-def read_tool_call(id: str, name: str, arguments: str) -> ToolCall:
-    """A tool call whose arguments come as the text of a JSON object."""
-    try:
-        value = read_json(arguments or "{}")
-    except ValueError:
-        value = None
-    if isinstance(value, dict):
-        return ToolCall(id, name, value)
-    return ToolCall(id, name, malformed=arguments)
 
 
 def one_line(text: str) -> str:

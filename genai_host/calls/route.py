@@ -395,7 +395,7 @@ def _with_what_came(
     error = _why(error, attempt.limits)
     if isinstance(error, (IncompleteReply, ProviderTimeout)) and not error.text:
         try:
-            decoder.finish()
+            error.text = getattr(decoder.finish(), "text", "")
         except IncompleteReply as cut:
             error.text = cut.text
     return error

@@ -2,7 +2,8 @@
 
 Source: Claude API reference, "Create a Message", "Streaming messages" and "Errors", as of
 November 2026.
-The mark of a stream's end is the event `message_stop`.
+The mark of a stream's end is the event `message_stop`; some servers end with the reason why the
+model stopped.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 from genai_host.api import (
     Completion,
     Delta,
-    FinishReason,
     Message,
     Part,
     ProviderReply,
@@ -26,16 +26,19 @@ from genai_host.api import (
 )
 from genai_host.api.dialects import (
     count_in,
+    details_in,
     explain_reply,
     list_in,
     malformed,
     object_in,
     one_line,
+    read_event,
     read_reply,
-    read_tool_call,
     string_in,
 )
+from genai_host.api.finish_reasons import finish_word, read_finish, weightier
 from genai_host.api.json_text import read_json
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,
@@ -46,14 +49,6 @@ from genai_host.errors import (
 
 NAME = "anthropic-messages"
 
-_FINISHES: Mapping[str, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-}
 _NO_STATUS = 500
 _STATUS_OF_TYPE: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -110,37 +105,52 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
 def read_message(data: Mapping[str, Any]) -> Completion:
     """A whole reply. Raises `GenerationError` if it holds no answer, and
     `MalformedReply`."""
-    if data.get("content") is None:
+    blocks = data.get("content")
+    if blocks is None:
         raise GenerationError("the model gave no answer", reason="no content")
+    if isinstance(blocks, str):  # as some servers have it
+        blocks = [{"type": "text", "text": blocks}]
     content: list[Part] = []
-    for at, block in enumerate(list_in(data, "content")):
+    for at, block in enumerate(list_in({"content": blocks}, "content")):
         if not isinstance(block, dict):
             raise malformed("a block is not an object")
         content += _read_block(block, at)
-    reason = string_in(data, "stop_reason")
-    finish: FinishReason = _FINISHES.get(reason, "other")
-    if finish == "stop" and any(isinstance(part, ToolCall) for part in content):
-        finish = "tool_calls"  # as some servers say it
+    reason = finish_word(data.get("stop_reason"))
+    finish = read_finish(
+        reason,
+        calls=any(isinstance(part, ToolCall) for part in content),
+        text="".join(part.text for part in content if isinstance(part, Text)),
+    )
     return Completion(
         Message("assistant", content),
         finish,
-        _read_usage(object_in(data, "usage")),
+        _read_usage(details_in(data, "usage")),
         vendor_finish=reason,
     )
 
 
+_Place = tuple[int, int]  # the index of a block, and its number among all
+
+
 class MessageDecoder:
-    """Puts the pieces of a streamed reply together, block by block."""
+    """Puts the pieces of a streamed reply together, block by block. Some services give all
+    blocks one index: then a piece belongs to the block that was begun last."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
-        self._blocks: dict[int, dict[str, Any]] = {}
-        self._pieces: dict[tuple[int, str], list[str]] = {}
-        self._thought_in: int | None = None
+        self._blocks: dict[_Place, dict[str, Any]] = {}
+        self._newest: dict[int, _Place] = {}
+        self._ended: set[_Place] = set()
+        self._pieces: dict[tuple[_Place, str], list[str]] = {}
+        self._thought_in: _Place | None = None
+        self._finish = ""
         self.done = False
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        data = read_object(event.data)
+        if event.data == b"[DONE]":  # which some servers have in place of `message_stop`
+            self.done = True
+            return ()
+        data = read_event(event, _error_in)
         kind = string_in(data, "type")
         if kind == "content_block_delta":
             return self._add_piece(data)
@@ -151,9 +161,11 @@ class MessageDecoder:
         if kind == "message_start":
             self._message = dict(object_in(data, "message"))
         elif kind == "message_delta":
-            self._message.update(object_in(data, "delta"))
-            known = {name: value for name, value in object_in(data, "usage").items() if value}
-            self._message["usage"] = {**object_in(self._message, "usage"), **known}
+            delta = object_in(data, "delta")
+            self._message.update(delta)
+            self._finish = weightier(self._finish, finish_word(delta.get("stop_reason")))
+            known = {name: value for name, value in details_in(data, "usage").items() if value}
+            self._message["usage"] = {**details_in(self._message, "usage"), **known}
         elif kind == "message_stop":
             self.done = True
         elif not kind:
@@ -161,11 +173,11 @@ class MessageDecoder:
         return ()  # as for `ping`, and for kinds to come
 
     def finish(self) -> Completion:
-        if not self.done:
-            texts = (self._grown(index, "text") for index in sorted(self._blocks))
+        if not self.done and not self._finish:
+            texts = (self._grown(place, "text") for place in sorted(self._blocks))
             raise IncompleteReply("the reply was cut before its end", text="".join(texts))
-        blocks = [self._whole(index) for index in sorted(self._blocks)]
-        return read_message({**self._message, "content": blocks})
+        blocks = [self._whole(place) for place in sorted(self._blocks)]
+        return read_message({**self._message, "content": blocks, "stop_reason": self._finish})
 
     def _begin_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         block = dict(object_in(data, "content_block"))
@@ -173,14 +185,21 @@ class MessageDecoder:
         if not kind:
             raise malformed("a block has no type")
         index = count_in(data, "index")
-        self._blocks[index] = block
-        return self._shown(index, kind, string_in(block, kind)) if kind in _GROWING else ()
+        before = self._blocks.get(self._newest.get(index, (index, -1)), {})
+        if block.get("id") and block.get("id") == before.get("id"):  # it is repeated
+            return ()
+        place = self._newest[index] = (index, len(self._blocks))
+        self._blocks[place] = block
+        return self._shown(place, kind, string_in(block, kind)) if kind in _GROWING else ()
+
+    def _place(self, data: Mapping[str, Any]) -> _Place | None:
+        return self._newest.get(count_in(data, "index"))
 
     def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
-        index = count_in(data, "index")
-        block = self._blocks.get(index)
-        if block is None:
+        place = self._place(data)
+        if place is None:
             raise malformed("there is a piece of no block")
+        block = self._blocks[place]
         delta = object_in(data, "delta")
         kind = string_in(delta, "type")
         if kind == "signature_delta":
@@ -190,44 +209,44 @@ class MessageDecoder:
         elif kind in _PIECES:
             name = _PIECES[kind]
             piece = string_in(delta, name)
-            self._pieces.setdefault((index, name), []).append(piece)
-            return self._shown(index, name, piece) if name in _GROWING else ()
+            self._pieces.setdefault((place, name), []).append(piece)
+            return self._shown(place, name, piece) if name in _GROWING else ()
         return ()
 
     def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
-        index = count_in(data, "index")
-        block = self._blocks.get(index)
-        if block is None or block["type"] == "text":
+        place = self._place(data)
+        if place is None or place in self._ended or self._blocks[place]["type"] == "text":
             return ()
-        whole = self._whole(index)
-        if block["type"] == "tool_use":
-            return [Delta(tool_call=_read_tool_use(whole, index))]
+        self._ended.add(place)
+        whole = self._whole(place)
+        if whole["type"] == "tool_use":
+            return [Delta(tool_call=_read_tool_use(whole, place[1]))]
         return [
-            Delta(opaque=part) for part in _read_block(whole, index) if type(part) is VendorPart
+            Delta(opaque=part) for part in _read_block(whole, place[1]) if type(part) is VendorPart
         ]
 
-    def _shown(self, index: int, name: str, piece: str) -> Sequence[Delta]:
+    def _shown(self, place: _Place, name: str, piece: str) -> Sequence[Delta]:
         """A piece for who listens. Each block of thoughts is a paragraph."""
         if not piece:
             return ()
         if name == "text":
             return (Delta(piece),)
-        begins = self._thought_in not in (None, index)
-        self._thought_in = index
+        begins = self._thought_in not in (None, place)
+        self._thought_in = place
         return (Delta(reasoning=f"\n\n{piece}" if begins else piece),)
 
-    def _whole(self, index: int) -> dict[str, Any]:
+    def _whole(self, place: _Place) -> dict[str, Any]:
         """A block with all of its pieces."""
-        block = self._blocks[index]
-        grown = {name: self._grown(index, name) for name in _GROWING if name in block}
-        given = self._grown(index, "partial_json")
+        block = self._blocks[place]
+        grown = {name: self._grown(place, name) for name in _GROWING if name in block}
+        given = self._grown(place, "partial_json")
         if given:
             grown["input"] = given if block["type"] == "tool_use" else _json_in(given)
         return {**block, **grown}
 
-    def _grown(self, index: int, name: str) -> Any:
-        pieces = self._pieces.get((index, name), ())
-        return string_in(self._blocks[index], name) + "".join(pieces)
+    def _grown(self, place: _Place, name: str) -> Any:
+        pieces = self._pieces.get((place, name), ())
+        return string_in(self._blocks[place], name) + "".join(pieces)
 
 
 def _json_in(text: str) -> Any:
@@ -264,10 +283,7 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
 
 def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:
     id = string_in(block, "id") or f"call_{at}"
-    given = block.get("input")
-    if isinstance(given, str):
-        return read_tool_call(id, string_in(block, "name"), given)
-    return ToolCall(id, string_in(block, "name"), object_in(block, "input"))
+    return read_tool_call(id, string_in(block, "name"), block.get("input"))
 
 
 def _read_usage(data: Mapping[str, Any]) -> Usage:
@@ -278,7 +294,7 @@ def _read_usage(data: Mapping[str, Any]) -> Usage:
         input=count_in(data, "input_tokens") + written + cached,
         output=count_in(data, "output_tokens"),
         cached_input=cached,
-        reasoning=count_in(object_in(data, "output_tokens_details"), "thinking_tokens"),
+        reasoning=count_in(details_in(data, "output_tokens_details"), "thinking_tokens"),
         cache_written=written,
-        cache_written_1h=count_in(object_in(data, "cache_creation"), "ephemeral_1h_input_tokens"),
+        cache_written_1h=count_in(details_in(data, "cache_creation"), "ephemeral_1h_input_tokens"),
     )

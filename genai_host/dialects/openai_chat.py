@@ -7,7 +7,9 @@ Source: OpenAI API reference, "Create chat completion", "The chat completion obj
 `reasoning` as in OpenRouter, Groq and Ollama.
 
 The format has no place for reasoning and vendor parts, so they are not sent. Some services have a
-field for reasoning: the variant `reasoning` names it. A stream ends with `[DONE]`.
+field for reasoning: the variant `reasoning` names it. A stream ends with `[DONE]`; some services
+end it with the reason why the model stopped. More is read than the reference has: services differ
+in how they tell tool calls apart, in words, and in the form of what is no part of the answer.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from genai_host.api import (
     Dialect,
     DialectEndpoint,
     File,
-    FinishReason,
     Image,
     Message,
     Part,
@@ -43,13 +44,21 @@ from genai_host.api import (
 )
 from genai_host.api.dialects import (
     count_in,
+    details_in,
     list_in,
     malformed,
     object_in,
-    read_tool_call,
     string_in,
+    text_in,
 )
+from genai_host.api.finish_reasons import finish_word, read_finish, weightier
 from genai_host.api.json_text import write_json
+from genai_host.api.tool_calls import (
+    ToolCallAssembler,
+    arguments_as_text,
+    distinct_calls,
+    read_tool_call,
+)
 from genai_host.dialects.openai_common import (
     PARAMETERS,
     UnwrappingDecoder,
@@ -57,23 +66,20 @@ from genai_host.dialects.openai_common import (
     answer_format,
     arguments_text,
     data_url,
+    error_in,
     explain_error,
     file_name,
     fit,
     may_be_wrapped,
+    read_event_object,
     read_object,
     unwrapped,
     wire_parameters,
 )
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, UnsupportedPart
 
-_FINISHES: Mapping[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-}
+_THOUGHTS = ("thinking", "reasoning")
+"""The types of parts that have what the model thinks, and their fields."""
 
 
 def read_completion(body: bytes) -> Completion:
@@ -81,92 +87,82 @@ def read_completion(body: bytes) -> Completion:
     answer."""
     data = read_object(body)
     choice = _first_choice(data)
-    message = object_in(choice, "message")
-    refusal = string_in(message, "refusal")
-    calls = [_read_tool_call(each, at) for at, each in enumerate(list_in(message, "tool_calls"))]
+    if choice.get("message") is None:
+        raise malformed("a choice has no message")
+    said = _read_said(object_in(choice, "message"))
+    calls = [
+        read_tool_call(each.id, each.name, each.arguments) for each in _read_calls(said.message)
+    ]
     return _completion(
-        text=string_in(message, "content") + refusal,
-        refused=bool(refusal),
-        reasoning=_reasoning(message),
-        calls=calls,
-        finish=string_in(choice, "finish_reason"),
-        usage=read_usage(data.get("usage")),
+        text=said.text,
+        refused=said.refused,
+        reasoning=said.reasoning,
+        calls=distinct_calls(calls),
+        finish=finish_word(choice.get("finish_reason")),
+        usage=read_usage(data.get("usage") or choice.get("usage")),
     )
 
 
 class ChatDecoder:
-    """Puts the pieces of a streamed reply together."""
+    """Puts the pieces of a streamed reply together.
+
+    ended   whether the answer has ended: some services give the reason for that, and no `[DONE]`
+    """
 
     def __init__(self) -> None:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refused = False
-        self._calls: dict[int, dict[str, str]] = {}
+        self._calls = ToolCallAssembler()
         self._finish = ""
         self._usage = Usage()
         self.done = False
+
+    @property
+    def ended(self) -> bool:
+        return self.done or bool(self._finish)
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         if event.data == b"[DONE]":
             self.done = True
             return ()
-        data = read_object(event.data)
-        if data.get("usage"):
-            self._usage = read_usage(data["usage"])
-        if not data.get("choices"):
+        data = read_event_object(event)
+        choice = _first_choice(data) if data.get("choices") else {}
+        usage = data.get("usage") or choice.get("usage")
+        if usage:
+            self._usage = read_usage(usage)
+        if not choice:
             return ()
-        choice = _first_choice(data)
-        delta = object_in(choice, "delta")
-        refusal = string_in(delta, "refusal")
-        text = string_in(delta, "content") + refusal
-        reasoning = _reasoning(delta)
-        if text:
-            self._text.append(text)
-        if reasoning:
-            self._reasoning.append(reasoning)
-        if refusal:
-            self._refused = True
-        for call in list_in(delta, "tool_calls"):
-            self._add_tool_call(call)
-        finish = string_in(choice, "finish_reason")
-        pieces = [Delta(text, reasoning)] if text or reasoning else []
-        if finish:
-            self._finish = finish
-            pieces += [Delta(tool_call=call) for call in self._tool_calls()]
+        said = _read_said(object_in(choice, "delta"))
+        if said.text:
+            self._text.append(said.text)
+        if said.reasoning:
+            self._reasoning.append(said.reasoning)
+        self._refused = self._refused or said.refused
+        for call in _read_calls(said.message):
+            self._calls.add(
+                index=call.index,
+                id=call.id,
+                name=call.name,
+                arguments=arguments_as_text(call.arguments),
+            )
+        self._finish = weightier(self._finish, finish_word(choice.get("finish_reason")))
+        pieces = [Delta(said.text, said.reasoning)] if said.text or said.reasoning else []
+        if self._finish:
+            pieces += [Delta(tool_call=call) for call in self._calls.new_calls()]
         return pieces
 
     def finish(self) -> Completion:
-        if not self.done:
+        if not self.ended:
             raise IncompleteReply("the reply was cut before its end", text="".join(self._text))
         return _completion(
             text="".join(self._text),
             refused=self._refused,
             reasoning="".join(self._reasoning),
-            calls=self._tool_calls(),
+            calls=self._calls.calls(),
             finish=self._finish,
             usage=self._usage,
         )
-
-    def _add_tool_call(self, piece: Any) -> None:
-        """Its id and name come with its first piece, its arguments bit by bit."""
-        if not isinstance(piece, dict):
-            raise malformed("a tool call is not an object")
-        index = piece.get("index")
-        if index is None:  # then a new one comes with an id, and what has none goes on
-            index = len(self._calls) - (bool(self._calls) and not piece.get("id"))
-        if type(index) is not int:
-            raise malformed("the index of a tool call is not a number")
-        call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
-        function = object_in(piece, "function")
-        call["id"] = call["id"] or string_in(piece, "id")
-        call["name"] += string_in(function, "name")
-        call["arguments"] += string_in(function, "arguments")
-
-    def _tool_calls(self) -> list[ToolCall]:
-        return [
-            read_tool_call(call["id"] or f"call_{at}", call["name"], call["arguments"])
-            for at, call in sorted(self._calls.items())
-        ]
 
 
 def _completion(
@@ -184,37 +180,95 @@ def _completion(
     if text:
         content.append(Text(text))
     content.extend(calls)
-    normal: FinishReason = _FINISHES.get(finish, "other")
-    if calls and normal == "stop":  # as some servers say it
-        normal = "tool_calls"
+    normal = read_finish(finish, calls=bool(calls), text=text)
     if refused:
         normal = "content_filter"
     return Completion(Message("assistant", content), normal, usage, vendor_finish=finish)
 
 
-def _reasoning(message: Mapping[str, Any]) -> str:
-    return string_in(message, "reasoning_content") or string_in(message, "reasoning")
+class _Said(NamedTuple):
+    """What a message says, or a piece of one."""
+
+    message: Mapping[str, Any]
+    text: str
+    reasoning: str
+    refused: bool
 
 
-def _read_tool_call(data: Any, at: int) -> ToolCall:
-    if not isinstance(data, dict):
-        raise malformed("a tool call is not an object")
-    function = object_in(data, "function")
-    id = string_in(data, "id") or f"call_{at}"
-    return read_tool_call(id, string_in(function, "name"), string_in(function, "arguments"))
+def _read_said(message: Mapping[str, Any]) -> _Said:
+    """The content is a string, or a list of parts: some services have thoughts among these."""
+    content = message.get("content")
+    thoughts: list[Any] = []
+    if isinstance(content, list):
+        thoughts = [part for part in content if _is_thought(part)]
+        content = [part for part in content if not _is_thought(part)]
+    refusal = string_in(message, "refusal")
+    text = text_in({"content": content}, "content")
+    names = ("reasoning_content", "reasoning", "reasoning_details")
+    reasoning = next(filter(None, (_thoughts_in(message.get(name)) for name in names)), "")
+    return _Said(message, text + refusal, reasoning + _thoughts_in(thoughts), bool(refusal))
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in _THOUGHTS
+
+
+def _thoughts_in(value: Any) -> str:
+    """What the model thinks, as text or as parts. No answer is lost where it is neither."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    found: list[str] = []
+    for part in value:
+        if isinstance(part, dict):
+            names = ("text", "summary", *_THOUGHTS)
+            given = next((part[name] for name in names if part.get(name)), "")
+            inner = given if isinstance(given, list) else [given]
+            part = "".join(filter(None, map(_text_of, inner)))
+        found.append(_text_of(part))
+    return "".join(found)
+
+
+def _text_of(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else ""
+
+
+class _WireCall(NamedTuple):
+    """A tool call as it came, or a piece of one."""
+
+    index: int | None
+    id: str
+    name: str
+    arguments: Any
+
+
+def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
+    for call in list_in(message, "tool_calls"):
+        if not isinstance(call, dict):
+            raise malformed("a tool call is not an object")
+        index = call.get("index")
+        if index is not None and type(index) is not int:
+            raise malformed("the index of a tool call is not a number")
+        function = object_in(call, "function")
+        yield _WireCall(
+            index, string_in(call, "id"), string_in(function, "name"), function.get("arguments")
+        )
+    function = object_in(message, "function_call")  # as it was before there were several
+    if function:
+        yield _WireCall(0, "", string_in(function, "name"), function.get("arguments"))
 
 
 def read_usage(data: Any) -> Usage:
     """The tokens used, as far as a reply tells."""
     if not isinstance(data, dict):
         return Usage()
-    prompt = object_in(data, "prompt_tokens_details")
-    completion = object_in(data, "completion_tokens_details")
     return Usage(
         input=count_in(data, "prompt_tokens"),
         output=count_in(data, "completion_tokens"),
-        cached_input=count_in(prompt, "cached_tokens"),
-        reasoning=count_in(completion, "reasoning_tokens"),
+        cached_input=count_in(details_in(data, "prompt_tokens_details"), "cached_tokens"),
+        reasoning=count_in(details_in(data, "completion_tokens_details"), "reasoning_tokens"),
     )
 
 
@@ -222,9 +276,13 @@ def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = list_in(data, "choices")
     if not choices:
         raise GenerationError("the model gave no answer", reason="no choices")
-    if not isinstance(choices[0], dict):
+    choice = choices[0]
+    if not isinstance(choice, dict):
         raise malformed("a choice is not an object")
-    return choices[0]
+    error = error_in(choice)
+    if error is not None:  # of the service behind the one that is asked
+        raise error
+    return choice
 
 
 class OpenAIChat(Dialect[ChatCall, Completion]):

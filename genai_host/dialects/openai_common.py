@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import evolve, frozen
 
@@ -30,7 +30,7 @@ from genai_host.api import (
     ToolCall,
     ToolSchema,
 )
-from genai_host.api.dialects import explain_reply, one_line, read_reply
+from genai_host.api.dialects import explain_reply, one_line, read_event, read_reply
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import ContextOverflow, GenaiError, RateLimited, error_of_status
 
@@ -184,11 +184,20 @@ def unwrapped(completion: Completion) -> Completion:
     return evolve(completion, message=Message("assistant", parts))
 
 
+class _Decoder(StreamDecoder[Completion], Protocol):
+    """
+    ended   whether the answer has ended, though the mark of the end may be missing
+    """
+
+    @property
+    def ended(self) -> bool: ...
+
+
 class UnwrappingDecoder:
     """Reads a streamed answer that is inside of an object: its text is held back until
     it is whole, so that what is shown is what is answered."""
 
-    def __init__(self, inner: StreamDecoder[Completion]) -> None:
+    def __init__(self, inner: _Decoder) -> None:
         self._inner = inner
         self._shown = False
 
@@ -202,7 +211,7 @@ class UnwrappingDecoder:
             for piece in self._inner.feed(event)
             if piece.reasoning or piece.tool_call
         ]
-        if self.done and not self._shown:
+        if self._inner.ended and not self._shown:
             self._shown = True
             pieces.append(Delta(self.finish().text))
         return pieces
@@ -255,6 +264,11 @@ _STATUS_OF_WORD: Mapping[str, int] = {
 def read_object(data: bytes) -> dict[str, Any]:
     """An object; an error that comes with status 200, or amid a stream, is raised."""
     return read_reply(data, error_in)
+
+
+def read_event_object(event: StreamEvent) -> dict[str, Any]:
+    """The same for an event of a stream."""
+    return read_event(event, error_in)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:

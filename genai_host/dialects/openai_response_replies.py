@@ -29,9 +29,9 @@ from genai_host.api.dialects import (
     list_in,
     malformed,
     object_in,
-    read_tool_call,
     string_in,
 )
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.dialects.openai_common import error_in, read_object
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
 
@@ -105,6 +105,10 @@ class ResponseDecoder:
     @property
     def done(self) -> bool:
         return self._end is not None
+
+    @property
+    def ended(self) -> bool:
+        return self.done
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         if event.data == b"[DONE]":  # which some servers add
@@ -188,7 +192,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
             yield Text(text)
     elif kind == "function_call":
         id = string_in(item, "call_id") or string_in(item, "id") or f"call_{at}"
-        yield read_tool_call(id, string_in(item, "name"), string_in(item, "arguments"))
+        yield read_tool_call(id, string_in(item, "name"), item.get("arguments"))
     elif kind == "reasoning":
         thoughts = [*list_in(item, "summary"), *list_in(item, "content")]
         text = "\n\n".join(filter(None, map(_text_of, thoughts)))

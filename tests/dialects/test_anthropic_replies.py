@@ -100,8 +100,11 @@ def test_a_reply_is_read(blocks: list[Any], parts: list[Any]) -> None:
         ("tool_use", "tool_calls"),
         ("refusal", "content_filter"),
         ("pause_turn", "other"),
-        ("of_tomorrow", "other"),
-        ("", "other"),
+        ("of_tomorrow", "stop"),
+        ("", "stop"),
+        ("pause_turn", "other"),
+        ("eos", "stop"),
+        ("MAX_TOKENS", "length"),
     ],
 )
 def test_why_it_stopped_is_told(reason: str, finish: FinishReason) -> None:
@@ -143,9 +146,7 @@ def test_a_reply_without_an_answer_is_the_models_failure() -> None:
         message("hi"),
         message({"text": "a"}),
         message(text(1)),  # type: ignore[arg-type]  # which is what is wrong
-        message(tool_use("1", "look", [])),
-        {**message(), "content": "hi"},
-        {**message(), "usage": []},
+        {**message(), "content": 1},
     ],
     ids=str,
 )
@@ -280,6 +281,58 @@ def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:
     )
 
 
+def test_a_text_alone_may_be_the_content() -> None:
+    assert read({**message(), "content": "hi"}).text == "hi"
+
+
+def test_usage_in_another_form_loses_no_answer() -> None:
+    assert read({**message(text("a")), "usage": []}).text == "a"
+    odd = {"output_tokens": 3, "output_tokens_details": [], "cache_creation": 0}
+    assert read({**message(text("a")), "usage": odd}).usage == Usage(output=3)
+    events = [START, begins(0, text("a")), ends(0)]
+    end = event("message_delta", delta={"stop_reason": "end_turn"}, usage=[])
+    assert stream([*events, end, STOP])[1].text == "a"
+
+
+@pytest.mark.parametrize("last", [finishes("end_turn"), STOP, StreamEvent(b"[DONE]")])
+def test_a_stream_may_end_with_any_of_its_marks(last: StreamEvent) -> None:
+    found = stream([START, begins(0, text("a")), ends(0), last])[1]
+    assert (found.text, found.finish) == ("a", "stop")
+
+
+def test_blocks_that_share_an_index_are_told_apart_by_their_begin() -> None:
+    events = [START, begins(0, text("")), piece(0, "text", text="a"), ends(0)]
+    for id in ("1", "2"):
+        events += [begins(0, tool_use(id, "look", {})),
+                   piece(0, "input_json", partial_json=json.dumps({"at": id})), ends(0)]  # fmt: skip
+    pieces, found = stream([*events, finishes("tool_use"), STOP])
+    calls = [ToolCall(id, "look", {"at": id}) for id in ("1", "2")]
+    assert pieces == [Delta("a"), *(Delta(tool_call=call) for call in calls)]
+    assert found.message == Message("assistant", ["a", *calls])
+
+
+def test_an_end_that_is_repeated_gives_a_call_once() -> None:
+    begin = begins(0, tool_use("1", "look", {}))
+    given = piece(0, "input_json", partial_json="{}")
+    end = [ends(0), finishes("tool_use")]
+    pieces, found = stream([START, begin, begin, given, *end, *end, STOP])
+    assert pieces == [Delta(tool_call=ToolCall("1", "look"))]
+    assert found.tool_calls == (ToolCall("1", "look"),)
+
+
+@pytest.mark.parametrize("data", [b'{"message": "no"}', b'{"type": "error", "message": "no"}'])
+def test_an_event_named_error_is_one(data: bytes) -> None:
+    with pytest.raises(ServiceUnavailable, match="no"):
+        stream([START, StreamEvent(data, "error"), STOP])
+
+
+def test_a_reply_that_the_service_broke_off_is_no_answer() -> None:
+    with pytest.raises(IncompleteReply, match="error"):
+        read({**message(text("a")), "stop_reason": "error"})
+    with pytest.raises(IncompleteReply, match="error"):
+        stream([START, begins(0, text("a")), finishes("error"), STOP])
+
+
 def test_a_refusal_amid_a_stream_is_told() -> None:
     events = [START, begins(0, text("a")), finishes("refusal"), STOP]
     pieces, found = stream(events)
@@ -291,7 +344,6 @@ def test_a_refusal_amid_a_stream_is_told() -> None:
     "wrong",
     [
         StreamEvent(b"{"),
-        StreamEvent(b"[DONE]"),
         StreamEvent(b"[]"),
         StreamEvent(b"{}"),
         begins(0, {}),
@@ -385,7 +437,8 @@ def test_a_stream_is_the_same_however_its_bytes_come(
 def test_a_stream_that_is_cut_is_no_answer(
     answer: tuple[dict[str, Any], list[StreamEvent]], end: int
 ) -> None:
-    events = answer[1][: end % (len(answer[1]) + 1)]
+    events = [each for each in answer[1] if each.name != "message_delta"]
+    events = events[: end % (len(events) + 1)]
     decoder = DIALECT.decoder(STREAMED)
     assert decoder is not None
     said = "".join(each.text for one in events for each in decoder.feed(one))

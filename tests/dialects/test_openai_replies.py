@@ -77,11 +77,24 @@ def stream(events: Sequence[StreamEvent]) -> tuple[list[Delta], Completion]:
     [
         (said({"content": "hi"}, finish_reason="stop"),
          Completion(Message("assistant", "hi"), vendor_finish="stop")),
-        (said({"content": None}), Completion(Message("assistant", []), "other")),
+        (said({"content": None}), Completion(Message("assistant", []))),
         (said({}, finish_reason="length"),
          Completion(Message("assistant", []), "length", vendor_finish="length")),
         (said({"content": "hi"}, finish_reason="eos"),
-         Completion(Message("assistant", "hi"), "other", vendor_finish="eos")),
+         Completion(Message("assistant", "hi"), vendor_finish="eos")),
+        (said({"content": "hi"}, finish_reason="MAX_TOKENS"),
+         Completion(Message("assistant", "hi"), "length", vendor_finish="MAX_TOKENS")),
+        (said({"content": "hi"}, finish_reason=5), Completion(Message("assistant", "hi"))),
+        (said({"content": [{"type": "text", "text": "h"}, "i"]}, finish_reason="stop"),
+         Completion(Message("assistant", "hi"), vendor_finish="stop")),
+        (said({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                           {"type": "reference", "reference_ids": [1]},
+                           {"type": "text", "text": "hi"}]}, finish_reason="stop"),
+         Completion(Message("assistant", [Reasoning("hm"), "hi"]), vendor_finish="stop")),
+        (said({"reasoning": {"a": 1}, "content": "hi"}, finish_reason="stop"),
+         Completion(Message("assistant", "hi"), vendor_finish="stop")),
+        (said({"reasoning_details": [{"type": "reasoning.text", "text": "hm"}], "content": "hi"}),
+         Completion(Message("assistant", [Reasoning("hm"), "hi"]))),
         (said({"reasoning_content": "hm", "content": "hi"}, finish_reason="stop"),
          Completion(Message("assistant", [Reasoning("hm"), "hi"]), vendor_finish="stop")),
         (said({"reasoning": "hm"}, finish_reason="stop"),
@@ -113,13 +126,16 @@ def test_a_reply_is_read(reply: Any, completion: Completion) -> None:
         ("{}", ToolCall("1", "f")),
         ('{"a', ToolCall("1", "f", malformed='{"a')),
         ("[1]", ToolCall("1", "f", malformed="[1]")),
+        ({"a": [1]}, ToolCall("1", "f", {"a": [1]})),
+        (None, ToolCall("1", "f")),
+        ([1], ToolCall("1", "f", malformed="[1]")),
         ("null", ToolCall("1", "f", malformed="null")),
         ('{"a": NaN}', ToolCall("1", "f", malformed='{"a": NaN}')),
         ("[" * 100_000, ToolCall("1", "f", malformed="[" * 100_000)),
     ],
     ids=lambda value: value[:12] if isinstance(value, str) else "",
 )
-def test_arguments_that_are_no_object_are_kept_as_they_came(arguments: str, call: ToolCall) -> None:
+def test_arguments_that_are_no_object_are_kept_as_they_came(arguments: Any, call: ToolCall) -> None:
     wire = {"id": "1", "function": {"name": "f", "arguments": arguments}}
     assert read(said({"tool_calls": [wire]})).tool_calls == (call,)
     piece = {"index": 0, **wire}
@@ -163,12 +179,12 @@ def test_a_reply_without_an_answer_is_the_models_failure(reply: Any) -> None:
         b"null",
         b'{"choices": [',
         b'{"choices": ' + NESTED + b"}",
-        said({"content": ["hi"]}),
+        said({"content": [5]}),
+        said({"content": [{"text": 5}]}),
         said({"content": 5}),
         said({"tool_calls": [None]}),
         said({"tool_calls": {"0": WIRE_LOOK}}),
         said({"tool_calls": [{"function": "look"}]}),
-        said({"content": "x"}, finish_reason=5),
         {"choices": {"0": {}}},
         {"choices": [None]},
     ],
@@ -194,7 +210,97 @@ def test_an_error_that_comes_late_is_raised() -> None:
         stream([delta({"content": "a"}), event(error)])
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"object": "error", "message": "overloaded", "code": 503},
+        {"type": "error", "message": "overloaded", "code": 503},
+        {"error": "overloaded"},
+        {"choices": [{"index": 0, "message": {"content": "a"}, "delta": {"content": "a"},
+                      "finish_reason": "error", "error": {"message": "overloaded", "code": 502}}]},
+    ],
+    ids=["object", "type", "text", "choice"],
+)  # fmt: skip
+def test_an_error_with_status_200_is_raised_in_any_form(error: Any) -> None:
+    with pytest.raises(ServiceUnavailable, match="overloaded"):
+        read(error)
+    with pytest.raises(ServiceUnavailable, match="overloaded"):
+        stream([delta({"content": "a"}), event(error), DONE])
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"message": "overloaded"}', b'{"error": {"message": "overloaded"}}', b"overloaded"]
+)
+def test_an_event_named_error_is_one(data: bytes) -> None:
+    with pytest.raises(ServiceUnavailable, match="overloaded"):
+        stream([delta({"content": "a"}), StreamEvent(data, "error"), DONE])
+
+
+@pytest.mark.parametrize("word", ["error", "network_error", "ABORTED", "cancelled"])
+def test_a_reply_that_the_service_broke_off_is_no_answer(word: str) -> None:
+    with pytest.raises(IncompleteReply, match=word) as caught:
+        read(said({"content": "half"}, finish_reason=word))
+    assert caught.value.text == "half"
+    with pytest.raises(IncompleteReply, match=word):
+        stream([delta({"content": "half"}), delta({}, finish_reason=word), DONE])
+
+
+@pytest.mark.parametrize("details", [[], 0, "none", [{"cached_tokens": 1}]])
+def test_details_of_usage_in_another_form_lose_no_answer(details: Any) -> None:
+    names = ("prompt_tokens_details", "completion_tokens_details")
+    usage = {"prompt_tokens": 3, "completion_tokens": "4", **dict.fromkeys(names, details)}
+    found = read({**said({"content": "x"}), "usage": usage})
+    assert (found.text, found.usage) == ("x", Usage(3))
+    found = stream([delta({"content": "x"}), event({"choices": [], "usage": usage}), DONE])[1]
+    assert (found.text, found.usage) == ("x", Usage(3))
+    assert read({**said({"content": "x"}), "usage": details}).text == "x"
+
+
+def test_the_former_function_call_is_a_tool_call() -> None:
+    former = {"function_call": WIRE_LOOK["function"]}
+    look = ToolCall("call_0", "look", {"at": "é"})
+    assert read(said(former, finish_reason="function_call")).tool_calls == (look,)
+    assert stream([delta(former), DONE])[1].tool_calls == (look,)
+
+
 # streams
+
+
+def test_a_stream_may_end_with_its_reason_alone() -> None:
+    usage = event({"choices": [], "usage": {"prompt_tokens": 3}})
+    _, found = stream([delta({"content": "a"}), delta({}, finish_reason="stop"), usage])
+    assert found == Completion(Message("assistant", "a"), usage=Usage(3), vendor_finish="stop")
+
+
+def test_a_stream_may_end_with_its_mark_alone() -> None:
+    _, found = stream([delta({"content": "a"}, finish_reason=None), DONE])
+    assert found == Completion(Message("assistant", "a"))
+
+
+def test_a_number_as_reason_is_no_end() -> None:
+    with pytest.raises(IncompleteReply):
+        stream([delta({"content": "a"}, finish_reason=0)])
+
+
+@pytest.mark.parametrize("words", [("length", "stop"), ("stop", "length")])
+def test_a_cut_that_is_told_once_of_two_times_counts(words: tuple[str, str]) -> None:
+    events = [delta({}, finish_reason=word) for word in words]
+    assert stream([delta({"content": "a"}), *events, DONE])[1].finish == "length"
+
+
+def test_a_reason_that_is_repeated_gives_the_calls_once() -> None:
+    call = delta({"tool_calls": [{"index": 0, **WIRE_LOOK}]})
+    finish = delta({}, finish_reason="tool_calls")
+    pieces, found = stream([call, finish, call, finish, DONE])
+    assert pieces == [Delta(tool_call=LOOK)]
+    assert found.tool_calls == (LOOK,)
+
+
+def test_thoughts_among_the_parts_of_the_content_are_reasoning() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    pieces, found = stream([delta({"content": [thought]}), delta({"content": "a"}), DONE])
+    assert pieces == [Delta(reasoning="hm"), Delta("a")]
+    assert found.message == Message("assistant", [Reasoning("hm"), "a"])
 
 
 def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:
@@ -244,7 +350,7 @@ def test_a_piece_without_index_and_id_goes_on_with_the_last_call() -> None:
     assert found.tool_calls == (ToolCall("a", "f", {"x": 1}),)
 
 
-@pytest.mark.parametrize("name", [None, "", "message", "error", "done"])
+@pytest.mark.parametrize("name", [None, "", "message", "done"])
 def test_the_name_of_an_event_does_not_count(name: str | None) -> None:
     events = [event({"choices": [{"delta": {"content": "a"}}]}, name), StreamEvent(b"[DONE]", name)]
     assert stream(events)[1].text == "a"
@@ -310,7 +416,10 @@ def test_a_stream_is_the_same_however_its_bytes_come(
 def test_a_stream_that_is_cut_is_no_answer(
     answer: tuple[dict[str, Any], list[StreamEvent]], end: int
 ) -> None:
-    events = answer[1][: end % (len(answer[1]) + 1)]
+    *events, finish, _ = answer[1]
+    if json.loads(finish.data)["choices"][0]["finish_reason"] == "":  # which ends nothing
+        events.append(finish)
+    events = events[: end % (len(events) + 1)]
     decoder = DIALECT.decoder(CALL)
     text = "".join(piece.text for each in events for piece in decoder.feed(each))
     with pytest.raises(IncompleteReply) as caught:

@@ -94,6 +94,7 @@ class TestOpenAIChat(DialectSuite):
         wire({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}),
         b"[DONE]",
     )
+    closing_events = 3
     function = {"name": "weather", "arguments": '{"city": "Oslo"}'}
     asked = {"id": "call_1", "type": "function", "function": function}
     calls = (
@@ -234,6 +235,7 @@ class TestAnthropicMessages(DialectSuite):
               "usage": {"output_tokens": 2}}),
         wire({"type": "message_stop"}),
     )  # fmt: skip
+    closing_events = 2
     asked = {"type": "tool_use", "id": "toolu_1", "name": "weather"}
     calls = (
         wire({**head, "content": [{**asked, "input": {"city": "Oslo"}}],

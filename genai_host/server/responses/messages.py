@@ -28,10 +28,10 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.dialects import read_tool_call
 from genai_host.api.http_routes import MOST_LEVELS, bytes_of
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import Role
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import ValidationError
 from genai_host.server.responses.items import Item, inline, is_inline
 

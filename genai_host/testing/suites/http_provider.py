@@ -53,6 +53,8 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
         body: Method: the body of a whole reply that says a text.
         events: Method: the data of the events of a reply that says some pieces, each piece in an
             event of its own; the last is the format's mark of the end.
+        closing_events: How many of the last events come once the answer has ended: more than the
+            mark alone, where a service may leave that out.
         stream_type: Content type of a streamed reply.
         frame: Method: an event as bytes, where they are no server-sent ones.
         malformed: An event that is malformed.

@@ -39,6 +39,7 @@ class HttpStage(ProviderSuite):
     environment: Mapping[str, str] = {}
     json_type = "application/json"
     stream_type = "text/event-stream"
+    closing_events = 1
     malformed = b"{"
     overflow: bytes | None = None
     late_error: bytes | None = None

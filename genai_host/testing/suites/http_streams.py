@@ -67,7 +67,7 @@ class HttpStreams(HttpStage):
 
     def test_an_end_without_its_mark_is_no_end(self) -> None:
         """Though the connection ends as it should."""
-        self.service.replies = [self.streamed(self.frames(["hel", "lo"])[:-1])]
+        self.service.replies = [self.streamed(self.frames(["hel", "lo"])[: -self.closing_events])]
         streamed, error = self.ask(self.stage(), "streamed")
         assert isinstance(error, IncompleteReply)
         assert streamed == error.text == ANSWER

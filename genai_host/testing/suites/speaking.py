@@ -26,6 +26,7 @@ class OpenAIChatReplies:
 
     dialect = "openai-chat"
     model_id = "model-1"
+    closing_events = 2
     overflow: bytes | None = json.dumps(
         {"error": {"message": "the prompt is too long", "code": "context_length_exceeded"}}
     ).encode()
@@ -52,6 +53,7 @@ class AnthropicMessagesReplies:
 
     dialect = "anthropic-messages"
     model_id = "model-1"
+    closing_events = 2
     overflow: bytes | None = _error("invalid_request_error", "prompt is too long: 9 tokens > 8")
     filtered: bytes | None = _message([], "refusal")
     late_error: bytes | None = _error("overloaded_error", "overloaded")

@@ -33,10 +33,10 @@ from genai_host.api.dialects import (
     malformed,
     object_in,
     read_object,
-    read_tool_call,
     string_in,
 )
 from genai_host.api.json_text import write_json
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.documents import NAME
 

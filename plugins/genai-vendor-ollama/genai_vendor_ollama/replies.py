@@ -32,9 +32,9 @@ from genai_host.api.dialects import (
     list_in,
     malformed,
     object_in,
-    read_tool_call,
     string_in,
 )
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply
 from genai_vendor_ollama.form import read_object
 

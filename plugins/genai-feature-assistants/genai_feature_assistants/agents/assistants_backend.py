@@ -50,9 +50,9 @@ from genai_host.api.dialects import (
     malformed,
     object_in,
     read_object,
-    read_tool_call,
     string_in,
 )
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import GenaiError, IncompleteReply, ProviderError, ProviderTimeout
 
 Wire = dict[str, Any]
@@ -250,7 +250,7 @@ def _is_open(run: Wire) -> bool:
 def _read_call(data: Mapping[str, Any]) -> ToolCall:
     function = object_in(data, "function")
     return read_tool_call(
-        string_in(data, "id"), string_in(function, "name"), string_in(function, "arguments")
+        string_in(data, "id"), string_in(function, "name"), function.get("arguments")
     )
 
 

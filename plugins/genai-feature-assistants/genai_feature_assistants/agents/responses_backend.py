@@ -51,9 +51,9 @@ from genai_host.api.dialects import (
     malformed,
     object_in,
     read_object,
-    read_tool_call,
     string_in,
 )
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import BadRequest, GenaiError, IncompleteReply, ProviderTimeout
 
 Wire = dict[str, Any]
@@ -129,7 +129,7 @@ class _Run(ABC):
     def _calls(self) -> list[ToolCall]:
         return [
             read_tool_call(
-                string_in(each, "call_id"), string_in(each, "name"), string_in(each, "arguments")
+                string_in(each, "call_id"), string_in(each, "name"), each.get("arguments")
             )
             for each in self._items()
             if each.get("type") == "function_call"

@@ -38,9 +38,9 @@ from genai_host.api.dialects import (
     malformed,
     object_in,
     one_line,
-    read_tool_call,
     string_in,
 )
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import ProviderError, error_of_status
 
 
@@ -281,7 +281,7 @@ class StepTeller:
         id = string_in(data, "id")
         call = self.called.get(id)
         if call is None:
-            call = read_tool_call(id, string_in(function, "name"), string_in(function, "arguments"))
+            call = read_tool_call(id, string_in(function, "name"), function.get("arguments"))
             yield self.message([call], visible=False, id=step_id)
         result = self.results.get(id) or ToolResult(id, call.name, string_in(function, "output"))
         yield self.message([result], visible=False, id=step_id, role="tool")
