@@ -26,25 +26,24 @@ from genai_host.api import (
 )
 from genai_host.api.dialects import (
     count_in,
+    details_in,
     list_in,
     malformed,
     object_in,
     string_in,
 )
-from genai_host.api.tool_calls import read_tool_call
-from genai_host.dialects.openai_common import error_in, read_object
+from genai_host.api.finish_reasons import finish_word, read_finish
+from genai_host.api.tool_calls import arguments_as_text, read_tool_call
+from genai_host.dialects.openai_common import error_in, read_event_object
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
 
 NAME = "openai-responses"
 
-_INCOMPLETE: Mapping[str, FinishReason] = {
-    "max_output_tokens": "length",
-    "content_filter": "content_filter",
-}
 _ENDS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
+    "response.done": "completed",  # as some servers have it, whatever the status
 }
 _REFUSAL = "response.refusal.delta"
 _TEXTS = ("response.output_text.delta", _REFUSAL)
@@ -57,13 +56,13 @@ _ARGUMENTS = "response.function_call_arguments."
 def read_response(data: Mapping[str, Any]) -> Completion:
     """A whole response. Raises what a failed one tells of, `GenerationError` if it
     holds no answer, and `MalformedReply`."""
-    status = string_in(data, "status")
+    status = string_in(data, "status") or "completed"
     if status == "failed":
         raise _failure(data)
     if status in ("queued", "in_progress"):
         raise malformed(f"the response is not finished, but {status}")
     if data.get("output") is None or status == "cancelled":
-        raise GenerationError("the model gave no answer", reason=status or "no output")
+        raise GenerationError("the model gave no answer", reason=status)
     content: list[Part] = []
     refused = False
     for at, item in enumerate(list_in(data, "output")):
@@ -72,33 +71,37 @@ def read_response(data: Mapping[str, Any]) -> Completion:
         content += _read_item(item, at)
         refused = refused or _is_refusal(item)
     calls = any(isinstance(part, ToolCall) for part in content)
-    why = string_in(object_in(data, "incomplete_details"), "reason")
-    finish: FinishReason = "other"
+    why = finish_word(details_in(data, "incomplete_details").get("reason"))
     if refused:
-        finish = "content_filter"
-    elif status == "incomplete":
-        finish = _INCOMPLETE.get(why, "other")
-    elif calls:
-        finish = "tool_calls"
+        finish: FinishReason = "content_filter"
     elif status == "completed":
-        finish = "stop"
+        finish = read_finish("", calls=calls)
+    else:  # which is not whole, whatever the reason
+        text = "".join(part.text for part in content if isinstance(part, Text))
+        finish = read_finish(why or "other", text=text, unknown="other")
+        finish = "other" if finish == "stop" else finish
     return Completion(
         Message("assistant", content),
         finish,
         _read_usage(data.get("usage")),
-        vendor_finish=why or status,
+        vendor_finish=why or string_in(data, "status"),
     )
 
 
 class ResponseDecoder:
     """Shows the pieces of a streamed response. The answer is what its last event says;
     where that lacks the output, as with some servers, it is put together from the
-    pieces."""
+    pieces. Some servers give all items one index: then their ids tell them apart, and
+    what has none belongs to the item that was begun last."""
 
     def __init__(self) -> None:
         self._texts: dict[int, list[str]] = {}
+        self._arguments: dict[int, list[str]] = {}
         self._refused = False
         self._items: dict[int, dict[str, Any]] = {}
+        self._places: dict[tuple[int, str], int] = {}  # by index and id
+        self._newest: dict[int, int] = {}  # by index
+        self._done: set[int] = set()
         self._thought: tuple[Any, ...] | None = None
         self._end: Completion | None = None
 
@@ -113,7 +116,7 @@ class ResponseDecoder:
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         if event.data == b"[DONE]":  # which some servers add
             return ()
-        data = read_object(event.data)
+        data = read_event_object(event)
         kind = string_in(data, "type")
         if kind in _TEXTS:
             return self._add_text(data, kind)
@@ -124,12 +127,11 @@ class ResponseDecoder:
         elif kind in _ITEMS:
             return self._set_item(data, kind)
         elif kind in _ENDS:
-            response = {"status": _ENDS[kind], **object_in(data, "response")}
+            response = dict(object_in(data, "response"))
+            response["status"] = response.get("status") or _ENDS[kind]
             if not list_in(response, "output"):
                 response["output"] = self._output()
             self._end = read_response(response)
-        elif kind == "error":
-            raise error_in({"error": data}) or _failure(data)
         elif not kind:
             raise malformed("an event has no type")
         return ()
@@ -140,9 +142,15 @@ class ResponseDecoder:
             raise IncompleteReply("the reply was cut before its end", text="".join(pieces))
         return self._end
 
+    def _place(self, data: Mapping[str, Any]) -> int:
+        """Where the item stands that an event is about."""
+        index = count_in(data, "output_index")
+        known = self._places.get((index, string_in(data, "item_id")))
+        return self._newest.get(index, index) if known is None else known
+
     def _add_text(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
         text = string_in(data, "delta")
-        self._texts.setdefault(count_in(data, "output_index"), []).append(text)
+        self._texts.setdefault(self._place(data), []).append(text)
         self._refused = self._refused or kind == _REFUSAL
         return (Delta(text),) if text else ()
 
@@ -156,22 +164,52 @@ class ResponseDecoder:
         return (Delta(reasoning=f"\n\n{text}" if begins else text),) if text else ()
 
     def _add_arguments(self, data: Mapping[str, Any]) -> None:
-        item = self._items.get(count_in(data, "output_index"))
-        if item is None:
+        place = self._place(data)
+        if place not in self._items:
             raise malformed("there are arguments of no tool call")
-        whole = string_in(data, "arguments")  # with the last of these events
-        item["arguments"] = whole or string_in(item, "arguments") + string_in(data, "delta")
+        whole = arguments_as_text(data.get("arguments"))  # with the last of these events
+        if whole:
+            self._arguments[place] = [whole]
+        else:
+            self._arguments.setdefault(place, []).append(string_in(data, "delta"))
 
     def _set_item(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
         item = dict(object_in(data, "item"))
+        id = string_in(item, "id") or string_in(item, "call_id")
         index = count_in(data, "output_index")
-        self._items[index] = item
-        if kind == _ITEM_DONE and item.get("type") == "function_call":
-            return [Delta(tool_call=call) for call in _read_item(item, index)]
-        return ()
+        place = self._place({**data, "item_id": id})
+        if (index, id) not in self._places and self._is_another(place, item, kind):
+            place = max((*self._items, *self._texts)) + 1
+        self._newest[index] = place
+        if id:
+            self._places.setdefault((index, id), place)
+        if kind != _ITEM_DONE:
+            self._items.setdefault(place, item)
+            return ()
+        self._items[place] = item
+        if not item.get("arguments"):
+            self._give_arguments(place)
+        if place in self._done or item.get("type") != "function_call":
+            return ()
+        self._done.add(place)
+        return [Delta(tool_call=call) for call in _read_item(item, place)]
+
+    def _is_another(self, place: int, item: Mapping[str, Any], kind: str) -> bool:
+        """Whether an item is not the one that stands at its place."""
+        before = self._items.get(place)
+        if before is None:  # but there may be texts
+            return place in self._texts and item.get("type") != "message"
+        names = ("type", "call_id")
+        return kind != _ITEM_DONE or any(before.get(name) != item.get(name) for name in names)
+
+    def _give_arguments(self, place: int) -> None:
+        if place in self._arguments:
+            self._items[place]["arguments"] = "".join(self._arguments[place])
 
     def _output(self) -> list[dict[str, Any]]:
         """The items, put together from the pieces."""
+        for place in self._items.keys() - self._done:
+            self._give_arguments(place)
         for index, texts in self._texts.items():
             item = self._items.setdefault(index, {"type": "message"})
             if not item.get("content"):
@@ -185,7 +223,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
     kind = string_in(item, "type")
     if kind == "message":
         phase = string_in(item, "phase")
-        text = "".join(_text_of(each) for each in list_in(item, "content"))
+        text = "".join(map(_text_of, _pieces_in(item, "content")))
         if phase and text:  # whether it is a comment on the way or the answer
             yield VendorPart(NAME, {"phase": phase})
         if text:
@@ -194,7 +232,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
         id = string_in(item, "call_id") or string_in(item, "id") or f"call_{at}"
         yield read_tool_call(id, string_in(item, "name"), item.get("arguments"))
     elif kind == "reasoning":
-        thoughts = [*list_in(item, "summary"), *list_in(item, "content")]
+        thoughts = [*_pieces_in(item, "summary"), *_pieces_in(item, "content")]
         text = "\n\n".join(filter(None, map(_text_of, thoughts)))
         if text:
             yield Reasoning(text)
@@ -206,6 +244,12 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
         raise malformed("an item of the output has no type")
 
 
+def _pieces_in(item: Mapping[str, Any], name: str) -> list[Any]:
+    """A list of pieces; some servers have a text alone."""
+    value = item.get(name)
+    return [{"text": value}] if isinstance(value, str) else list_in(item, name)
+
+
 def _text_of(content: Any) -> str:
     if not isinstance(content, dict):
         raise malformed("a piece of an item is not an object")
@@ -214,7 +258,7 @@ def _text_of(content: Any) -> str:
 
 def _is_refusal(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "message" and any(
-        each.get("type") == "refusal" for each in list_in(item, "content")
+        each.get("type") == "refusal" for each in _pieces_in(item, "content")
     )
 
 
@@ -230,6 +274,6 @@ def _read_usage(data: Any) -> Usage:
     return Usage(
         input=count_in(data, "input_tokens"),
         output=count_in(data, "output_tokens"),
-        cached_input=count_in(object_in(data, "input_tokens_details"), "cached_tokens"),
-        reasoning=count_in(object_in(data, "output_tokens_details"), "reasoning_tokens"),
+        cached_input=count_in(details_in(data, "input_tokens_details"), "cached_tokens"),
+        reasoning=count_in(details_in(data, "output_tokens_details"), "reasoning_tokens"),
     )

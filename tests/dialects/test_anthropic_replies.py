@@ -102,7 +102,6 @@ def test_a_reply_is_read(blocks: list[Any], parts: list[Any]) -> None:
         ("pause_turn", "other"),
         ("of_tomorrow", "stop"),
         ("", "stop"),
-        ("pause_turn", "other"),
         ("eos", "stop"),
         ("MAX_TOKENS", "length"),
     ],
@@ -303,8 +302,8 @@ def test_a_stream_may_end_with_any_of_its_marks(last: StreamEvent) -> None:
 def test_blocks_that_share_an_index_are_told_apart_by_their_begin() -> None:
     events = [START, begins(0, text("")), piece(0, "text", text="a"), ends(0)]
     for id in ("1", "2"):
-        events += [begins(0, tool_use(id, "look", {})),
-                   piece(0, "input_json", partial_json=json.dumps({"at": id})), ends(0)]  # fmt: skip
+        given = piece(0, "input_json", partial_json=json.dumps({"at": id}))
+        events += [begins(0, tool_use(id, "look", {})), given, ends(0)]
     pieces, found = stream([*events, finishes("tool_use"), STOP])
     calls = [ToolCall(id, "look", {"at": id}) for id in ("1", "2")]
     assert pieces == [Delta("a"), *(Delta(tool_call=call) for call in calls)]

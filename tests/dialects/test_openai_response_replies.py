@@ -76,7 +76,16 @@ REPLIES: list[tuple[Any, Completion]] = [
     (response(status="incomplete", incomplete_details={"reason": "steered"}),
      Completion(of(), "other", vendor_finish="steered")),
     (response(status="incomplete"), Completion(of(), "other", vendor_finish="incomplete")),
-    ({"output": [message(output_text("hi"))]}, Completion(of("hi"), "other")),
+    ({"output": [message(output_text("hi"))]}, Completion(of("hi"))),
+    (response({**message(), "content": "hi"}), Completion(of("hi"), vendor_finish="completed")),
+    (response(status="incomplete", incomplete_details=[]),
+     Completion(of(), "other", vendor_finish="incomplete")),
+    (response(status="incomplete", incomplete_details={"reason": "stop"}),
+     Completion(of(), "other", vendor_finish="stop")),
+    (response(status="incomplete", incomplete_details={"reason": "max_tokens"}),
+     Completion(of(), "length", vendor_finish="max_tokens")),
+    (response({**WIRE_LOOK, "arguments": {"at": "é"}}),
+     Completion(of(LOOK), "tool_calls", vendor_finish="completed")),
     ({"output": [WIRE_LOOK]}, Completion(of(LOOK), "tool_calls")),
 ]  # fmt: skip
 
@@ -152,6 +161,12 @@ def test_a_failed_response_raises_what_it_tells_of(error: Any, kind: type[GenaiE
         stream([event("response.failed", response=failed)])
 
 
+def test_details_of_usage_in_another_form_lose_no_answer() -> None:
+    usage = {"input_tokens": 3, "input_tokens_details": [], "output_tokens_details": 0}
+    found = read({**response(message(output_text("hi"))), "usage": usage})
+    assert (found.text, found.usage) == ("hi", Usage(3))
+
+
 @pytest.mark.parametrize(
     "reply",
     [
@@ -169,7 +184,6 @@ def test_a_failed_response_raises_what_it_tells_of(error: Any, kind: type[GenaiE
         {"output": [{}]},
         {"output": [{"type": 3}]},
         response(message(output_text("x"), content=["x"])),
-        response({"type": "function_call", "arguments": {}}),
         response({"type": "reasoning", "summary": ["x"]}),
         {"status": 3},
     ],

@@ -32,6 +32,7 @@ from genai_host.api import (
     Delta,
     Reasoning,
     StreamEvent,
+    ToolCall,
     Usage,
 )
 from genai_host.errors import (
@@ -103,6 +104,39 @@ def test_the_answer_is_put_together_where_the_last_event_lacks_it(last: bytes) -
     assert stream(events)[1] == expected
     events[4] = event(f"{arguments}.done", output_index=1, arguments='{"at":"é"}')
     assert stream(events)[1] == expected
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+@pytest.mark.parametrize("output", [True, False])
+def test_items_that_share_an_index_are_told_apart(is_begun: bool, output: bool) -> None:
+    calls = [{**WIRE_LOOK, "id": f"fc_{id}", "call_id": id} for id in ("1", "2")]
+    events = [event("response.output_text.delta", delta="a")]
+    for call in calls:
+        added = {**call, "arguments": ""}
+        about = {"item_id": call["id"], "arguments": WIRE_LOOK["arguments"]}
+        events += [
+            *[event("response.output_item.added", item=added)] * is_begun,
+            *[event("response.function_call_arguments.done", **about)] * is_begun,
+            event("response.output_item.done", item=call),
+        ]
+    whole = [message(output_text("a")), *calls] if output else []
+    pieces, found = stream([*events, event("response.completed", response={"output": whole})])
+    expected = [ToolCall(id, "look", LOOK.arguments) for id in ("1", "2")]
+    assert pieces == [Delta("a"), *(Delta(tool_call=call) for call in expected)]
+    assert found.message == of("a", *expected)
+
+
+def test_an_item_that_is_repeated_gives_a_call_once() -> None:
+    done = event("response.output_item.done", output_index=0, item=WIRE_LOOK)
+    end = event("response.completed", response={})
+    pieces, found = stream([done, done, end])
+    assert pieces == [Delta(tool_call=LOOK)]
+    assert found.message == of(LOOK)
+
+
+def test_the_end_may_have_another_name() -> None:
+    end = event("response.done", response=response(message(output_text("a"))))
+    assert stream([end])[1].text == "a"
 
 
 def test_a_refusal_is_shown_as_it_comes() -> None:

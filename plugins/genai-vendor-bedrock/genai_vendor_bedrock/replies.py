@@ -2,9 +2,9 @@
 
 Source: Amazon Bedrock API reference, "Converse", "ConverseStream", "TokenUsage".
 
-The events are `{"messageStop":{...}}` and the like, as `event_stream` gives them. The mark of
-a stream's end is the event `metadata`, which has the tokens used and comes after
-`messageStop`.
+The events are `{"messageStop":{...}}` and the like, as `event_stream` gives them. The answer is
+whole with `messageStop`; the mark of the stream's end is the event `metadata` after it, which has
+the tokens used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 from genai_host.api import (
     Completion,
     Delta,
-    FinishReason,
     Message,
     Part,
     Reasoning,
@@ -29,29 +28,18 @@ from genai_host.api import (
 )
 from genai_host.api.dialects import (
     count_in,
+    details_in,
     list_in,
     malformed,
     object_in,
     read_object,
     string_in,
 )
+from genai_host.api.finish_reasons import finish_word, read_finish
 from genai_host.api.json_text import write_json
 from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.documents import NAME
-
-_FINISHES: Mapping[str, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-    "refusal": "content_filter",
-    "malformed_model_output": "other",
-    "malformed_tool_use": "other",
-}
 
 
 def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
@@ -67,19 +55,21 @@ def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
         if not isinstance(block, dict):
             raise malformed("a block is not an object")
         content += _read_block(block, at, answer_tool)
-    reason = string_in(data, "stopReason")
-    finish: FinishReason = _FINISHES.get(reason, "other")
+    reason = finish_word(data.get("stopReason"))
     calls = any(isinstance(part, ToolCall) for part in content)
+    text = "".join(part.text for part in content if isinstance(part, Text))
+    finish = read_finish(reason, calls=calls, text=text, unknown="other")
     if answer_tool and finish == "tool_calls" and not calls:
         finish = "stop"
-    elif finish == "stop" and calls:
-        finish = "tool_calls"  # as some models end
     return Completion(
         Message("assistant", content),
         finish,
-        _usage(object_in(data, "usage")),
+        _usage(details_in(data, "usage")),
         vendor_finish=reason,
     )
+
+
+_Place = tuple[int, int]  # the index of a block, and its number among all
 
 
 class ConverseDecoder:
@@ -90,10 +80,12 @@ class ConverseDecoder:
 
     def __init__(self, answer_tool: str = "") -> None:
         self._answer_tool = answer_tool
-        self._blocks: dict[int, _Growing] = {}
+        self._blocks: dict[_Place, _Growing] = {}
+        self._newest: dict[int, _Place] = {}
+        self._ended: set[_Place] = set()
         self._stop: Mapping[str, Any] | None = None
         self._metadata: Mapping[str, Any] | None = None
-        self._thought_in: int | None = None
+        self._thought_in: _Place | None = None
 
     @property
     def done(self) -> bool:
@@ -107,44 +99,62 @@ class ConverseDecoder:
             return self._add_piece(object_in(data, "contentBlockDelta"))
         if "contentBlockStart" in data:
             begun = object_in(data, "contentBlockStart")
-            self._block(begun).begin(object_in(begun, "start"))
+            self._begin_block(begun)
         elif "contentBlockStop" in data:
             return self._end_block(object_in(data, "contentBlockStop"))
         elif "messageStop" in data:
-            self._stop = object_in(data, "messageStop")
+            self._stop = self._stop or object_in(data, "messageStop")
         elif "metadata" in data:
-            self._metadata = object_in(data, "metadata")
+            self._metadata = details_in(data, "metadata")
         return ()  # as for `messageStart`, and for kinds to come
 
     def finish(self) -> Completion:
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        if self._stop is None or self._metadata is None:
+        blocks = [self._blocks[place] for place in sorted(self._blocks)]
+        if self._stop is None:
             text = "".join(each.said(self._answer_tool) for each in blocks)
             raise IncompleteReply("the reply was cut before its end", text=text)
         content = [whole for each in blocks if (whole := each.whole())]
-        whole = {"output": {"message": {"content": content}}, **self._metadata, **self._stop}
+        whole = {
+            "output": {"message": {"content": content}},
+            **(self._metadata or {}),
+            **self._stop,
+        }
         return read_reply(whole, self._answer_tool)
 
+    def _place(self, data: Mapping[str, Any]) -> _Place:
+        """That of the block that was begun last at an index: services that stand in for this one
+        give all blocks the same."""
+        index = count_in(data, "contentBlockIndex")
+        return self._newest.setdefault(index, (index, len(self._blocks)))
+
     def _block(self, data: Mapping[str, Any]) -> _Growing:
-        return self._blocks.setdefault(count_in(data, "contentBlockIndex"), _Growing())
+        return self._blocks.setdefault(self._place(data), _Growing())
+
+    def _begin_block(self, data: Mapping[str, Any]) -> None:
+        start = object_in(data, "start")
+        if self._block(data).is_followed_by(start):
+            del self._newest[count_in(data, "contentBlockIndex")]
+        self._block(data).begin(start)
 
     def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         """Texts have no event before their first piece."""
-        block = self._block(data)
+        block, place = self._block(data), self._place(data)
         text, thought = block.add(object_in(data, "delta"), self._answer_tool)
         if text:
             return (Delta(text),)
         if not thought:
             return ()
-        index = count_in(data, "contentBlockIndex")
-        begins = self._thought_in not in (None, index)
-        self._thought_in = index
+        begins = self._thought_in not in (None, place)
+        self._thought_in = place
         return (Delta(reasoning=f"\n\n{thought}" if begins else thought),)
 
     def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
-        index = count_in(data, "contentBlockIndex")
+        place = self._place(data)
         whole = self._block(data).whole()
-        calls = _read_block(whole, index, self._answer_tool) if "toolUse" in whole else ()
+        if place in self._ended or "toolUse" not in whole:
+            return ()
+        self._ended.add(place)
+        calls = _read_block(whole, place[1], self._answer_tool)
         return [Delta(tool_call=part) for part in calls if isinstance(part, ToolCall)]
 
 
@@ -161,6 +171,12 @@ class _Growing:
         self._image: list[bytes] = []
         self._results: list[Any] = []
         self._citations: list[Any] = []
+
+    def is_followed_by(self, start: Mapping[str, Any]) -> bool:
+        """Whether a block that begins at the same place is another one. Empty blocks and
+        begins that are repeated are the same."""
+        ids = (object_in(each, "toolUse").get("toolUseId") for each in (self._start, start))
+        return bool(self.whole()) and (self._start != start or None in ids)
 
     def begin(self, start: Mapping[str, Any]) -> None:
         self._start = {kind: object_in(start, kind) for kind in start}
@@ -274,10 +290,7 @@ def _read_tool_use(use: Mapping[str, Any], at: int, answer_tool: str) -> Iterato
             yield Text(text)
         return
     id = string_in(use, "toolUseId") or f"call_{at}"
-    if isinstance(given, str):
-        yield read_tool_call(id, name, given)
-    else:
-        yield ToolCall(id, name, object_in(use, "input"))
+    yield read_tool_call(id, name, given)
 
 
 def _usage(data: Mapping[str, Any]) -> Usage:

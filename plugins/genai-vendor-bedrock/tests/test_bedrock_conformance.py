@@ -54,6 +54,7 @@ class AtBedrock(HttpProviderSuite):
 class SpeaksConverse(AtBedrock):
     dialect = "bedrock-converse"
     model_id = "amazon.nova-pro-v1:0"
+    closing_events = 2
     overflow = b'{"message": "Input is too long for requested model."}'
     filtered = json.dumps(body([], "guardrail_intervened")).encode()
     late_error = json.dumps(LATE).encode()
@@ -106,6 +107,7 @@ class TestConverse(DialectSuite):
         body(_SAID, usage={"inputTokens": 3, "outputTokens": 2, "cacheReadInputTokens": 4})
     ).encode()
     stream = encoded(events(_SAID, inputTokens=3, outputTokens=2, cacheReadInputTokens=4))
+    closing_events = 2
     usage = Usage(7, 2, 4)
     calls = (
         json.dumps(body(_CALLED, "tool_use", usage={})).encode(),

@@ -137,6 +137,8 @@ def test_citations_are_kept_before_their_text() -> None:
         ("malformed_model_output", "other"),
         ("malformed_tool_use", "other"),
         ("of_tomorrow", "other"),
+        ("STOP", "stop"),
+        ("length", "length"),
     ],
 )
 def test_ends_are_told_in_the_words_of_all(reason: str, finish: str) -> None:
@@ -199,19 +201,52 @@ def test_pieces_are_shown_as_they_come() -> None:
     ]  # fmt: skip
 
 
-def test_a_stream_is_whole_once_its_usage_has_come() -> None:
-    """Which is after the message has ended."""
+def test_a_stream_is_whole_once_its_message_has_ended() -> None:
+    """Its usage comes after that, and its mark with the usage."""
     decoder: Any = DIALECT.decoder(call(stream=True))
-    *before, end = encoded(events([{"text": "ab"}], **USAGE))
+    *before, stop, end = encoded(events([{"text": "ab"}], **USAGE))
     for one in before:
         decoder.feed(StreamEvent(one))
-    assert not decoder.done
     with pytest.raises(IncompleteReply) as caught:
         decoder.finish()
     assert caught.value.text == "ab"
+    decoder.feed(StreamEvent(stop))
+    assert not decoder.done
+    assert decoder.finish().text == "ab"
     decoder.feed(StreamEvent(end))
     assert decoder.done
     assert decoder.finish().usage == Usage(9, 4, 3, cache_written=2)
+
+
+def test_blocks_that_share_an_index_are_told_apart_by_their_begin() -> None:
+    calls = [{"toolUse": {**CALLED["toolUse"], "toolUseId": id}} for id in ("1", "2")]
+    given: list[Any] = json.loads(json.dumps(events([{"text": "ab"}, *calls], "tool_use")))
+    for each in given:
+        for inner in each.values():
+            if "contentBlockIndex" in inner:
+                inner["contentBlockIndex"] = 0
+    pieces, found = stream(given)
+    expected = [ToolCall(id, "look", {"at": "é"}) for id in ("1", "2")]
+    assert [piece.tool_call for piece in pieces if piece.tool_call] == expected
+    assert found.message == Message("assistant", ["ab", *expected])
+
+
+def test_an_end_that_is_repeated_gives_a_call_once() -> None:
+    *before, stop, end = events([CALLED], "tool_use")
+    pieces, found = stream([*before, before[-1], stop, stop, end])
+    assert [piece.tool_call for piece in pieces if piece.tool_call] == [*found.tool_calls]
+    assert len(found.tool_calls) == 1
+
+
+def test_usage_in_another_form_loses_no_answer() -> None:
+    assert read({**body([{"text": "a"}]), "usage": []}).text == "a"
+    *before, _ = events([{"text": "a"}])
+    assert stream([*before, {"metadata": []}])[1].text == "a"
+
+
+def test_a_reply_that_the_service_broke_off_is_no_answer() -> None:
+    with pytest.raises(IncompleteReply, match="error"):
+        read(body([{"text": "a"}], "error"))
 
 
 def test_kinds_to_come_are_passed_over() -> None:
@@ -257,7 +292,7 @@ def _without_id(block: Any) -> Any:
     [
         {}, {"output": {}}, {"output": {"message": {}}}, {"output": {"message": {"content": {}}}},
         body([1]), body([{}]), body([{"text": 1}]), body([{"toolUse": {"name": 1}}]),
-        body([{"reasoningContent": 1}]), {**body([]), "stopReason": 1},
+        body([{"reasoningContent": 1}]),
     ],
 )  # fmt: skip
 def test_what_is_no_reply_is_malformed(reply: Any) -> None:

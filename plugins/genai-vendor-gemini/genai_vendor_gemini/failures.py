@@ -12,7 +12,7 @@ from typing import Any
 
 from genai_host.api import ProviderReply
 from genai_host.api.dialects import list_in, malformed, one_line, read_reply
-from genai_host.api.json_text import read_json
+from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -45,6 +45,16 @@ def read_object(data: bytes) -> dict[str, Any]:
     """A reply, or an event of one. Raises the error that it tells of, and
     `MalformedReply`."""
     return read_reply(data, error_in)
+
+
+def read_objects(data: bytes) -> list[dict[str, Any]]:
+    """The replies of a stream that is a JSON array, as the service sends it where no events were
+    asked for."""
+    try:
+        values = read_json(data)
+    except ValueError as error:
+        raise malformed(f"it is not JSON: {error}") from error
+    return [read_object(write_json(value)) for value in values]
 
 
 def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     ChatCall,
     Completion,
     Delta,
     File,
-    FinishReason,
     Image,
     Message,
     Part,
@@ -34,32 +35,23 @@ from genai_host.api import (
     VendorPart,
     decode_base64,
 )
-from genai_host.api.dialects import count_in, malformed, object_in, string_in
-from genai_host.api.json_text import write_json
+from genai_host.api.dialects import (
+    count_in,
+    details_in,
+    malformed,
+    object_in,
+    read_event,
+    string_in,
+)
+from genai_host.api.finish_reasons import finish_word, read_finish, weightier
+from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply, UnexpectedFinish
-from genai_vendor_gemini.failures import objects_in, read_object
+from genai_vendor_gemini.failures import error_in, objects_in, read_object, read_objects
 
 NAME = "gemini"
 SIGNATURE = "thoughtSignature"
 
 _UNNAMED = "call_without_id_"
-_FINISHES: Mapping[str, FinishReason] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "CONTINUATION": "length",  # of one request: more can be asked for, which nobody does
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-    "ESCALATION": "content_filter",
-    "MODEL_ARMOR": "content_filter",
-}
-"""What is not here is another reason: LANGUAGE, OTHER, MALFORMED_FUNCTION_CALL,
-UNEXPECTED_TOOL_CALL, MISSING_THOUGHT_SIGNATURE, MALFORMED_RESPONSE ..."""
 
 
 def has_own_id(id: str) -> bool:
@@ -71,7 +63,13 @@ def read_completion(call: ChatCall, body: bytes) -> Completion:
     """A whole reply. Raises `MalformedReply`, and `UnexpectedFinish` if it holds no
     answer."""
     reading = _Reading(call)
-    reading.add(read_object(body))
+    if body.lstrip().startswith(b"["):  # a stream that is none of events
+        for data in read_objects(body):
+            reading.add(data)
+        if not reading.finish:
+            raise IncompleteReply("the reply was cut before its end", text=reading.text)
+    else:
+        reading.add(read_object(body))
     if not reading.answered:
         raise UnexpectedFinish("the model gave no answer", reason="no candidates")
     return reading.completion()
@@ -82,13 +80,17 @@ class ReplyDecoder:
 
     def __init__(self, call: ChatCall) -> None:
         self._reading = _Reading(call)
+        self._is_marked = False
 
     @property
     def done(self) -> bool:
-        return bool(self._reading.finish)
+        return self._is_marked or bool(self._reading.finish)
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        return self._reading.add(read_object(event.data))
+        if event.data == b"[DONE]":  # as some proxies end every stream
+            self._is_marked = True
+            return ()
+        return self._reading.add(read_event(event, error_in))
 
     def finish(self) -> Completion:
         if not self.done:
@@ -111,6 +113,7 @@ class _Reading:
         self._texts: list[str] = []  # pieces of the part that is read
         self._kind: type[Text] | type[Reasoning] | None = None  # and what these are of
         self._ids = {each.id for message in call.messages for each in message.tool_calls}
+        self._calls: dict[str, ToolCall] = {}
 
     @property
     def text(self) -> str:
@@ -123,21 +126,19 @@ class _Reading:
             self._usage = read_usage(data["usageMetadata"])
         candidates = objects_in(data, "candidates")
         if not candidates:
-            _must_not_be_blocked(object_in(data, "promptFeedback"))
+            _must_not_be_blocked(details_in(data, "promptFeedback"))
             return []
         self.answered = True
         parts = objects_in(object_in(candidates[0], "content"), "parts")
         pieces = [piece for part in parts for piece in self._add_part(part)]
-        finish = string_in(candidates[0], "finishReason")
-        if finish != "FINISH_REASON_UNSPECIFIED":
-            self.finish = finish or self.finish
+        self.finish = weightier(self.finish, finish_word(candidates[0].get("finishReason")))
         return pieces
 
     def completion(self) -> Completion:
         self._close()
-        finish: FinishReason = _FINISHES.get(self.finish, "other")
-        if finish == "stop" and any(isinstance(part, ToolCall) for part in self._parts):
-            finish = "tool_calls"
+        finish = read_finish(
+            self.finish, calls=bool(self._calls), text=self.text, unknown="other"
+        )  # an answer that is whole ends in one way only here
         message = Message("assistant", self._parts)
         return Completion(message, finish, self._usage, vendor_finish=self.finish)
 
@@ -157,6 +158,9 @@ class _Reading:
             yield from [Delta(text)] if text else []
         elif part.get("functionCall") is not None:
             call = self._read_call(object_in(part, "functionCall"))
+            if self._calls.get(call.id) == call:  # it is repeated
+                return
+            self._calls[call.id] = call
             self._add(call)
             yield Delta(tool_call=call)
         elif part.get("inlineData") is not None:
@@ -187,12 +191,11 @@ class _Reading:
             self._texts, self._kind = [], None
 
     def _read_call(self, data: Mapping[str, Any]) -> ToolCall:
-        name, given = string_in(data, "name"), data.get("args")
-        id = string_in(data, "id") or self._free_id()
-        self._ids.add(id)
-        if given is None or isinstance(given, dict):
-            return ToolCall(id, name, given or {})
-        return ToolCall(id, name, malformed=write_json(given).decode())
+        call = read_tool_call(string_in(data, "id"), string_in(data, "name"), data.get("args"))
+        if not call.id or self._calls.get(call.id, call) != call:
+            call = evolve(call, id=self._free_id())
+        self._ids.add(call.id)
+        return call
 
     def _free_id(self) -> str:
         """Some services give calls no ids: then they are numbered, the whole conversation

@@ -107,7 +107,10 @@ def test_parts_are_read(wire: list[Any], parts: list[Part]) -> None:
 @pytest.mark.parametrize(
     "wire",
     [
-        [{"functionCall": CALL, "thoughtSignature": SIGNATURE}, {"functionCall": CALL}],
+        [
+            {"functionCall": CALL, "thoughtSignature": SIGNATURE},
+            {"functionCall": {**CALL, "id": "fc_2"}},
+        ],
         [{"text": "a", "thoughtSignature": SIGNATURE}, {"text": "b"}],
         [{"text": "a"}, {"text": "", "thoughtSignature": SIGNATURE}],
         [{"text": "hm", "thought": True, "thoughtSignature": SIGNATURE}, {"text": "a"}],
@@ -151,6 +154,8 @@ def test_calls_without_ids_get_some_that_the_conversation_does_not_have() -> Non
         ("MALFORMED_FUNCTION_CALL", "other"),
         ("UNEXPECTED_TOOL_CALL", "other"),
         ("OTHER", "other"),
+        ("stop", "stop"),
+        ("max_tokens", "length"),
         ("NEVER_HEARD_OF", "other"),
     ],
 )
@@ -158,6 +163,42 @@ def test_the_reason_why_it_ended_is_told(word: str, finish: str) -> None:
     found = read(finish=word)
     assert (found.finish, found.vendor_finish, found.message.content) == (finish, word, ())
     assert streamed(response(finish=word))[1] == found
+
+
+def test_a_stream_may_end_with_a_mark_of_another_format() -> None:
+    decoder = GenerateContent().decoder(ASKED)
+    for event in (written(response({"text": "a"})), b"[DONE]"):
+        decoder.feed(StreamEvent(event))
+    assert decoder.done
+    assert (decoder.finish().text, decoder.finish().finish) == ("a", "stop")
+
+
+def test_a_list_of_replies_is_a_stream_that_is_none_of_events() -> None:
+    events = [response({"text": "a"}), response({"text": "b"}), response(finish="STOP")]
+    found = GenerateContent().extract_result(ASKED, ProviderReply(json.dumps(events).encode()))
+    assert (found.text, found.finish) == ("ab", "stop")
+    with pytest.raises(IncompleteReply) as caught:
+        GenerateContent().extract_result(ASKED, ProviderReply(json.dumps(events[:2]).encode()))
+    assert caught.value.text == "ab"
+
+
+def test_a_call_that_is_repeated_is_given_once() -> None:
+    calls = [response({"functionCall": CALL})] * 2
+    pieces, found = streamed(*calls, response(finish="STOP"))
+    assert [piece.tool_call for piece in pieces] == [LOOK]
+    assert found.tool_calls == (LOOK,)
+    other = {"functionCall": {**CALL, "args": {}}}
+    assert len({call.id for call in read({"functionCall": CALL}, other).tool_calls}) == 2
+
+
+def test_arguments_may_be_text() -> None:
+    call = {"functionCall": {"id": "fc_1", "name": "look", "args": '{"at": "\u00e9"}'}}
+    assert read(call).tool_calls == (LOOK,)
+
+
+def test_usage_in_another_form_loses_no_answer() -> None:
+    reply = {**response({"text": "a"}, finish="STOP"), "usageMetadata": []}
+    assert GenerateContent().extract_result(ASKED, ProviderReply(written(reply))).text == "a"
 
 
 def test_a_call_is_the_reason_where_it_is_said_to_have_stopped() -> None:
@@ -257,7 +298,6 @@ def test_what_says_nothing_does_not_end_a_stream() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        b"[DONE]",
         b"[]",
         b'{"candidates": {}}',
         b'{"candidates": [1]}',
@@ -266,12 +306,16 @@ def test_what_says_nothing_does_not_end_a_stream() -> None:
         b'{"candidates": [{"content": {"parts": [{"text": 1}]}}]}',
         b'{"candidates": [{"content": {"parts": [{"inlineData": {"data": "!"}}]}}]}',
         b'{"candidates": [{"content": {"parts": [{"inlineData": {}}]}}]}',
-        b'{"candidates": [{"finishReason": 1}]}',
     ],
 )
 def test_what_is_no_event_is_malformed(event: bytes) -> None:
     with pytest.raises(MalformedReply):
         GenerateContent().decoder(ASKED).feed(StreamEvent(event))
+
+
+def test_an_event_named_error_is_one() -> None:
+    with pytest.raises(ServiceUnavailable, match="failed"):
+        GenerateContent().decoder(ASKED).feed(StreamEvent(b'{"message": "it failed"}', "error"))
 
 
 # errors

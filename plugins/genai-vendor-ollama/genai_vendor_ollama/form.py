@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Call, Image, ProviderReply, standard_parameters
-from genai_host.api.dialects import explain_reply, one_line, read_reply, unsupported
+from genai_host.api import Call, Image, ProviderReply, StreamEvent, standard_parameters
+from genai_host.api.dialects import explain_reply, one_line, read_event, read_reply, unsupported
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -121,6 +121,11 @@ def wire_image(image: Image, dialect: str) -> str:
 def read_object(data: bytes) -> dict[str, Any]:
     """An object; an error that comes with status 200, or amid a stream, is raised."""
     return read_reply(data, _error_in)
+
+
+def read_event_object(event: StreamEvent) -> dict[str, Any]:
+    """The same for an event of a stream."""
+    return read_event(event, _error_in)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:

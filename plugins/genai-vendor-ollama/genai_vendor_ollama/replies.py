@@ -7,15 +7,16 @@ The mark of a stream's end is `"done": true`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
+
+from attrs import evolve
 
 from genai_host.api import (
     ChatCall,
     Completion,
     Delta,
-    FinishReason,
     Image,
     Message,
     Part,
@@ -33,17 +34,12 @@ from genai_host.api.dialects import (
     malformed,
     object_in,
     string_in,
+    text_in,
 )
+from genai_host.api.finish_reasons import finish_word, read_finish, weightier
 from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply
-from genai_vendor_ollama.form import read_object
-
-_FINISHES: Mapping[str, FinishReason] = {
-    "": "stop",  # older servers do not say
-    "stop": "stop",
-    "length": "length",
-}
-"""All else is no end of an answer: with `load` and `unload` the model has said nothing."""
+from genai_vendor_ollama.form import read_event_object
 
 
 def read_completion(call: ChatCall, reply: ProviderReply, text_field: str) -> Completion:
@@ -66,24 +62,29 @@ class OllamaDecoder:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._images: list[Image] = []
-        self._calls: list[ToolCall] = []
+        self._calls: dict[str, ToolCall] = {}
+        self._has_begun = False
         self._finish = ""
         self._usage = Usage()
         self.done = False
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        data = read_object(event.data)
+        if event.data == b"[DONE]":  # as servers have it that stand in for Ollama
+            self.done = True
+            return ()
+        data = read_event_object(event)
         said = self._said(data)
-        text, reasoning = string_in(said, self._text_field), string_in(said, "thinking")
-        calls = [self._read_tool_call(each) for each in list_in(said, "tool_calls")]
+        text, reasoning = text_in(said, self._text_field), string_in(said, "thinking")
+        calls = list(self._new_calls(said))
         self._images += [_read_image(each) for each in list_in(said, "images")]
-        self._calls += calls
+        self._has_begun = True
         if text:
             self._text.append(text)
         if reasoning:
             self._reasoning.append(reasoning)
+        if data.get("done", True) is True:
+            self._finish = weightier(self._finish, finish_word(data.get("done_reason")))
         if data.get("done") is True:
-            self._finish = string_in(data, "done_reason")
             self._usage = Usage(count_in(data, "prompt_eval_count"), count_in(data, "eval_count"))
             self.done = True
         pieces = [Delta(text, reasoning)] if text or reasoning else []
@@ -91,22 +92,22 @@ class OllamaDecoder:
 
     def finish(self) -> Completion:
         text = "".join(self._text)
-        if not self.done:
+        if not self.done and not self._finish:
             raise IncompleteReply("the reply was cut before its end", text=text)
         content: list[Part] = []
         if self._reasoning:
             content.append(Reasoning("".join(self._reasoning)))
         if text:
             content.append(Text(text))
-        content += [*self._images, *self._calls]
-        finish: FinishReason = _FINISHES.get(self._finish, "other")
-        if self._calls and finish == "stop":  # it has no word of its own for that
-            finish = "tool_calls"
+        content += [*self._images, *self._calls.values()]
+        finish = read_finish(self._finish, calls=bool(self._calls), text=text)
         return Completion(
             Message("assistant", content), finish, self._usage, vendor_finish=self._finish
         )
 
     def _said(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        if data.get("done") is True and self._has_begun:  # then there may be no more to say
+            data = {"message": {}, self._text_field: "", **data}
         if self._text_field == "content":
             if "message" not in data:
                 raise malformed("it has no message")
@@ -115,16 +116,21 @@ class OllamaDecoder:
             raise malformed(f"it has no {self._text_field}")
         return data
 
-    def _read_tool_call(self, data: Any) -> ToolCall:
-        if not isinstance(data, dict):
-            raise malformed("a tool call is not an object")
-        function = object_in(data, "function")
-        id, name = string_in(data, "id") or self._free_id(), string_in(function, "name")
-        self._ids.add(id)
-        arguments = function.get("arguments")
-        if isinstance(arguments, str):  # as servers have it that stand in for Ollama
-            return read_tool_call(id, name, arguments)
-        return ToolCall(id, name, object_in(function, "arguments"))
+    def _new_calls(self, said: Mapping[str, Any]) -> Iterator[ToolCall]:
+        for data in list_in(said, "tool_calls"):
+            if not isinstance(data, dict):
+                raise malformed("a tool call is not an object")
+            function = object_in(data, "function")
+            name, arguments = string_in(function, "name"), function.get("arguments")
+            call = read_tool_call(string_in(data, "id"), name, arguments)
+            before = self._calls.get(call.id)
+            if before == call:  # it is repeated
+                continue
+            if not call.id or before is not None:
+                call = evolve(call, id=self._free_id())
+            self._ids.add(call.id)
+            self._calls[call.id] = call
+            yield call
 
     def _free_id(self) -> str:
         """Older servers give calls no ids: then they are numbered, the whole conversation

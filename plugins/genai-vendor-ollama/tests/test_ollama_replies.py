@@ -122,7 +122,8 @@ def test_arguments_come_as_an_object_or_as_its_text(arguments: Any, expected: To
         ("length", "length"),
         ("load", "other"),
         ("unload", "other"),
-        ("something new", "other"),
+        ("something new", "stop"),
+        ("max_tokens", "length"),
         (None, "stop"),
     ],
 )
@@ -145,7 +146,6 @@ def test_an_answer_that_is_cut_amid_a_call_is_no_call_of_a_tool() -> None:
         b'{"done": true}',
         b'{"message": 1, "done": true}',
         chat_event(fields=END, tool_calls=[1]),
-        chat_event(fields=END, tool_calls=[{"function": {"name": "a", "arguments": 1}}]),
         chat_event(fields=END, images=["no base64!"]),
         chat_event(fields=END, images=[1]),
         chat_event(fields=END, images=[""]),
@@ -161,6 +161,45 @@ def test_a_reply_that_does_not_say_that_it_is_done_is_none() -> None:
         with pytest.raises(IncompleteReply) as caught:
             read(chat_event("hel", {**END, "done": done}))
         assert caught.value.text == "hel"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        b'{"done": true, "done_reason": "stop"}',
+        b'{"message": {}, "done_reason": "stop"}',
+        b"[DONE]",
+    ],
+)
+def test_a_stream_may_end_with_any_of_its_marks(last: bytes) -> None:
+    found = decoded([chat_event("hello"), last])[1]
+    assert (found.text, found.finish) == ("hello", "stop")
+
+
+def test_an_end_that_is_repeated_gives_a_call_once() -> None:
+    call = {"id": "c", **CALL}
+    end = chat_event(fields=END, tool_calls=[call])
+    pieces, found = decoded([end, end])
+    assert [piece.tool_call for piece in pieces] == [*found.tool_calls]
+    assert len(found.tool_calls) == 1
+
+
+def test_two_calls_with_one_id_are_two() -> None:
+    calls = [{"id": "c", "function": {"name": "look", "arguments": {"at": at}}} for at in "ab"]
+    found = read(chat_event(fields=END, tool_calls=calls))
+    assert len({call.id for call in found.tool_calls}) == 2
+
+
+def test_a_list_of_parts_may_be_the_content() -> None:
+    assert read(chat_event(fields=END, content=[{"type": "text", "text": "hello"}])).text == "hello"
+
+
+def test_a_reply_that_the_service_broke_off_is_no_answer() -> None:
+    with pytest.raises(IncompleteReply, match="error") as caught:
+        read(chat_event("hel", {**END, "done_reason": "error"}))
+    assert caught.value.text == "hel"
+    with pytest.raises(ServiceUnavailable, match="failed"):
+        CHAT.decoder(CALLED).feed(StreamEvent(b'{"message": "it failed"}', "error"))
 
 
 def test_an_error_amid_a_stream_is_raised() -> None:
