@@ -52,6 +52,7 @@ from genai_host.errors import (
     ValidationError,
     error_of_status,
 )
+from genai_host.http.stream_parsers import detect_parser
 from genai_host.plugins.observers import CallRecord, Observers
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
@@ -327,7 +328,7 @@ class Route:
         self, call: Call, reply: ProviderReply, provider: Provider, report: CallRecord
     ) -> Any:
         if reply.status < 300:
-            return self._dialect.extract_result(call, reply)
+            return self._extract(call, reply)
         report.refused = reply.status not in _GIVEN_UP
         error = (
             provider.map_error(reply)
@@ -337,6 +338,17 @@ class Route:
         if isinstance(error, ProviderError) and error.retry_after is None:
             error.retry_after = _retry_after(reply, self._clock)
         raise error
+
+    def _extract(self, call: Call, reply: ProviderReply) -> Any:
+        """What a whole reply says, and a stream that was not asked for."""
+        parser, blocks = detect_parser(iter((reply.body,)))
+        decoder = None if parser is None else self._dialect.decoder(call)
+        if parser is None or decoder is None:
+            return self._dialect.extract_result(call, reply)
+        for event in parser(blocks):
+            if not decoder.done:
+                decoder.feed(event)
+        return decoder.finish()
 
     def _finished(self, call: Call, result: Any, started: float, attempt: ProviderCall) -> Any:
         seconds = self._clock.monotonic() - started

@@ -39,7 +39,8 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.http.connections import Adapter, Address, Exchange
-from genai_host.http.response import FRAMINGS, Response
+from genai_host.http.response import Response
+from genai_host.http.stream_parsers import FRAMINGS, detect_parser
 from genai_host.util.names import __version__
 
 ACCEPTED = "gzip, deflate"
@@ -118,10 +119,19 @@ class Transport:
             loan = self._begin(request, exchange, limits, "identity")
             kind = loan.response.headers.get("content-type", "").partition(";")[0]
             kind = kind.strip().lower()
-            framing = (framings or {}).get(kind) or FRAMINGS.get(kind)
-            if framing is None or loan.response.status >= 300:
+            parser = (framings or {}).get(kind)
+            if loan.response.status >= 300:
                 return _read_whole(loan, limits)
-        return EventStream(loan, limits, framing)
+            blocks = _blocks(loan, limits, _LARGEST_STREAM)
+            if parser is None:
+                try:
+                    parser, blocks = detect_parser(blocks, FRAMINGS.get(kind))
+                    if parser is None:
+                        return _read_whole(loan, limits, blocks)
+                except BaseException:
+                    loan.end()
+                    raise
+        return EventStream(loan, parser, blocks)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -240,17 +250,17 @@ class EventStream:
     headers   of the reply, their names in lower case
     """
 
-    def __init__(self, loan: _Loan, limits: CancelToken, framing: StreamParser) -> None:
+    def __init__(self, loan: _Loan, parser: StreamParser, blocks: Iterable[bytes]) -> None:
         self.headers = loan.response.headers
         self._loan = loan
-        self._limits = limits
-        self._framing = framing
+        self._parser = parser
+        self._blocks = blocks
         self._is_read = False
 
     def __iter__(self) -> Iterator[StreamEvent]:
         self._is_read = True
         try:
-            yield from self._framing(_blocks(self._loan, self._limits, _LARGEST_STREAM))
+            yield from self._parser(self._blocks)
         finally:
             self._loan.end()
 
@@ -298,10 +308,17 @@ def _write(sock: Any, head: bytes, body: bytes) -> None:
             sock.sendall(body)
 
 
-def _read_whole(loan: _Loan, limits: CancelToken) -> ProviderReply:
+def _read_whole(
+    loan: _Loan, limits: CancelToken, blocks: Iterable[bytes] | None = None
+) -> ProviderReply:
+    """
+    blocks   of the body, if some have been read
+    """
     response = loan.response
     try:
-        body = b"".join(_blocks(loan, limits, _LARGEST_REPLY))
+        if blocks is None:
+            blocks = _blocks(loan, limits, _LARGEST_REPLY)
+        body = b"".join(_bounded(blocks, _LARGEST_REPLY))
     finally:
         loan.end()
     if not body and not response.tells_its_length and response.status != 204:
@@ -316,14 +333,10 @@ def _blocks(loan: _Loan, limits: CancelToken, most: int) -> Iterator[bytes]:
     bytes.
     """
     exchange = loan.exchange
-    size = 0
     try:
-        for block in _body(loan.response):
+        for block in _bounded(_body(loan.response), most):
             if exchange.is_cut:
                 break
-            size += len(block)
-            if size > most:
-                raise MalformedReply(f"the reply is longer than {most} bytes")
             if loan.response.ended:  # others may have the connection while this is looked at
                 loan.end()
             yield block
@@ -334,6 +347,16 @@ def _blocks(loan: _Loan, limits: CancelToken, most: int) -> Iterator[bytes]:
     if exchange.is_cut:  # which looks like the end to some replies
         limits.check()
         raise IncompleteReply("the reply was closed before its end")
+
+
+def _bounded(blocks: Iterable[bytes], most: int) -> Iterator[bytes]:
+    """The blocks. Raises `MalformedReply` beyond so many bytes."""
+    size = 0
+    for block in blocks:
+        size += len(block)
+        if size > most:
+            raise MalformedReply(f"the reply is longer than {most} bytes")
+        yield block
 
 
 def _check_time(error: BaseException, seconds: float) -> None:

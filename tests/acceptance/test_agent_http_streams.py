@@ -16,7 +16,7 @@ from genai_host import Message
 from genai_host.api import Completion, RouteRequest, ToolCall, ToolContext, ToolOutput
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import ServiceUnavailable
-from genai_host.http.response import read_sse
+from genai_host.http.stream_parsers import read_sse
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import RouteServer
 from genai_host_testing.agents import Counting, calls, in_turn

@@ -56,7 +56,7 @@ from genai_host.errors import (
     ServiceUnavailable,
     error_of_status,
 )
-from genai_host.http.response import read_sse
+from genai_host.http.stream_parsers import read_sse
 from genai_host.testing.purity import Place, places_in, with_other
 
 NAME = "anthropic-messages"

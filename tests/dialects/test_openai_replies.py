@@ -26,7 +26,7 @@ from genai_host.api import (
 )
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, ServiceUnavailable
-from genai_host.http.response import read_sse
+from genai_host.http.stream_parsers import read_sse
 from genai_host.testing.purity import Place, places_in, with_other
 
 DIALECT = OpenAIChat()

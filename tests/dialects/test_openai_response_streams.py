@@ -43,7 +43,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.http.response import read_sse
+from genai_host.http.stream_parsers import read_sse
 
 
 def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:

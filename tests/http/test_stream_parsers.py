@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from genai_host.api import StreamEvent
 from genai_host.errors import MalformedReply
-from genai_host.http import response
-from genai_host.http.response import read_ndjson, read_sse
+from genai_host.http import stream_parsers
+from genai_host.http.stream_parsers import detect_parser, read_ndjson, read_sse
 
 
 def sse(*blocks: bytes) -> list[tuple[bytes, str | None]]:
@@ -94,7 +94,51 @@ def test_events_come_as_soon_as_they_are_whole() -> None:
 def test_an_event_without_end_is_stopped(
     read: type[Iterator[StreamEvent]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(response, "_LARGEST_EVENT", 1000)
+    monkeypatch.setattr(stream_parsers, "_LARGEST_EVENT", 1000)
     endless = (b"data: " + b"x" * 50 for _ in range(10**9))
     with pytest.raises(MalformedReply, match="longer than"):
         list(read(endless))  # type: ignore[call-arg]
+
+
+_WHOLE: list[tuple[bytes, object]] = [
+    (b"data: a\n\n", read_sse),
+    (b"\xef\xbb\xbf\n event: a\n", read_sse),
+    (b": ping\n\n", read_sse),
+    (b"data", None),
+    (b'{"a": 1}', None),
+    (b'{"a": 1}\n', None),
+    (b'{\n  "a": 1\n}', None),
+    (b'{"a": 1}\nodd', read_ndjson),
+    (b'{"a": 1}\r\n\r\n{"a": 2}', read_ndjson),
+    (b'[{"a": 1},\n{"a": 2}]', None),
+    (b"<html>", None),
+    (b"", None),
+]
+
+
+@pytest.mark.parametrize(("body", "parser"), _WHOLE)
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_stream_is_known_by_how_it_begins(body: bytes, parser: object, size: int) -> None:
+    blocks = (body[at : at + size] for at in range(0, len(body), size))
+    found, rest = detect_parser(blocks)
+    assert found is parser
+    assert b"".join(rest).lstrip(b"\xef\xbb\xbf") == body.lstrip(b"\xef\xbb\xbf")
+
+
+@pytest.mark.parametrize("body", [b'{"a": 1}', b"[1]"])
+def test_a_whole_reply_is_known_whatever_its_label(body: bytes) -> None:
+    assert detect_parser(iter([body]), read_sse)[0] is None
+    assert detect_parser(iter([body]), read_ndjson)[0] is read_ndjson
+
+
+def test_what_begins_as_neither_is_read_by_its_label() -> None:
+    assert detect_parser(iter([b"odd: a\n\ndata: a\n\n"]), read_sse)[0] is read_sse
+    assert detect_parser(iter([]), read_sse)[0] is read_sse
+
+
+def test_a_stream_is_known_before_it_has_ended() -> None:
+    def blocks() -> Iterator[bytes]:
+        yield b"data: a\n\n"
+        raise AssertionError("more is read than is needed")
+
+    assert detect_parser(blocks())[0] is read_sse

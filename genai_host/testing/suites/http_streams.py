@@ -19,9 +19,9 @@ from genai_host.errors import (
     ProviderError,
     ProviderTimeout,
 )
-from genai_host.http.response import FRAMINGS
+from genai_host.http.stream_parsers import FRAMINGS
 from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act
+from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act, reply, stream_reply
 from genai_host.testing.suites.base import in_background
 from genai_host.testing.suites.http_stage import ANSWER, HttpStage
 
@@ -188,6 +188,29 @@ class HttpStreams(HttpStage):
         for line_end in (b"\n", b"\r\n", b"\r"):
             self.service.replies = [self.streamed([text.replace(b"\n", line_end)])]
             assert self.ask(self.stage(), "streamed") == (ANSWER, ANSWER)
+
+    @pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/json", ""])
+    def test_a_stream_is_read_whatever_its_content_type(self, kind: str) -> None:
+        if self.stream_type not in FRAMINGS:
+            pytest.skip("the provider has a parser of its own, which it names by content type")
+        frames = self.frames(["hel", "lo"])
+        self.service.replies = [stream_reply(frames, content_type=kind)]
+        assert self.ask(self.stage(), "streamed") == (ANSWER, ANSWER)
+
+    def test_a_whole_reply_is_read_where_a_stream_was_asked_for(self) -> None:
+        events = "text/event-stream"
+        for kind in {self.json_type, events if self.stream_type == events else ""}:
+            self.service.replies = [reply(self.body(ANSWER), headers={"Content-Type": kind})]
+            assert self.ask(self.stage(), "streamed") == (ANSWER, ANSWER)
+
+    def test_a_stream_is_read_where_none_was_asked_for(self) -> None:
+        if self.stream_type not in FRAMINGS:
+            pytest.skip("the provider has a parser of its own, which it uses for streams alone")
+        frames = self.frames(["hel", "lo"])
+        self.service.replies = [self.streamed(frames)]
+        assert self.ask(self.stage(), "whole")[1] == ANSWER
+        self.service.replies = [self.streamed(frames[: -self.closing_events])]
+        assert isinstance(self.ask(self.stage(patience=_ONCE), "whole")[1], IncompleteReply)
 
     def test_a_malformed_event_is_a_typed_error(self) -> None:
         frames = self.frames(["hel", "lo"])

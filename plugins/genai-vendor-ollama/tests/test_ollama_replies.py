@@ -35,7 +35,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.http.response import read_ndjson
+from genai_host.http.stream_parsers import read_ndjson
 from genai_host_testing.ollama_service import CALL, END, chat_event, generate_event
 
 CHAT, GENERATE = OllamaChat(), OllamaGenerate()

@@ -1,0 +1,162 @@
+"""Parsers of streamed replies (SSE, NDJSON): from the bytes of a body to its events.
+
+Server-sent events are read as the HTML standard defines them (section 9.2, "Server-sent events").
+Both parsers read bytes: in text, a line would end at U+2028 too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from genai_host.api import StreamEvent
+from genai_host.api.json_text import read_json
+from genai_host.api.providers import StreamParser
+from genai_host.errors import MalformedReply
+
+_LARGEST_EVENT = 16 << 20  # bytes: an image as base64 still fits
+
+
+def read_sse(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
+    """The events of a `text/event-stream`. One that is not ended by a blank line is
+    given too if the reply ends there: some servers leave the last one out."""
+    mark = b"\xef\xbb\xbf"  # of the byte order, which may stand at the very beginning
+    for raw in _split(blocks, b"\n\n", lines_end_otherwise=True):
+        event = _read_event(raw.removeprefix(mark) if mark else raw)
+        mark = b""
+        if event is not None:
+            yield event
+
+
+def read_ndjson(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
+    """The lines of an `application/x-ndjson`, each one event; blank lines are none."""
+    for raw in _split(blocks, b"\n"):
+        line = raw.strip()
+        if line:
+            yield StreamEvent(line)
+
+
+FRAMINGS: Mapping[str, StreamParser] = {
+    "text/event-stream": read_sse,
+    "application/x-ndjson": read_ndjson,
+    "application/jsonl": read_ndjson,
+    "application/json-seq": read_ndjson,
+}
+"""How a streamed reply is read, by its content type."""
+
+_BLANKS = b"\xef\xbb\xbf \t\r\n"  # and the mark of the byte order
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_MOST_BLANKS = 64 << 10  # bytes
+
+
+def detect_parser(
+    blocks: Iterator[bytes], labelled: StreamParser | None = None
+) -> tuple[StreamParser | None, Iterator[bytes]]:
+    """How a body is read, by how it begins: services and proxies give streams the content type of
+    other replies, and send streams where none was asked for, or the other way round.
+
+    labelled   how it is read by its content type; None for one that is no stream
+
+    Gives the parser, None for a whole reply, and the body with what was read of it.
+    """
+    start = b""
+    for block in blocks:
+        start += block
+        begin = start.lstrip(_BLANKS)
+        if len(begin) >= max(map(len, _FIELDS)) or len(start) > _MOST_BLANKS:
+            break
+    begin = start.lstrip(_BLANKS)
+    if begin.startswith(_FIELDS):
+        return read_sse, chain([start], blocks)
+    if begin.startswith(b"[") and labelled is not read_ndjson:
+        return None, chain([start], blocks)
+    if begin.startswith(b"{") and labelled is not read_ndjson:
+        held = [begin]
+        has_lines = _has_lines(held, blocks)
+        return (read_ndjson if has_lines else None), chain(held, blocks)
+    return labelled, chain([start], blocks)
+
+
+def _has_lines(held: list[bytes], blocks: Iterator[bytes]) -> bool:
+    """Whether a body has several lines, and the first one is an object. What is read of the
+    blocks for that is added to `held`."""
+    line = bytearray()
+    is_ended = False
+    for block in chain([held.pop()], blocks):
+        held.append(block)
+        rest = block
+        if not is_ended:
+            piece, end, rest = block.partition(b"\n")
+            line += piece
+            is_ended = bool(end)
+        if len(line) > _LARGEST_EVENT:
+            return False
+        if rest.strip():
+            break
+    else:
+        return False
+    try:
+        return isinstance(read_json(bytes(line)), dict)
+    except ValueError:
+        return False
+
+
+def _split(
+    blocks: Iterable[bytes], separator: bytes, *, lines_end_otherwise: bool = False
+) -> Iterator[bytes]:
+    r"""What stands between separators, and what stands after the last one.
+
+    lines_end_otherwise   whether \r\n and \r stand for \n as well
+
+    Raises `MalformedReply` for more than an event may have.
+    """
+    pending: list[bytes] = []
+    size = 0
+    tail = b""  # of what is pending: a separator may be cut by the end of a block
+    held = b""  # a \r, which may be half of \r\n
+    for block in blocks:
+        if lines_end_otherwise and (held or b"\r" in block):
+            block, held = _with_plain_line_ends(held + block)
+        at = block.find(separator)
+        if at >= 0 and not size and at + len(separator) == len(block):
+            yield block[:at]  # one event, whole: so most servers send them
+            continue
+        if at >= 0 or separator in tail + block:
+            first, *rest = (b"".join(pending) + block).split(separator)
+            yield first
+            last = rest.pop()
+            yield from rest
+            pending, size = [last], len(last)
+        else:
+            pending.append(block)
+            size += len(block)
+            last = tail + block
+        if size > _LARGEST_EVENT:
+            raise MalformedReply(f"an event of the reply is longer than {_LARGEST_EVENT} bytes")
+        tail = last[1 - len(separator) :] if len(separator) > 1 else b""
+    if size:
+        yield b"".join(pending)
+
+
+def _with_plain_line_ends(block: bytes) -> tuple[bytes, bytes]:
+    r"""A block whose lines end with \n, and what is to stand before the next one."""
+    held = b"\r" if block.endswith(b"\r") else b""
+    if held:
+        block = block[:-1]
+    return block.replace(b"\r\n", b"\n").replace(b"\r", b"\n"), held
+
+
+def _read_event(raw: bytes) -> StreamEvent | None:
+    """One block of lines; None if it has no data, as comments have none."""
+    if raw.startswith(b"data: ") and b"\n" not in raw:  # nearly all of them
+        return StreamEvent(raw[6:])
+    name: str | None = None
+    data: list[bytes] = []
+    for line in raw.split(b"\n"):
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value.decode(errors="replace")
+    return StreamEvent(b"\n".join(data), name) if data else None
