@@ -21,6 +21,7 @@ from genai_host.api import (
     CancelToken,
     Completion,
     Delta,
+    FinishReason,
     Message,
     Operation,
     Prompt,
@@ -49,6 +50,7 @@ from genai_host.errors import (
     NoRoute,
     NotFound,
     StoreError,
+    UnexpectedFinish,
     ValidationError,
 )
 from genai_host.host import Host
@@ -155,6 +157,23 @@ def _out_of_its_fence(completion: Completion) -> Completion:
     others = [part for part in message.content if not isinstance(part, Text)]
     bare = Text(write_json(completion.value).decode())
     return evolve(completion, message=evolve(message, content=[*others, bare]))
+
+
+def finish_word(completion: Completion, words: Mapping[FinishReason, str]) -> str:
+    """Why a model stopped, in the words of an API.
+
+    Raises `UnexpectedFinish` for a reason that the API has no word for: any of its words would say
+    that the answer is usable.
+    """
+    word = words.get(completion.finish)
+    if word is None:
+        raise UnexpectedFinish(
+            f"the model stopped because of {completion.reason}",
+            reason=completion.reason,
+            detail=completion.text,
+            **completion.place,
+        )
+    return word
 
 
 def streamed(

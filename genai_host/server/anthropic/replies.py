@@ -30,7 +30,7 @@ from genai_host.api import (
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
 from genai_host.server.anthropic.conversation import MALFORMED, OWN
-from genai_host.serving.completion import CompletionStream
+from genai_host.serving.completion import CompletionStream, finish_word
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
@@ -248,7 +248,6 @@ _FINISHES: Mapping[FinishReason, str] = {
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "content_filter": "refusal",
-    "other": "end_turn",
 }
 _MORE_EXACT: Mapping[str, FinishReason] = {
     "model_context_window_exceeded": "length",
@@ -295,13 +294,13 @@ class Writer:
             for delta in answering:
                 yield from stream.add(delta)
             completion = answering.completion
+            end = {"delta": self._end(completion), "usage": _usage(completion.usage)}
         except GenaiError as error:
             yield (
                 b"event: error\ndata: " + write_json(error_object(HttpProblem.of(error))) + b"\n\n"
             )
             return
         yield from stream.end(completion)
-        end = {"delta": self._end(completion), "usage": _usage(completion.usage)}
         yield event("message_delta", end)
         yield event("message_stop", {})
 
@@ -311,7 +310,7 @@ class Writer:
     def _end(self, completion: Completion) -> _Wire:
         told = completion.vendor_finish
         exact = _MORE_EXACT.get(told) == completion.finish
-        reason = told if exact else _FINISHES[completion.finish]
+        reason = told if exact else finish_word(completion, _FINISHES)
         return {
             "stop_reason": reason,
             "stop_sequence": self._stop if reason == "stop_sequence" else None,

@@ -23,7 +23,7 @@ from genai_host.api import (
 )
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
-from genai_host.serving.completion import CompletionStream
+from genai_host.serving.completion import CompletionStream, finish_word
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
@@ -69,7 +69,6 @@ _FINISH: Mapping[FinishReason, str] = {
     "length": "length",
     "tool_calls": "tool_calls",
     "content_filter": "content_filter",
-    "other": "stop",
 }
 _Wire = dict[str, Any]
 
@@ -109,7 +108,7 @@ class Writer:
                     "index": 0,
                     "message": message,
                     "logprobs": None,
-                    "finish_reason": _FINISH[completion.finish],
+                    "finish_reason": finish_word(completion, _FINISH),
                 }
             ],
             "usage": _usage(completion.usage),
@@ -136,6 +135,7 @@ class Writer:
                 if said:
                     yield before + write_json(said) + after
             completion = answering.completion
+            finish = finish_word(completion, _FINISH)
         except GenaiError as error:
             yield _event(write_json(error_object(HttpProblem.of(error))))
             return
@@ -144,12 +144,12 @@ class Writer:
             yield before + write_json(rest) + after
         for number, call in enumerate(completion.tool_calls[calls:], calls):
             yield before + write_json({"tool_calls": [{"index": number, **_call(call)}]}) + after
-        yield from self._end(completion)
+        yield from self._end(completion, finish)
 
-    def _end(self, completion: Completion) -> Iterator[bytes]:
+    def _end(self, completion: Completion, finish: str) -> Iterator[bytes]:
         head = self._head("chat.completion.chunk")
         choice = {"index": 0, "delta": {}, "logprobs": None}
-        ended = {**head, "choices": [{**choice, "finish_reason": _FINISH[completion.finish]}]}
+        ended = {**head, "choices": [{**choice, "finish_reason": finish}]}
         if self._with_usage:
             yield _event(write_json({**ended, "usage": None}))
             yield _event(write_json({**head, "choices": [], "usage": _usage(completion.usage)}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,7 +66,6 @@ def test_a_message(api: Api) -> None:
         ("length", "model_context_window_exceeded", "model_context_window_exceeded"),
         ("content_filter", "SAFETY", "refusal"),
         ("other", "pause_turn", "pause_turn"),
-        ("other", "RECITATION", "end_turn"),
         ("tool_calls", "stop", "tool_use"),
     ],
 )
@@ -74,6 +74,18 @@ def test_why_it_stopped(api: Api, finish: Any, vendors: str, reason: str) -> Non
     api.fake.answer = lambda heard: completion
     assert api.answered()["stop_reason"] == reason
     assert api.events()[-2]["delta"]["stop_reason"] == reason
+
+
+def test_an_end_that_the_api_has_no_word_for_is_an_error(api: Api) -> None:
+    """Any of its words would say that the answer is usable."""
+    completion = Completion(Message("assistant", "so"), "other", vendor_finish="RECITATION")
+    api.fake.answer = lambda heard: completion
+    reply = api.sent()
+    assert reply.status_code == 502
+    assert "RECITATION" in reply.json()["error"]["message"]
+    last = api.sent(stream=True).text.rstrip().splitlines()[-1]
+    assert "RECITATION" in last
+    assert json.loads(last.removeprefix("data: "))["type"] == "error"
 
 
 @pytest.mark.parametrize(("given", "met"), [(["END"], "END"), (["END", "STOP"], None)])

@@ -146,6 +146,16 @@ def test_calls_of_tools_in_a_stream(api: Api) -> None:
     assert last["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_an_end_that_the_api_has_no_word_for_is_an_error(api: Api) -> None:
+    """Any of its words would say that the answer is usable."""
+    completion = Completion(Message("assistant", "so"), "other", vendor_finish="RECITATION")
+    api.fake.answer = lambda heard: completion
+    reply = api.chat()
+    assert reply.status_code == 502
+    assert "RECITATION" in reply.json()["error"]["message"]
+    assert "RECITATION" in api.events()[-1]["error"]["message"]
+
+
 def test_arguments_that_are_none_stay_as_the_model_wrote_them(api: Api) -> None:
     call = {"id": "a", "type": "function", "function": {"name": "clock", "arguments": "{oops"}}
     said = {"role": "assistant", "content": None, "tool_calls": [call]}
