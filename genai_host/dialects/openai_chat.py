@@ -141,7 +141,7 @@ class ChatDecoder:
         self._refused = self._refused or said.refused
         for call in _read_calls(said.message):
             self._calls.add(
-                index=call.index,
+                index=call.at,
                 id=call.id,
                 name=call.name,
                 arguments=arguments_as_text(call.arguments),
@@ -238,7 +238,7 @@ def _text_of(part: Any) -> str:
 class _WireCall(NamedTuple):
     """A tool call as it came, or a piece of one."""
 
-    index: int | None
+    at: int | None
     id: str
     name: str
     arguments: Any
