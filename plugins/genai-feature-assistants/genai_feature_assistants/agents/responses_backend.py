@@ -47,6 +47,7 @@ from genai_feature_assistants.agents.runs import (
 from genai_host.api import Message, ToolCall, ToolResult
 from genai_host.api.dialects import (
     count_in,
+    details_in,
     list_in,
     malformed,
     object_in,
@@ -152,7 +153,7 @@ class _Run(ABC):
         `RunIncomplete` if that is none."""
         if "max_output_tokens" not in body:
             return {}
-        used = count_in(object_in(self.response, "usage"), "output_tokens")
+        used = count_in(details_in(self.response, "usage"), "output_tokens")
         left = body["max_output_tokens"] - used
         if left <= 0:
             incomplete = {
