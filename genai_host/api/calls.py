@@ -92,7 +92,8 @@ class ProviderReply:
 
 @frozen
 class StreamEvent:
-    """One event of a streamed reply. The name is a hint; codecs do not rely on it."""
+    """One event of a streamed reply. The name is a hint; codecs do not rely on it, but for
+    `error`."""
 
     data: bytes
     name: str | None = None

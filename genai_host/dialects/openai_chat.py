@@ -114,6 +114,7 @@ class ChatDecoder:
         self._reasoning: list[str] = []
         self._refused = False
         self._calls = ToolCallAssembler()
+        self._has_begun = False
         self._finish = ""
         self._usage = Usage()
         self.done = False
@@ -133,7 +134,10 @@ class ChatDecoder:
             self._usage = read_usage(usage)
         if not choice:
             return ()
-        said = _read_said(object_in(choice, "delta"))
+        is_whole = choice.get("delta") is None and not self._has_begun  # as some proxies have it
+        said = _read_said(object_in(choice, "message" if is_whole else "delta"))
+        has_calls = bool(said.message.get("tool_calls"))
+        self._has_begun = self._has_begun or bool(said.text or said.reasoning or has_calls)
         if said.text:
             self._text.append(said.text)
         if said.reasoning:

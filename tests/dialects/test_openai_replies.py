@@ -277,6 +277,14 @@ def test_a_stream_may_end_with_its_mark_alone() -> None:
     assert found == Completion(Message("assistant", "a"))
 
 
+def test_a_stream_may_have_the_whole_answer_in_one_event() -> None:
+    whole = said({"content": "a", "tool_calls": [WIRE_LOOK]}, finish_reason="tool_calls")
+    pieces, found = stream([delta({"role": "assistant"}), event(whole), DONE])
+    assert pieces == [Delta("a"), Delta(tool_call=LOOK)]
+    assert found == read(whole)
+    assert stream([delta({"content": "a"}), event(whole), DONE])[1].text == "a"
+
+
 def test_a_number_as_reason_is_no_end() -> None:
     with pytest.raises(IncompleteReply):
         stream([delta({"content": "a"}, finish_reason=0)])
