@@ -174,11 +174,12 @@ def cost_of_call(dollars: float | None) -> Cost:
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 """Why a model stopped, in the words that every dialect is brought to.
 
-stop             it was done, or met a stop sequence
+stop             it was done, met a stop sequence, or gave a reason that is not known
 length           it reached its token limit
 tool_calls       it wants tools to be run
 content_filter   it, or its service, refused or cut the answer
-other            anything else; `Completion.vendor_finish` has the vendor's word
+other            a reason that leaves no usable answer; `Completion.vendor_finish` has the
+                 vendor's word
 """
 
 
