@@ -20,6 +20,7 @@ from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.driver import Driver, TurnLimits
 from genai_host.conversations.record import (
+    RESUMABLE,
     Changed,
     Entry,
     FailsafeRecorder,
@@ -37,7 +38,6 @@ from genai_host.errors import (
     ConversationBusy,
     ConversationClosed,
     GenaiError,
-    Interrupted,
     PluginError,
     ReplayError,
     StoreError,
@@ -114,7 +114,8 @@ class Conversation:
 
     @property
     def unrecorded(self) -> StoreError | None:
-        """Why it is not recorded any more, though it was to be; None if it is."""
+        """Why what happens is not recorded, though it was to be; None if it is. It is tried again
+        with the end of each turn, and where something must not happen twice."""
         return None if self._recording is None else self._recording.failed
 
     @property
@@ -197,7 +198,8 @@ class Conversation:
             returns: A class, or a JSON Schema: `Answer.data` will be of it; None for what the
                 conversation was opened with.
 
-        Raises what went wrong, as `GenaiError`; `TurnPaused` if the turn pauses; `Conflict`
+        Raises what went wrong, as `GenaiError`; `TurnPaused` if the turn pauses; `NotRecorded` if
+        the store fails where something must not happen twice: `resume` goes on with it; `Conflict`
         if another process has gone on with the conversation: then it is to be reopened.
         """
         return _last(self._take(message, again, context, returns, heard=False))
@@ -380,15 +382,15 @@ class Conversation:
                 raise
             except BaseException as error:
                 failure = self._failure(error)
-                if not isinstance(failure, Interrupted):
-                    self._end(TurnEnded(started.turn, error=failure))
+                if not isinstance(failure, RESUMABLE):
+                    self._note(TurnEnded(started.turn, error=failure))
                 if failure is error or not isinstance(error, Exception):
                     raise
                 raise failure from error
         try:
-            self._end(TurnEnded(started.turn, answer))
+            self._note(TurnEnded(started.turn, answer))
         except Conflict as conflict:
-            self._end(TurnEnded(started.turn, error=conflict))
+            self._note(TurnEnded(started.turn, error=conflict))
             raise
         yield Event("answer", result)
 
@@ -476,10 +478,6 @@ class Conversation:
             )
         return self._reason or Cancelled("abandoned")
 
-    def _end(self, ended: TurnEnded) -> None:
-        self._note(ended)
-        self._pending = None
-
     def _end_turn(self, error: GenaiError) -> None:
         """End the turn under way, without asking the feature."""
         if self._cancellation is not None:
@@ -489,15 +487,31 @@ class Conversation:
         """End the turn that has not ended; what was said in it."""
         assert self._pending is not None  # the caller has looked
         started, _ = self._pending
-        self._end(TurnEnded(started.turn, error=Cancelled("dropped")))
+        self._note(TurnEnded(started.turn, error=Cancelled("dropped")))
         return started.message
 
-    def _note(self, entry: Entry) -> None:
-        """Put on record what happens, and only then let it happen."""
-        if self._recording is not None:
-            self._recording.append(entry)
+    def _note(self, entry: Entry, cast: ConversationAgents | None = None) -> None:
+        """Put on record what happens, and only then let it happen.
+
+        Args:
+            cast: The agents from then on, if they change.
+        """
+        try:
+            if self._recording is not None:
+                self._recording.append(entry)
+        except BaseException as error:
+            # an interrupt: what may be on record by now has happened, see `FailsafeRecorder`
+            if not isinstance(error, Exception) and not isinstance(entry, TurnStarted):
+                self._happen(entry, cast)
+            raise
+        self._happen(entry, cast)
+
+    def _happen(self, entry: Entry, cast: ConversationAgents | None) -> None:
         self._told.add(entry)
+        self._cast = cast or self._cast
         self._cast.main.reset(self._told.history)
+        if isinstance(entry, TurnEnded):
+            self._pending = None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -527,8 +541,8 @@ class Conversation:
         cast = self._casting(models, parameters, settings)
         tools = self._told.opened.tools
         chosen = models_on_record(cast.models)
-        self._note(Changed(parameters=cast.parameters, settings=cast.given, tools=tools, **chosen))
-        self._cast = cast
+        changed = Changed(parameters=cast.parameters, settings=cast.given, tools=tools, **chosen)
+        self._note(changed, cast)
 
     def _casting(
         self,
@@ -543,7 +557,7 @@ class Conversation:
 
 
 def _pending_in(
-    began: ConversationState, recorder: Recorder | None, codec: Codec
+    began: ConversationState, recorder: FailsafeRecorder | None, codec: Codec
 ) -> _Pending | None:
     if not began.pending:
         return None

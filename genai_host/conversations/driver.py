@@ -56,12 +56,11 @@ from genai_host.conversations.execution import (
     call_function,
     raise_first,
 )
-from genai_host.conversations.record import Path, StepEnded
+from genai_host.conversations.record import RESUMABLE, Path, StepEnded
 from genai_host.conversations.replay import Journal
 from genai_host.errors import (
     Cancelled,
     GenaiError,
-    Interrupted,
     LimitExceeded,
     NoRoute,
     PluginError,
@@ -248,7 +247,7 @@ class Driver:
         if perform is None:
             raise self._wrong(f"yields {short_repr(step)}, which is not a step")
         try:
-            self._journal.start(path, step)
+            self._journal.start(path, step, self._is_repeatable(step))
         except TypeError as error:
             raise self._wrong(f"yields a step that cannot be put on record: {error}") from error
         past = self._journal.past(path)
@@ -262,25 +261,34 @@ class Driver:
         try:
             self._count(step)
             result = yield from perform(step, path, cancellation)
-        except (TurnPaused, Interrupted):  # neither ends the step
+        except RESUMABLE:
             raise
         except GeneratorExit:
             if isinstance(step, Prompt):
                 self._journal.end(path, error=Cancelled("abandoned"), trace=self._trace(path))
             raise
         except GenaiError as error:
-            ended = self._journal.end(path, error=error, trace=self._traces.pop(path, None))
+            trace = self._traces.pop(path, None)
+            # the end of steps together is on record already where the turn is resumed
+            ended = past or self._journal.end(path, error=error, trace=trace)
             yield from self._news(step, path, error, ended)
             raise
         if past is not None:
             ended = past
         else:
             found = None if isinstance(step, _COMPOSITE) else result
-            ended = self._journal.end(path, found, trace=self._traces.pop(path, None))
+            trace = self._traces.pop(path, None)
+            ended = self._journal.end(path, found, None, trace, required=isinstance(step, Pause))
             if isinstance(step, (CallFunction, Pause)):  # as it will be on replay
                 result = self._journal.result(step, ended)
         yield from self._news(step, path, result, ended)
         return result
+
+    def _is_repeatable(self, step: Step[Any]) -> bool:
+        """Whether it may run again when nobody knows if it ran before."""
+        if isinstance(step, CallTool):
+            return self._toolbox.interrupted(step.call) is None
+        return step.repeatable()
 
     def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
         """The result or error on record, with all that was done for it counted and told

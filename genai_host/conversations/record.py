@@ -8,8 +8,10 @@ A step is recorded as its digest; equal steps, and only those, have equal digest
 log is therefore linear in the size of the messages, not quadratic. Each message is digested once.
 
 A store that fails, for example because the disk is full, does not prevent an answer: the
-conversation continues unrecorded, and a warning is logged. If another process has continued the
-conversation, the turn ends with `Conflict`.
+conversation continues unrecorded, and a warning is logged. This ends where something must not
+happen twice: a step that is not repeatable does not begin unless its start is recorded, and a
+`Pause` does not end unless its result is. The turn then stops with `NotRecorded`, and can be
+resumed. If another process has continued the conversation, the turn ends with `Conflict`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import json
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any, Protocol, get_args, get_origin
@@ -31,7 +34,15 @@ from genai_host.api import Answer, Codec, Message, Part, Step, Text
 from genai_host.api.messages import remember_each
 from genai_host.calls.retry import Attempt
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.errors import Conflict, GenaiError, StoreError, ValidationError
+from genai_host.errors import (
+    Conflict,
+    GenaiError,
+    Interrupted,
+    NotRecorded,
+    StoreError,
+    TurnPaused,
+    ValidationError,
+)
 
 SCHEMA = 1
 
@@ -413,12 +424,25 @@ def _described(kind: type[Any], label: Label) -> tuple[str, list[tuple[str, Any]
 _log = logging.getLogger(__name__)
 
 
+RESUMABLE = (TurnPaused, Interrupted, NotRecorded)
+"""Errors that end neither a step nor its turn."""
+
+
 class FailsafeRecorder:
     """A recorder, and how it fares.
 
+    Entries that could not be written are kept. They are tried again, in order, with each entry that
+    is required, and with the end of each turn. An entry whose `append` was interrupted may have
+    been written: it is appended again before the next one, except for the beginning of a turn, of
+    which nothing has happened.
+
     Args:
         end: Ends the turn under way, without asking the feature.
-        failed: Why nothing is recorded any more; None while it is.
+        failed: Why the conversation is not recorded at all: nothing of it can be resumed by
+            another process, so nothing is required.
+
+    Attributes:
+        failed: Why what happens is not recorded; None while it is.
     """
 
     def __init__(
@@ -430,26 +454,71 @@ class FailsafeRecorder:
         self._recorder = recorder
         self._end = end
         self._overtaken: Conflict | None = None
+        self._is_lost = failed is not None
+        self._unwritten: deque[Entry] = deque()
+        self._lock = threading.Lock()
         self.failed = failed
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry, *, required: bool = False) -> None:
         """Raises `Conflict`, now and from now on, if another process has gone on with
-        the conversation. That the turn is over then is not for this record to say."""
+        the conversation. That the turn is over then is not for this record to say.
+
+        Args:
+            required: Whether it must be on record before anything else happens. Raises
+                `NotRecorded` if it cannot be; then it is dropped.
+        """
         if self._overtaken is not None:
             if isinstance(entry, TurnEnded):
                 return
             raise copy.copy(self._overtaken)
-        if self.failed is not None:
+        if self._is_lost:
             return
+        before = self.failed
         try:
-            self._recorder.append(entry)
+            with self._lock:
+                if required and self.failed is not None and self.failed is not before:
+                    # steps at once do not wait for a failing store one after the other
+                    raise _not_recorded(entry, self.failed)
+                self._write(entry, required)
         except Conflict as conflict:
             self._overtaken = conflict
             self._end(conflict)
             raise
+        except NotRecorded as error:
+            self._end(error)
+            raise
+
+    def _write(self, entry: Entry, required: bool) -> None:
+        if self.failed is not None and not required and not isinstance(entry, TurnEnded):
+            self._unwritten.append(entry)
+            return
+        try:
+            while self._unwritten:
+                self._recorder.append(self._unwritten[0])
+                self._unwritten.popleft()
+            self._recorder.append(entry)
         except StoreError as error:
             self.failed = error
-            warn_unrecorded(error)
+            if required:
+                raise _not_recorded(entry, error) from error
+            if not self._unwritten:
+                warn_unrecorded(error)
+            self._unwritten.append(entry)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not isinstance(entry, TurnStarted):
+                self._unwritten.append(entry)
+            raise
+        else:
+            self.failed = None
+
+
+def _not_recorded(entry: Entry, error: StoreError) -> NotRecorded:
+    what = f"{entry.step} does not begin" if isinstance(entry, StepStarted) else "this is not used"
+    return NotRecorded(
+        f"{what} unless that is recorded: {error}",
+        file=error.file,
+        hint="; ".join([*filter(None, [error.hint]), "then resume the conversation"]),
+    )
 
 
 def warn_unrecorded(error: StoreError) -> None:

@@ -41,9 +41,9 @@ from genai_host.conversations.record import (
     SCHEMA,
     Changed,
     Entry,
+    FailsafeRecorder,
     Opened,
     Path,
-    Recorder,
     Rewound,
     StepEnded,
     StepStarted,
@@ -175,6 +175,8 @@ class ConversationState:
         self.pending = [entry]
 
     def _end(self, entry: TurnEnded) -> None:
+        if not self.pending and entry.answer is None:
+            return  # as only old records have it, of a write that was interrupted
         started = self._started()
         self.pending = []
         if entry.answer is None:
@@ -251,7 +253,11 @@ class Journal:
     """
 
     def __init__(
-        self, turn: int, recorder: Recorder | None, codec: Codec, past: Iterable[Entry] = ()
+        self,
+        turn: int,
+        recorder: FailsafeRecorder | None,
+        codec: Codec,
+        past: Iterable[Entry] = (),
     ) -> None:
         self._turn = turn
         self._recorder = recorder
@@ -267,14 +273,15 @@ class Journal:
                 if entry.step == Pause.step:
                     asks = entry.asks
                     self._waits[entry.path] = Pause(asks.get("kind", ""), asks.get("payload"))
-            elif isinstance(entry, StepEnded):
-                self._ended[entry.path] = entry
+            elif isinstance(entry, StepEnded):  # the first of two, which only old records have
+                self._ended.setdefault(entry.path, entry)
 
-    def start(self, path: Path, step: Step[Any]) -> None:
+    def start(self, path: Path, step: Step[Any], repeatable: bool) -> None:
         """Put a step on record, unless it is there.
 
         Raises `StepChanged` if another step is on record there, `StepInterrupted`
-        if it may not run again, `TypeError` if it cannot be put on record.
+        if it may not run again, `TypeError` if it cannot be put on record, `NotRecorded` if the
+        store fails and it is not repeatable.
         """
         # without a record, a turn can only be gone on with by the feature that began it
         kind, mark = step.step, digest(step) if self._recorder is not None else ""
@@ -282,7 +289,7 @@ class Journal:
         before = self._started.get(path)
         if before is None:
             started = StepStarted(self._turn, path, kind, mark, asks)
-            self._append(started)
+            self._append(started, required=not repeatable)
             self._started[path] = started
             self._keep(path, step)
             return
@@ -352,21 +359,23 @@ class Journal:
         result: Any = None,
         error: GenaiError | None = None,
         trace: StepTrace | None = None,
+        required: bool = False,
     ) -> StepEnded:
-        """Put the end of a step on record, before anybody uses its result."""
+        """Put the end of a step on record, before anybody uses its result. Raises `NotRecorded` if
+        that is required, and the store fails."""
         form = self._codec.to_json(result)
         if trace is None or not (trace.failed or error):
             ended = StepEnded(self._turn, path, form, error)
         else:
             text, tries = trace.text_before(error), tuple(trace.failed)
             ended = StepEnded(self._turn, path, form, error, text, tries)
-        self._append(ended)
+        self._append(ended, required)
         self._ended[path] = ended
         return ended
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: Entry, required: bool) -> None:
         if self._recorder is not None:
-            self._recorder.append(entry)
+            self._recorder.append(entry, required=required)
 
     def _asked(self, step: Pause[Any]) -> dict[str, Any]:
         try:

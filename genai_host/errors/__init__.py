@@ -31,6 +31,7 @@ GenaiError
 ├── ConversationClosed          the conversation was closed
 ├── TurnPaused                  the turn waits for a result from outside
 ├── StoreError                  the store cannot be read or written
+│   └── NotRecorded             what must not happen twice did not happen
 ├── Conflict                    the data was changed meanwhile
 ├── NotFound                    the store has no such thing
 └── ReplayError                 an event log does not match the feature
@@ -58,6 +59,7 @@ from genai_host.errors.conversation import (
     Interrupted,
     LimitExceeded,
     NotFound,
+    NotRecorded,
     ReplayError,
     StepChanged,
     StepInterrupted,
@@ -114,6 +116,7 @@ __all__ = [
     "MalformedReply",
     "NoRoute",
     "NotFound",
+    "NotRecorded",
     "OutputValidationError",
     "PermissionDenied",
     "PluginError",

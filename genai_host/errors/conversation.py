@@ -127,6 +127,13 @@ class StoreError(GenaiError):
         self.file = file
 
 
+class NotRecorded(StoreError):
+    """What must not happen twice did not happen, since it could not be recorded; the turn can be
+    resumed."""
+
+    code = "not_recorded"
+
+
 class Conflict(GenaiError):
     """The data was changed since it was read; nothing was written."""
 

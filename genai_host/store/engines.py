@@ -50,6 +50,7 @@ def engine_of_file(file: str, connect: Callable[[], Any]) -> Engine:
     """Of a file of SQLite, with connections that are made so."""
     engine = create_engine(URL.create("sqlite", database=file), creator=connect)
     event.listen(engine, "begin", _on_begin)
+    event.listen(engine, "close", _on_close)
     return engine
 
 
@@ -84,3 +85,10 @@ def failing(say: Callable[[BaseException], StoreError]) -> Iterator[None]:
 def _on_begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("genai_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _on_close(connection: Any, record: object) -> None:
+    """After an interrupt, a connection is closed amid a transaction. SQLite keeps it, and its
+    lock, as long as a statement is not finalized, which may be held by the traceback."""
+    if connection.in_transaction:
+        connection.rollback()

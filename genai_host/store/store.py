@@ -336,6 +336,7 @@ class StoredRecord:
         self._codec = codec
         self._now = now
         self._held: tuple[Written, ...] = ()
+        self._unsure: tuple[Entry, list[Row]] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -348,7 +349,9 @@ class StoredRecord:
         return self._store.entries(self.id, self._codec)
 
     def append(self, entry: Entry) -> None:
-        """Raises `Conflict`, and `StoreError`; then nothing was added.
+        """Raises `Conflict`: then nothing was added. Raises `StoreError`: then nothing was, or it
+        is not known, as where a commit failed or was interrupted. Such an entry is written before
+        the next one, unless it is there; to append it again is to try again.
 
         That a turn has started is written together with the first step of it: until
         then, nothing has been done that could be told of.
@@ -357,13 +360,20 @@ class StoredRecord:
         if may_hold_bytes(form.body):
             form = self._store.without_bytes(form, self.id)
         with self._lock:
+            if self._unsure is not None:
+                before, rows = self._unsure
+                self._add(rows, again=True)
+                if before == entry:
+                    return
             if isinstance(entry, TurnStarted):
                 self._held = (form,)
                 return
             forms, self._held = (*self._held, form), ()
             rows = [Row(self.id, self._number + n, *each) for n, each in enumerate(forms)]
-            addition = Addition(rows)
-            try:
-                self._writer.add(addition)
-            finally:
-                self._number += len(rows) * addition.written
+            self._unsure = entry, rows
+            self._add(rows)
+
+    def _add(self, rows: Sequence[Row], *, again: bool = False) -> None:
+        self._writer.add(Addition(rows, again=again))
+        self._number = rows[-1].number + 1
+        self._unsure = None

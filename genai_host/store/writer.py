@@ -37,22 +37,27 @@ class Addition:
 
     conversation   what is known of the one that they begin, as `tables.conversations` has
                    it; None if they go on with one
+    again          whether they may be in the store already, after an attempt of which it is
+                   not known how it ended
     done           whether it is known how it ended
     error          why they were not written
     """
 
-    def __init__(self, rows: Sequence[Row], conversation: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        conversation: Mapping[str, Any] | None = None,
+        *,
+        again: bool = False,
+    ) -> None:
         self.rows = rows
         self.conversation = conversation
+        self.again = again
         self.done = False
         self.error: GenaiError | None = None
         self._leads = False
         self._gate = threading.Lock()
         self._gate.acquire()
-
-    @property
-    def written(self) -> bool:
-        return self.done and self.error is None
 
     @property
     def leads(self) -> bool:
@@ -93,12 +98,12 @@ class Writer:
     def add(self, addition: Addition) -> None:
         """Raises `Conflict` if there is an entry with such a number already, or the
         conversation is gone; `StoreError` if it cannot be written."""
-        with self._lock:
-            self._waiting.append(addition)
-            if not self._led:
-                self._led = True
-                addition.lead()
         try:
+            with self._lock:
+                self._waiting.append(addition)
+                if not self._led:
+                    addition.lead()
+                    self._led = True
             addition.wait()
             if not addition.done:
                 self._write()
@@ -116,7 +121,7 @@ class Writer:
     def _leave(self, addition: Addition) -> None:
         """Nobody is to write it later; who led is followed by the first that waits."""
         with self._lock:
-            if not addition.done:  # an interrupt
+            if addition in self._waiting:  # an interrupt
                 self._waiting.remove(addition)
             if not addition.leads:
                 return
@@ -144,6 +149,8 @@ class Writer:
         finally:  # what an interrupt has left
             left = [each for each in additions if not each.done]
             if left:
+                for each in left:
+                    each.again = True
                 with self._lock:
                     self._waiting.extendleft(reversed(left))
 
@@ -159,20 +166,32 @@ class Writer:
 
     def _write_one(self, cursor: Any, addition: Addition) -> None:
         driver = self._database.driver
+        conflict: Conflict | None = None
         try:
-            self._insert(cursor, [addition])
-        except driver.IntegrityError:
-            addition.end(
-                Conflict(
-                    "another process has gone on with this conversation, or deleted it",
-                    hint="reopen the conversation",
-                )
-            )
+            try:
+                self._insert(cursor, [addition])
+            except driver.IntegrityError:
+                if not (addition.again and self._holds(cursor, addition.rows)):
+                    conflict = Conflict(
+                        "another process has gone on with this conversation, or deleted it",
+                        hint="reopen the conversation",
+                    )
         except driver.Error as error:
             self._let_go()
             raise self._database.error(error) from error
-        else:
-            addition.end()
+        addition.end(conflict)
+
+    def _holds(self, cursor: Any, rows: Sequence[Row]) -> bool:
+        """Whether these rows are in the store, written by this writer."""
+        mark = "?" if self._database.is_sqlite else "%s"
+        # the names are ours, and the values are given to the driver
+        query = (
+            f"SELECT {', '.join(_COLUMNS)} FROM entries "  # noqa: S608
+            f"WHERE conversation = {mark} AND number BETWEEN {mark} AND {mark} ORDER BY number"
+        )
+        cursor.execute(query, (rows[0].conversation, rows[0].number, rows[-1].number))
+        found = [tuple(each) for each in cursor.fetchall()]
+        return found == [(*row, self._presence.token) for row in rows]
 
     def _insert(self, cursor: Any, additions: Sequence[Addition]) -> None:
         """In one transaction, which one statement is by itself."""
@@ -185,8 +204,8 @@ class Writer:
             # interpreter for that, which 32 threads are waiting for
             cursor.executemany(self._statement("entries", _COLUMNS, len(rows)), [values])
             return
-        cursor.execute("BEGIN IMMEDIATE" if self._database.is_sqlite else "BEGIN")
         try:
+            cursor.execute("BEGIN IMMEDIATE" if self._database.is_sqlite else "BEGIN")
             for conversation in begun:
                 statement = self._statement("conversations", tuple(conversation))
                 cursor.execute(statement, list(conversation.values()))

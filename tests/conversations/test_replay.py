@@ -27,10 +27,12 @@ from genai_host.api import (
     Pause,
     Progress,
     Prompt,
+    Step,
     Turn,
 )
 from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import (
+    Cancelled,
     ConversationBusy,
     GenaiError,
     RateLimited,
@@ -216,6 +218,53 @@ class TestGoingOn:
         assert calls == [5]
         kept = [each for each in record.entries if isinstance(each, StepEnded)]
         assert [type(each.error) for each in kept] == [StepInterrupted]
+
+    def test_a_cancel_while_tools_are_read_again_ends_their_step_once(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            yield from AllSettled([Now(), NewId()])
+            yield from Now()
+            return Answer("done")
+
+        host = host_of(make_host, respond, roles={})
+        conversation = host.open("f")
+        conversation.say("x")
+        assert isinstance(conversation.record, InMemoryRecord)
+        entries = conversation.record.entries
+        ended = next(
+            number
+            for number, each in enumerate(entries)
+            if isinstance(each, StepEnded) and each.path == (0,)
+        )
+        record = InMemoryRecord(entries[: ended + 1])
+        resumed = host.reopen(record)
+
+        def cancel(step: Step[Any]) -> bool:
+            resumed.cancel()
+            return True
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Now, "repeatable", cancel)  # asked for each step, also for one on record
+            with pytest.raises(Cancelled):
+                resumed.resume()
+        ends = [each.path for each in record.entries if isinstance(each, StepEnded)]
+        assert len(ends) == len(set(ends))
+
+    def test_of_two_ends_of_a_step_the_first_counts(self, make_host: Callable[..., Host]) -> None:
+        """As an earlier version wrote them where a resumed turn was cancelled."""
+
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            yield from All([Now(), NewId()])
+            yield from CallFunction(add, {"a": 1, "b": 2}, twice=True)
+            return Answer("done")
+
+        host = host_of(make_host, respond, roles={})
+        conversation = host.open("f")
+        conversation.say("x")
+        record = self.cut(host, conversation, StepStarted, "call_function")
+        record.append(StepEnded(0, (0,), error=Cancelled("cancelled")))
+        assert host.reopen(record).resume().text == "done"
 
     def test_a_failure_is_thrown_in_again_as_it_was(self, make_host: Callable[..., Host]) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:

@@ -13,6 +13,7 @@ from genai_host import Conversation, Host, Message, RetryPolicy
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Now, Turn
 from genai_host.conversations.record import (
     Entry,
+    FailsafeRecorder,
     InMemoryRecord,
     StepEnded,
     StepStarted,
@@ -26,6 +27,7 @@ from genai_host.errors import (
     GenaiError,
     IncompleteReply,
     NotFound,
+    NotRecorded,
     RateLimited,
     StepChanged,
     StoreError,
@@ -171,6 +173,24 @@ class TestFailure:
         assert [each.message for each in caplog.records] == [
             "the conversation goes on unrecorded: disk full"
         ]
+
+    def test_steps_at_once_do_not_try_a_failing_store_one_after_the_other(self) -> None:
+        """Each would wait until another program no longer holds the lock."""
+        started = StepStarted(0, (0,), "call_tool", "x")
+        ended: list[GenaiError] = []
+        recorder = FailsafeRecorder(InMemoryRecord(), ended.append)
+
+        class Lock:
+            def __enter__(self) -> None:
+                recorder.failed = StoreError("locked")  # as another thread found meanwhile
+
+            def __exit__(self, *exc: object) -> None:
+                pass
+
+        recorder._lock = Lock()  # type: ignore[assignment]
+        with pytest.raises(NotRecorded, match="locked"):
+            recorder.append(started, required=True)
+        assert [type(each) for each in ended] == [NotRecorded]
 
     def test_a_store_that_cannot_be_opened_keeps_nobody_from_an_answer(
         self, make_host: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,18 @@ def full(here: Place) -> Iterator[None]:
     with closing(sqlite3.connect(here.database)) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
     store: Any = here.host.store
-    cursor = store._writer._cursor()
-    cursor.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    connect = store._writer._database.connect
+
+    def connect_to_full_disk() -> Any:
+        connection = connect()
+        connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        return connection
+
+    store._writer._database.connect = connect_to_full_disk
+    store._writer._let_go()  # a connection that has failed is made anew
     yield
-    with suppress(sqlite3.ProgrammingError):  # it was closed, for it had failed
-        cursor.execute("PRAGMA max_page_count = 1000000").fetchall()
+    del store._writer._database.connect
+    store._writer._let_go()
 
 
 @contextmanager

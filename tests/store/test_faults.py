@@ -45,8 +45,15 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
         before.say("before")
         with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        cursor = store._writer._cursor()
-        cursor.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        connect = store._database.connect
+
+        def connect_to_full_disk() -> Any:
+            connection = connect()
+            connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+            return connection
+
+        monkeypatch.setattr(store._database, "connect", connect_to_full_disk)
+        store._writer._let_go()
         words = "much " * 10_000
         assert before.say(words).text == words
         assert before.unrecorded is not None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from genai_host import Message
 from genai_host.api import Completion, Usage
@@ -161,3 +161,21 @@ def test_item_a_a_store_that_was_spoiled_opens_again(
         for table in ("messages", "tries"):
             connection.exec_driver_sql(f"DELETE FROM {table}")
     assert make_store().summary(id).title == "stra\ufffde"
+
+
+def test_an_end_without_a_beginning_leaves_the_conversation_readable(
+    make_host: MakeHost, make_store: MakeStore
+) -> None:
+    """As an interrupted write left it in an earlier version."""
+    store = make_store()
+    conversation = make_host(store=store).open("chat", "mock")
+    conversation.say("hi")
+    conversation.say("lost")
+    with store._database.writing() as connection:
+        mine = (entries.c.conversation == conversation.id, entries.c.turn == 1)
+        connection.execute(delete(entries).where(*mine, entries.c.kind != "turn_ended"))
+    again = make_host(store=make_store()).conversation(conversation.id)
+    assert [each.text for each in again.history] == ["hi", "hi"]
+    again.say("there")
+    assert [each.text for each in again.history[::2]] == ["hi", "there"]
+    assert "lost" not in store.markdown(conversation.id, CODEC)
