@@ -8,7 +8,7 @@ repeatable; otherwise `StepInterrupted` is raised.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import evolve, frozen
@@ -31,6 +31,7 @@ from genai_host.api import (
     Now,
     Pause,
     Prompt,
+    RouteInfo,
     Step,
     TokenCount,
     ToolOutput,
@@ -210,19 +211,106 @@ class ConversationState:
         return started
 
 
+def _not_begun() -> ReplayError:
+    return ReplayError("the record does not say how the conversation began")
+
+
 def replay(entries: Iterable[Entry]) -> ConversationState:
     """Raises `ReplayError` if the entries do not begin with `Opened`, are of a newer
     form, or make no conversation."""
     entries = tuple(entries)
     opened = entries[0] if entries else None
     if not isinstance(opened, Opened):
-        raise ReplayError("the record does not say how the conversation began")
+        raise _not_begun()
     if opened.schema > SCHEMA:
         raise ReplayError(f"the record has form {opened.schema}, this host knows {SCHEMA}")
     retold = ConversationState(opened)
     for entry in entries[1:]:
         retold.add(entry)
     return retold
+
+
+_MOST_TURNS = 10**9
+_CALLS = {each.step for each in (Prompt, CountTokens, Embed, Moderate)}
+"""Steps whose results say which route they came by."""
+
+
+class _Checker:
+    """Checks entries that were not written by this host, one after the other."""
+
+    def __init__(self, opened: Opened, codec: Codec) -> None:
+        self.state = replay([opened])
+        self._codec = codec
+        self._steps: dict[Path, str] = {}
+        self._ended: set[Path] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Raises `ReplayError` and `ValidationError`."""
+        check = _CHECKS.get(type(entry))
+        if check is not None:
+            check(self, entry)
+        self.state.add(entry)
+
+    def _turn_started(self, entry: TurnStarted) -> None:
+        if self.state.pending:
+            raise ReplayError("a turn begins within another")
+        if not self.state.turns <= entry.turn <= _MOST_TURNS:
+            raise ReplayError(f"turn {entry.turn:.9g} begins after turn {self.state.turns - 1}")
+        self._steps, self._ended = {}, set()
+
+    def _of_turn(self, entry: StepStarted | StepEnded | TurnEnded) -> None:
+        started = self.state.pending[0] if self.state.pending else None
+        if not isinstance(started, TurnStarted) or started.turn != entry.turn:
+            raise ReplayError(f"it is of {'another' if started else 'no'} turn")
+
+    def _step_started(self, entry: StepStarted) -> None:
+        self._of_turn(entry)
+        if entry.path in self._steps:
+            raise ReplayError("a step begins twice")
+        self._steps[entry.path] = entry.step
+
+    def _step_ended(self, entry: StepEnded) -> None:
+        self._of_turn(entry)
+        if entry.path not in self._steps:
+            raise ReplayError("a step ends that has not begun")
+        if entry.path in self._ended:
+            raise ReplayError("a step ends twice")
+        self._ended.add(entry.path)
+        route = entry.result.get("route") if isinstance(entry.result, Mapping) else None
+        if route is not None and self._steps[entry.path] in _CALLS:
+            self._codec.from_json(route, RouteInfo)
+
+    def _rewound(self, entry: Rewound) -> None:
+        if self.state.pending:
+            raise ReplayError("something is taken back within a turn")
+        if not (
+            0 <= entry.history <= len(self.state._messages)
+            and 0 <= entry.turns <= len(self.state.marks)
+        ):
+            raise ReplayError("it takes back more than there is")
+
+
+_CHECKS: Mapping[type[Entry], Callable[[_Checker, Any], None]] = {
+    TurnStarted: _Checker._turn_started,
+    StepStarted: _Checker._step_started,
+    StepEnded: _Checker._step_ended,
+    TurnEnded: _Checker._of_turn,
+    Rewound: _Checker._rewound,
+}
+
+
+def check(entries: Iterable[Entry], codec: Codec) -> None:
+    """Raises `ReplayError` for entries that no conversation writes, though `replay` may take them:
+    for those that come from elsewhere."""
+    first, *rest = tuple(entries) or (None,)
+    if not isinstance(first, Opened):
+        raise _not_begun()
+    checker = _Checker(first, codec)
+    for number, entry in enumerate(rest, 1):
+        try:
+            checker.add(entry)
+        except (ReplayError, ValidationError) as error:
+            raise ReplayError(f"entry {number}: {error}") from error
 
 
 def added(answer: Answer, message: Message) -> tuple[Message, ...]:

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from genai_host.api.json_text import well_formed
 from genai_host.errors import StoreError
 from genai_host.util import paths
 from genai_host.util.lazy_property import lazy_property
@@ -205,6 +206,20 @@ class Database:
     def closed(self) -> StoreError:
         """The error for who comes after the end."""
         return StoreError(f"{self.place}: the store is closed", file=self.place)
+
+
+LATEST = 253402214400
+"""Seconds since 1970: the last day of the year 9999, in UTC."""
+
+
+def time_of(at: float) -> float:
+    """The time of an entry: a date, whatever was loaded."""
+    return min(max(0.0, at), LATEST)
+
+
+def storable(text: str) -> str:
+    """Without what no database takes as text: NUL, and halves of surrogate pairs."""
+    return well_formed(text).replace("\0", " ")
 
 
 _SECONDS = 60.0  # to wait for another process

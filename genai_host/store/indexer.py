@@ -16,9 +16,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
-from genai_host.api.json_text import read_json, well_formed
+from genai_host.api.json_text import read_json
 from genai_host.api.messages import count
-from genai_host.store.database import Database
+from genai_host.store.database import Database, storable, time_of
 from genai_host.store.search import tokenize
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import add_usage
@@ -29,7 +29,6 @@ from genai_host.util.text import short_repr
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
 _AT_ONCE = 1000  # entries in a transaction
-_LATEST = 253402300799  # seconds since 1970: the end of the year 9999
 _TOKENS = {
     "input": "input_tokens",
     "output": "output_tokens",
@@ -133,7 +132,7 @@ class _Derived:
         self._takes_back = False
 
     def add(self, row: Row[Any]) -> None:
-        self.summary.update(entries=row.number + 1, updated=row.at, writer=row.writer)
+        self.summary.update(entries=row.number + 1, updated=time_of(row.at), writer=row.writer)
         derive = _DERIVES.get(row.kind)
         if derive is None:
             return
@@ -198,7 +197,7 @@ class _Derived:
         calls = [_failed(each) for each in form.get("tries", ())]
         result = form.get("result")
         if isinstance(result, dict) and _is_route(result.get("route")):
-            calls.append(_succeeded(result, row.at))
+            calls.append(_succeeded(result, time_of(row.at)))
         path = storable(".".join(map(str, form["path"])))
         self._tries += [
             {"conversation": self._id, "turn": row.turn, "path": path, "number": number, **call}
@@ -249,14 +248,14 @@ class _Derived:
 
     def _add(self, turn: int | None, role: str, text: str) -> None:
         if text:
-            indexed = storable(text)
+            plain = storable(text)
             self._messages.append(
                 {
                     "conversation": self._id,
                     "turn": turn,
                     "role": role,
-                    "text": indexed,
-                    "words": tokenize(indexed),
+                    "text": plain,
+                    "words": tokenize(plain),
                 }
             )
 
@@ -337,7 +336,7 @@ def _seconds(value: Any) -> float:
     """Raises `TypeError` if the value is not a number."""
     if type(value) not in (int, float):
         raise TypeError(f"{short_repr(value)} is not a number of seconds")
-    return float(min(max(value, 0), _LATEST))
+    return float(time_of(value))
 
 
 def _small(value: Any) -> int | None:
@@ -362,8 +361,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{short_repr(value)} is not a string")
     return storable(value)
-
-
-def storable(text: str) -> str:
-    """A text without what databases refuse: NUL, and lone surrogates."""
-    return well_formed(text).replace("\0", " ")

@@ -14,13 +14,13 @@ from sqlalchemy.engine import Row
 from genai_host.api import Codec, Cost
 from genai_host.api.json_text import read_json, write_json
 from genai_host.conversations.record import Entry, InMemoryRecord, new_tag
-from genai_host.conversations.replay import replay
+from genai_host.conversations.replay import check, replay
 from genai_host.conversations.transcript import as_markdown
 from genai_host.errors import NotFound, ReplayError, ValidationError
 from genai_host.store.blobs import Blobs
-from genai_host.store.database import Database, Liveness
+from genai_host.store.database import Database, Liveness, storable, time_of
 from genai_host.store.documents import Documents
-from genai_host.store.indexer import Indexer, storable
+from genai_host.store.indexer import Indexer
 from genai_host.store.records import (
     Attached,
     Found,
@@ -110,7 +110,7 @@ class ConversationQueries:
             entries.c.conversation == id, entries.c.kind == "turn_started"
         )
         with self._database.reading() as connection:
-            return {row.turn: row.at for row in connection.execute(begun)}
+            return {row.turn: time_of(row.at) for row in connection.execute(begun)}
 
     def find(self, id: str) -> str:
         if not re.fullmatch("[0-9a-z]{1,18}", id):
@@ -247,8 +247,9 @@ class ConversationQueries:
 
     def load(self, data: Mapping[str, Any], codec: Codec) -> str:
         name, rows = imported(data)
+        loaded = InMemoryRecord.from_json((read_json(row.body) for row in rows), codec).entries
         try:
-            replay(InMemoryRecord.from_json((read_json(row.body) for row in rows), codec).entries)
+            check(loaded, codec)
         except ReplayError as error:
             raise ValidationError(f"this makes no conversation: {error}") from error
         return self._create(rows, {"name": name, "copied": len(rows)})

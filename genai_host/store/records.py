@@ -30,6 +30,8 @@ from genai_host.api import Codec, Cost, Secret
 from genai_host.api.json_text import read_json, write_json
 from genai_host.conversations.record import Changed, Entry, InMemoryRecord, Opened, form_of
 from genai_host.errors import GenaiError, NotFound, StoreError, ValidationError
+from genai_host.store.database import LATEST, storable
+from genai_host.util.text import describe_exception
 
 if TYPE_CHECKING:
     from genai_host.store.blobs import Blobs
@@ -318,12 +320,16 @@ def imported(data: Any) -> tuple[str | None, list[Written]]:
     name, entries = data.get("name"), data.get("entries")
     if not isinstance(name, (str, type(None))) or not isinstance(entries, list):
         raise ValidationError("a conversation has a name and a list of entries")
-    return name, [_written(each) for each in entries]
+    return name and storable(name), [_written(each) for each in entries]
 
 
 def _written(entry: Any) -> Written:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("at"), (int, float)):
+    at = entry.get("at") if isinstance(entry, Mapping) else None
+    if isinstance(at, bool) or not isinstance(at, (int, float)) or not 0 <= at <= LATEST:
         raise ValidationError("an entry is an object, with the time when it came in `at`")
     form = {key: value for key, value in entry.items() if key != "at"}
-    kind = str(form.get("entry"))
-    return Written(form.get("turn"), kind, float(entry["at"]), write_json(form).decode())
+    try:
+        body = write_json(form).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError(f"an entry is not JSON: {describe_exception(error)}") from error
+    return Written(form.get("turn"), str(form.get("entry")), float(at), body)

@@ -4,6 +4,7 @@ documents, blobs, and how long they are kept."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import hashlib
 import itertools
@@ -38,6 +39,31 @@ from genai_host_testing.stores import (
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
 OPENED = {"at": 1, "entry": "opened", "feature": "chat", "version": "1", "models": {}}
+REWOUND = {"at": 5, "entry": "rewound", "history": 0, "turns": 0}
+_STEP = {"turn": 0, "path": [0]}
+_ROUTE = {"model": "m", "provider": "p", "dialect": "d"}
+EXPORTED = {
+    "form": 1,
+    "name": None,
+    "entries": [
+        OPENED,
+        {
+            "at": 2,
+            "entry": "turn_started",
+            "turn": 0,
+            "version": "1",
+            "history": 0,
+            "message": {"role": "user", "content": [{"type": "text", "text": "hello"}]},
+        },
+        {"at": 3, "entry": "step_started", **_STEP, "step": "prompt", "digest": "d"},
+        {"at": 4, "entry": "step_ended", **_STEP, "result": {"route": _ROUTE, "cost": 0.1}},
+        {"at": 5, "entry": "turn_ended", "turn": 0, "answer": {"summary": "hi"}},
+    ],
+}
+"""A conversation of one turn."""
+DEEP: Any = {}
+for _ in range(10_000):
+    DEEP = {"a": DEEP}
 
 
 def converse(store: Store, *turns: tuple[str, str | None], **given: Any) -> str:
@@ -264,6 +290,54 @@ class TestExport:
             assert other.entries(loaded, CODEC) == store.entries(id, CODEC)
             assert other.summary(loaded).title == "mine"
             assert other.export(loaded)["entries"] == data["entries"]
+
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            (lambda entries: entries.extend(entries[1:5]), "turn 0 begins after turn 0"),
+            (lambda entries: entries.insert(2, entries[1]), "a turn begins within another"),
+            (lambda entries: entries.append(entries[4]), "entry 5: it is of no turn"),
+            (lambda entries: entries.pop(1), "it is of no turn"),
+            (lambda entries: entries.insert(3, entries[2]), "a step begins twice"),
+            (lambda entries: entries.insert(3, entries[3]), "a step ends twice"),
+            (lambda entries: entries.pop(2), "a step ends that has not begun"),
+            (lambda entries: entries.insert(4, REWOUND), "is taken back within a turn"),
+            (lambda entries: entries.append({**REWOUND, "history": 3}), "more than there is"),
+            (lambda entries: entries.append({**REWOUND, "turns": -1}), "more than there is"),
+            (lambda entries: entries[2].update(turn=1), "it is of another turn"),
+            *[
+                (lambda entries, n=number: [each.update(turn=n) for each in entries[1:]], "turn")
+                for number in (-1, 2**31, 2**63 - 1, 2**70, "0", None, [0], 0.5)
+            ],
+            *[
+                (lambda entries, at=at: entries[1].update(at=at), "the time when it came")
+                for at in (float("nan"), float("inf"), -1, 1e18, 10**400, True, "1", None)
+            ],
+            *[
+                (lambda entries, to=to: entries[3]["result"]["route"].update(model=to), "entry 3")
+                for to in (["m"], 1, None)
+            ],
+            (lambda entries: entries[3]["result"].update(route={}), "entry 3"),
+            (lambda entries: entries[1].update(message=DEEP), "JSON"),
+            (lambda entries: entries[0].update(settings={"x": float("nan")}), "JSON"),
+        ],
+    )
+    def test_what_no_conversation_is_like_is_refused(
+        self, tmp_path: Path, change: Any, told: str
+    ) -> None:
+        data = copy.deepcopy(EXPORTED)
+        change(data["entries"])
+        with Store(tmp_path / "x.db") as store:
+            with pytest.raises(ValidationError, match=told):
+                store.load(data, CODEC)
+            loaded = store.load(EXPORTED, CODEC)
+            assert [(each.id, each.status) for each in store.conversations()] == [(loaded, "idle")]
+
+    def test_a_name_that_no_database_takes_is_loaded_as_text(self, store: Store) -> None:
+        id = store.load({**EXPORTED, "name": "a\ud83c\0b"}, CODEC)
+        assert store.summary(id).title == "a\ufffd b"
+        store.rename(id, "c\udfff")
+        assert store.summary(id).title == "c\ufffd"
 
     @pytest.mark.parametrize(
         "data",

@@ -6,6 +6,7 @@ import copy
 import json
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -161,6 +162,26 @@ def test_item_a_a_store_that_was_spoiled_opens_again(
         for table in ("messages", "tries"):
             connection.exec_driver_sql(f"DELETE FROM {table}")
     assert make_store().summary(id).title == "stra\ufffde"
+
+
+@pytest.mark.parametrize("at", [-1e18, 1e18, float("inf")])
+def test_no_time_of_an_entry_is_beyond_what_a_date_can_be(
+    make_host: MakeHost, make_store: MakeStore, at: float
+) -> None:
+    """An earlier version loaded any number."""
+    store = make_store()
+    id = recorded(make_host, store)
+    with store._database.writing() as connection:
+        connection.execute(update(entries).values(at=at))
+        connection.execute(update(conversations).values(entries=0, title="", turns=0))
+        for table in ("messages", "tries"):
+            connection.exec_driver_sql(f"DELETE FROM {table}")
+    [summary] = store.conversations()
+    for moment in (summary.updated, *store.times(id).values()):
+        datetime.fromtimestamp(moment, UTC)
+    assert store.markdown(id, CODEC)
+    assert store.usage(by=["day"])
+    store.delete(id)
 
 
 def test_an_end_without_a_beginning_leaves_the_conversation_readable(
