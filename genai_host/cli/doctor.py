@@ -45,15 +45,20 @@ class Check(NamedTuple):
 
 @click.command(name="doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--repair", is_flag=True, help="Repair damaged conversations first.")
 @pass_app
-def command(app: App, as_json: bool) -> int:
+def command(app: App, as_json: bool, repair: bool) -> int:
     """Check the installation and report problems.
 
     The exit code is 1 if a check fails. JSON is a list of checks: what, status (ok, warning,
     failed), found, fix. The check of the store also has place, bytes, version and
     conversations, which are null if there is no store yet.
+
+    --repair indexes damaged conversations again. Entries that no conversation can have, such as
+    those of a turn that was imported twice, are moved to a file beside the store. Nothing is
+    deleted.
     """
-    checks = list(_checks(app))
+    checks = [*(_repair(app) if repair else ()), *_checks(app)]
     if as_json:
         echo_json([check.row() for check in checks])
     else:
@@ -63,6 +68,25 @@ def command(app: App, as_json: bool) -> int:
             if check.fix:
                 note(f"{check.what}: {check.fix}")
     return int(any(check.status == "failed" for check in checks))
+
+
+def _repair(app: App) -> Iterator[Check]:
+    from genai_host.errors import GenaiError
+
+    try:
+        store = app.store
+        repairs = [] if store.health() is None else store.repair()
+    except GenaiError as error:
+        yield Check("repair", "failed", str(error), error.hint)
+        return
+    for each in repairs:
+        moved = f", {each.moved} entries moved to {store.set_aside}" if each.moved else ""
+        if each.is_damaged:
+            yield Check("repair", "failed", f"{each.conversation}: still damaged{moved}")
+        else:
+            yield Check("repair", "ok", f"{each.conversation}: repaired{moved}")
+    if not repairs:
+        yield Check("repair", "ok", "nothing to repair")
 
 
 def _checks(app: App) -> Iterator[Check]:

@@ -230,7 +230,7 @@ def replay(entries: Iterable[Entry]) -> ConversationState:
     return retold
 
 
-_MOST_TURNS = 10**9
+MOST_TURNS = 10**9
 _CALLS = {each.step for each in (Prompt, CountTokens, Embed, Moderate)}
 """Steps whose results say which route they came by."""
 
@@ -254,7 +254,7 @@ class _Checker:
     def _turn_started(self, entry: TurnStarted) -> None:
         if self.state.pending:
             raise ReplayError("a turn begins within another")
-        if not self.state.turns <= entry.turn <= _MOST_TURNS:
+        if not self.state.turns <= entry.turn <= MOST_TURNS:
             raise ReplayError(f"turn {entry.turn:.9g} begins after turn {self.state.turns - 1}")
         self._steps, self._ended = {}, set()
 

@@ -122,9 +122,10 @@ def _damaged(ask: Ask) -> tuple[list[str], list[str]]:
     if not damaged:
         return [], []
     some = ", ".join(damaged[:_FAULTS])
+    fix = "run genai-host doctor --repair, or export or delete them, for example: "
     return (
         [f"conversations that cannot be indexed: {len(damaged)} ({some})"],
-        [f"export or delete them, for example: genai-host conversations delete {damaged[0]}"],
+        [f"{fix}genai-host conversations delete {damaged[0]}"],
     )
 
 

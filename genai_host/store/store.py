@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from genai_host.store.ledger import SpendLedger
     from genai_host.store.library import ConversationQueries
     from genai_host.store.records import Found, StoredTry, Summary
+    from genai_host.store.repair import Repair
     from genai_host.store.usage import UsageRow
     from genai_host.usage.metering import UsageAggregate
 
@@ -123,6 +124,19 @@ class Store:
         from genai_host.store.health import examine
 
         return examine(self._opened)
+
+    def repair(self) -> list[Repair]:
+        """Derive anew what is damaged, of all owners; nothing is deleted: entries that no
+        conversation can have are moved to the file `set_aside`."""
+        from genai_host.store.repair import repair
+
+        return repair(self._database, self.set_aside)
+
+    @property
+    def set_aside(self) -> str:
+        """The file to which `repair` moves entries."""
+        usual = os.path.join(paths.data_dir("store"), "conversations")
+        return f"{self._opened.file or usual}.set-aside.jsonl"
 
     def check(self) -> None:
         """A short look, for who looks often. Raises `StoreError` if it cannot be read."""

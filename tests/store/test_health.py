@@ -12,12 +12,16 @@ from support import Terminal
 
 from genai_host import Message
 from genai_host.api import Image
+from genai_host.conversations.record import StepEnded, StepStarted, TurnStarted
 from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.database import VERSION
 from genai_host_testing.stores import MakeStore, begin, make_store, place, postgres_server, store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
+
+
+RESULT = {"route": {"model": "m", "provider": "p", "dialect": "d"}}
 
 
 def damage(file: str) -> None:
@@ -129,6 +133,26 @@ class TestDoctor:
             "conversations": None,
         }
         assert not Path(place).parent.exists()
+
+    def test_a_damaged_conversation_is_repaired(self, terminal: Terminal) -> None:
+        with Store() as usual:
+            record = begin(usual)
+            record.append(TurnStarted(0, Message("user", "hi"), "1", 0))
+            record.append(StepStarted(0, (0,), "prompt", "d"))
+            record.append(StepEnded(0, (0,), RESULT))
+            usual.conversations()
+            record.append(StepEnded(0, (0,), RESULT))
+            assert usual.conversations()[0].status == "damaged"
+        assert checked(terminal)["status"] == "failed"
+        assert "doctor --repair" in checked(terminal)["fix"]
+        out = terminal("doctor", "--repair", "--json")[1]
+        first, *_ = json.loads(out)
+        moved = f"{record.id}: repaired, 1 entries moved to {usual.set_aside}"
+        assert first == {"what": "repair", "status": "ok", "found": moved, "fix": ""}
+        assert checked(terminal)["status"] == "ok"
+        assert json.loads(terminal("doctor", "--repair", "--json")[1])[0]["found"] == (
+            "nothing to repair"
+        )
 
     def test_one_that_is_in_order_is_told(self, terminal: Terminal) -> None:
         with Store() as usual:

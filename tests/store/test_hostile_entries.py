@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,6 +143,33 @@ def test_item_a_what_nobody_has_foreseen_is_set_aside(
     assert store.export(twice)["id"] == twice
     store.delete(twice)
     assert [each.id for each in store.conversations()] == [good]
+
+
+def test_a_damaged_conversation_is_repaired_and_nothing_is_deleted(
+    make_host: MakeHost, make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its turns are there twice, as an earlier version loaded them."""
+    monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path))
+    store = make_store()
+    good, twice = recorded(make_host, store), recorded(make_host, store)
+    before, usage = store.summary(twice), store.usage()
+    with store._database.writing() as connection:
+        mine = entries.c.conversation == twice
+        rows = [
+            dict(row._mapping)
+            for row in connection.execute(select(entries).where(mine).order_by(entries.c.number))
+        ]
+        copies = [{**row, "number": row["number"] + len(rows)} for row in rows[1:] if row["turn"]]
+        connection.execute(insert(entries), copies)
+    assert store.summary(twice).status == "damaged"
+    assert [(each.conversation, each.is_damaged) for each in store.repair()] == [(twice, False)]
+    lines = [json.loads(line) for line in Path(store.set_aside).read_text().splitlines()]
+    assert sorted(lines, key=lambda row: row["number"]) == copies
+    assert store.summary(twice) == before
+    assert {each.id: each.status for each in store.conversations()} == {good: "idle", twice: "idle"}
+    assert store.usage() == usage
+    assert len(store.entries(twice, CODEC)) == len(rows)
+    assert store.repair() == []
 
 
 def test_item_a_a_store_that_was_spoiled_opens_again(
