@@ -19,8 +19,10 @@ from genai_host.api import Codec
 from genai_host.conversations.record import (
     Entry,
     Opened,
+    StepEnded,
     TurnStarted,
 )
+from genai_host.errors import Conflict
 from genai_host.store.database import Database, Liveness
 from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written
 from genai_host.store.writer import Addition, Row, Writer
@@ -364,8 +366,8 @@ class StoredRecord:
 
     def append(self, entry: Entry) -> None:
         """Raises `Conflict`: then nothing was added. Raises `StoreError`: then nothing was, or it
-        is not known, as where a commit failed or was interrupted. Such an entry is written before
-        the next one, unless it is there; to append it again is to try again.
+        is not known, as where a commit failed or was interrupted. To append the same entry again
+        is to try again: it is not added twice.
 
         That a turn has started is written together with the first step of it: until
         then, nothing has been done that could be told of.
@@ -376,9 +378,10 @@ class StoredRecord:
         with self._lock:
             if self._unsure is not None:
                 before, rows = self._unsure
-                self._add(rows, again=True)
                 if before == entry:
+                    self._add(rows, again=True)
                     return
+                self._settle(before, rows, entry)
             if isinstance(entry, TurnStarted):
                 self._held = (form,)
                 return
@@ -386,6 +389,19 @@ class StoredRecord:
             rows = [Row(self.id, self._number + n, *each) for n, each in enumerate(forms)]
             self._unsure = entry, rows
             self._add(rows)
+
+    def _settle(self, before: Entry, rows: Sequence[Row], entry: Entry) -> None:
+        """Find out whether an entry was added, since another one comes after it."""
+        if self._writer.holds(rows):
+            self._number = rows[-1].number + 1
+            self._unsure = None
+            if isinstance(before, StepEnded) and isinstance(entry, StepEnded):
+                raise Conflict(
+                    "another result is on record already", hint="reopen the conversation"
+                )
+        else:
+            self._held = tuple(Written(*row[2:]) for row in rows[:-1])
+            self._unsure = None
 
     def _add(self, rows: Sequence[Row], *, again: bool = False) -> None:
         self._writer.add(Addition(rows, again=again))

@@ -112,6 +112,16 @@ class Writer:
         if addition.error is not None:
             raise addition.error
 
+    def holds(self, rows: Sequence[Row]) -> bool:
+        """Whether these rows are in the store, written by this writer. Raises `StoreError`."""
+        with self._writing:
+            cursor = self._cursor()
+            try:
+                return self._holds(cursor, rows)
+            except self._database.driver.Error as error:
+                self._let_go()
+                raise self._database.error(error) from error
+
     def close(self) -> None:
         """Waits for who writes; who comes later gets `StoreError`."""
         with self._writing:
@@ -182,7 +192,6 @@ class Writer:
         addition.end(conflict)
 
     def _holds(self, cursor: Any, rows: Sequence[Row]) -> bool:
-        """Whether these rows are in the store, written by this writer."""
         mark = "?" if self._database.is_sqlite else "%s"
         # the names are ours, and the values are given to the driver
         query = (

@@ -25,7 +25,7 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.conversations.record import StepEnded, StepStarted
-from genai_host.errors import GenaiError, NotRecorded, TurnPaused
+from genai_host.errors import Conflict, GenaiError, NotRecorded, TurnPaused
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin
 from genai_host_testing.fixtures import MakeHost
@@ -176,6 +176,53 @@ def test_a_decision_counts_only_once_it_is_on_record(
     assert reopened.history[-1].text == ("paid" if decision else "not paid")
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_decision_that_was_not_recorded_can_be_changed(
+    make_host: MakeHost, make_store: MakeStore, first: bool
+) -> None:
+    store = make_store()
+    conversation = paying_host(make_host, store, approval="ask").open("agent", "fake")
+    with pytest.raises(TurnPaused):
+        conversation.say("pay")
+    with failing_writes(store), pytest.raises(NotRecorded):
+        conversation.resume({"1": first})
+    conversation.resume({"1": not first})
+    assert paid == ["paid"] * (not first)
+    results = [
+        each.result
+        for each in store.entries(conversation.id, CODEC)
+        if isinstance(each, StepEnded) and each.result in ({"1": True}, {"1": False})
+    ]
+    assert results == [{"1": not first}]
+
+
+def test_a_decision_that_is_on_record_after_all_cannot_be_changed(
+    make_host: MakeHost, make_store: MakeStore
+) -> None:
+    """The commit was reported as failed, as where the connection to the server is lost."""
+    store = make_store()
+    conversation = paying_host(make_host, store, approval="ask").open("agent", "fake")
+    with pytest.raises(TurnPaused):
+        conversation.say("pay")
+    writer: Any = store._writer
+    insert = writer._insert
+
+    def write_and_fail(cursor: Any, additions: Any) -> None:
+        insert(cursor, additions)
+        raise store._database.driver.OperationalError("the connection is lost")
+
+    writer._insert = write_and_fail
+    with pytest.raises(NotRecorded):
+        conversation.resume({"1": False})
+    del writer._insert
+    with pytest.raises(Conflict):
+        conversation.resume({"1": True})
+    assert paid == []
+    other = paying_host(make_host, make_store(), approval="ask").conversation(conversation.id)
+    assert other.resume().text == "not paid"
+    assert paid == []
+
+
 @contextmanager
 def nothing() -> Iterator[None]:
     yield
@@ -262,8 +309,6 @@ class TestLater:
     def test_another_process_that_went_on_meanwhile_wins(
         self, make_host: MakeHost, make_store: MakeStore
     ) -> None:
-        from genai_host.errors import Conflict
-
         store = make_store()
         conversation = paying_host(make_host, store).open("agent", "fake")
         with failing_writes(store, after=1), pytest.raises(NotRecorded):

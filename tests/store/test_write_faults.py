@@ -141,7 +141,7 @@ class Run:
                     steps[place] = 1 if begins else 2
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(10), 47])  # 47 changed a decision on record
 def test_whatever_a_write_meets_nothing_is_paid_twice_or_unapproved(
     make_host: MakeHost, tmp_path: Path, seed: int
 ) -> None:
