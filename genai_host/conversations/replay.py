@@ -255,7 +255,7 @@ class _Checker:
         if self.state.pending:
             raise ReplayError("a turn begins within another")
         if not self.state.turns <= entry.turn <= MOST_TURNS:
-            raise ReplayError(f"turn {entry.turn:.9g} begins after turn {self.state.turns - 1}")
+            raise ReplayError(f"the number of a turn is not from {self.state.turns} up")
         self._steps, self._ended = {}, set()
 
     def _of_turn(self, entry: StepStarted | StepEnded | TurnEnded) -> None:

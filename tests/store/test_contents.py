@@ -294,7 +294,7 @@ class TestExport:
     @pytest.mark.parametrize(
         ("change", "told"),
         [
-            (lambda entries: entries.extend(entries[1:5]), "turn 0 begins after turn 0"),
+            (lambda entries: entries.extend(entries[1:5]), "number of a turn is not from 1 up"),
             (lambda entries: entries.insert(2, entries[1]), "a turn begins within another"),
             (lambda entries: entries.append(entries[4]), "entry 5: it is of no turn"),
             (lambda entries: entries.pop(1), "it is of no turn"),
@@ -307,7 +307,7 @@ class TestExport:
             (lambda entries: entries[2].update(turn=1), "it is of another turn"),
             *[
                 (lambda entries, n=number: [each.update(turn=n) for each in entries[1:]], "turn")
-                for number in (-1, 2**31, 2**63 - 1, 2**70, "0", None, [0], 0.5)
+                for number in (-1, 2**31, 2**63 - 1, 2**70, 10**400, "0", None, [0], 0.5)
             ],
             *[
                 (lambda entries, at=at: entries[1].update(at=at), "the time when it came")
