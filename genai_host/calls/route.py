@@ -274,7 +274,7 @@ class Route:
         inside leaves as one of ours."""
         try:
             instance = self._instances[self.info.provider]
-            with instance.attempt(cancellation) as attempt:
+            with instance.attempt(cancellation, self.candidate.id) as attempt:
                 try:
                     call = self._fitted(call, attempt)
                 except Exception as error:  # noqa: BLE001 - it is raised again

@@ -39,7 +39,7 @@ from genai_host.config.loading import placed
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
 from genai_host.providers.limits import (
     CallLimits,
-    CircuitBreaker,
+    CircuitBreakers,
     ConcurrencyLimiter,
     DeadlineTimer,
 )
@@ -201,9 +201,11 @@ class ProviderInstance:
             raise self._placed(error, setting.name) from None
 
     @contextmanager
-    def attempt(self, above: Cancellation) -> Iterator[ProviderCall]:
+    def attempt(self, above: Cancellation, model_id: str = "") -> Iterator[ProviderCall]:
         """One call of this provider: it ends with what is above, with the instance, and
         at the instance's deadlines.
+
+        model_id   empty for a call of no model
 
         Raises `RateLimited` if too many wait, `CircuitOpen` if the service failed too
         often, and what `provider` raises.
@@ -217,7 +219,7 @@ class ProviderInstance:
             try:
                 with (
                     opened.gate.passed(limits),
-                    opened.breaker.attempt(),
+                    opened.breakers.attempt(model_id),
                     DeadlineTimer(limits, opened.bounds, self._clock) as watch,
                 ):
                     yield ProviderCall(opened.provider, limits, watch, self._without_keys)
@@ -264,7 +266,7 @@ class ProviderInstance:
                 bounds,
                 http,
                 ConcurrencyLimiter(bounds.at_once, bounds.line),
-                CircuitBreaker(self._clock, failures=bounds.failures, seconds=bounds.pause),
+                CircuitBreakers(self._clock, failures=bounds.failures, seconds=bounds.pause),
             )
         except GenaiError as error:
             raise error.located(provider=self.name) from error
@@ -346,4 +348,4 @@ class _Opened:
     bounds: CallLimits
     http: LazyTransport
     gate: ConcurrencyLimiter
-    breaker: CircuitBreaker
+    breakers: CircuitBreakers

@@ -15,8 +15,9 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from attrs import field, frozen, validators
@@ -26,7 +27,6 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     CircuitOpen,
     IncompleteReply,
-    MalformedReply,
     ProviderTimeout,
     RateLimited,
     ServiceUnavailable,
@@ -63,7 +63,7 @@ class CallLimits:
     failures: int = field(
         default=5,
         validator=validators.and_(validators.ge(1), _AT_MOST),
-        metadata=about("consecutive failures after which the circuit opens"),
+        metadata=about("consecutive failures of a model, or to connect, that open a circuit"),
     )
     pause: float = _seconds(30.0, "seconds until an open circuit is tried again")
     proxy: str | None = field(
@@ -148,21 +148,62 @@ class ConcurrencyLimiter:
                 self._inside -= 1
 
 
-_FAILURES = (ServiceUnavailable, ProviderTimeout, IncompleteReply, MalformedReply)
+_MOST_MODELS = 256
 
 
-class CircuitBreaker:
-    """Of one provider instance: closed, it lets calls through; after some failures in a
-    row it is open and lets none; then it lets exactly one through, whose outcome decides.
+class CircuitBreakers:
+    """Of one provider instance: one of the service, and one of each model.
 
-    Refusals (status 4xx) and cancelled calls say nothing against the service.
+    A connection that fails tells of the service. A reply that fails (status 5xx, a timeout, a reply
+    that is cut) may be the fault of its model, and says nothing against the others.
 
-    failures   in a row that open it
+    failures   in a row that open one
     seconds    that it stays open
     """
 
     def __init__(self, clock: Clock, *, failures: int = 5, seconds: float = 30.0) -> None:
+        self._make = partial(CircuitBreaker, clock, failures=failures, seconds=seconds)
+        self._service = self._make(is_unreachable)
+        self._models: dict[str, CircuitBreaker] = {}  # used last, comes last
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def attempt(self, model: str) -> Iterator[None]:
+        """Around one call. Raises `CircuitOpen` if it is not let through.
+
+        model   its id at the provider; empty for a call of no model
+        """
+        with self._service.attempt(), self._of(model).attempt():
+            yield
+
+    def _of(self, model: str) -> CircuitBreaker:
+        with self._lock:
+            breaker = self._models.pop(model, None) or self._make(is_failed_reply)
+            self._models[model] = breaker
+            if len(self._models) > _MOST_MODELS:
+                del self._models[next(iter(self._models))]
+            return breaker
+
+
+class CircuitBreaker:
+    """Closed, it lets calls through; after some failures in a row it is open and lets none; then
+    it lets exactly one through, whose outcome decides.
+
+    is_failure   whether an error counts; others, such as cancelled calls, decide nothing
+    failures     in a row that open it
+    seconds      that it stays open
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        is_failure: Callable[[BaseException], bool],
+        *,
+        failures: int = 5,
+        seconds: float = 30.0,
+    ) -> None:
         self._clock = clock
+        self._is_failure = is_failure
         self._most = failures
         self._seconds = seconds
         self._lock = threading.Lock()
@@ -178,10 +219,10 @@ class CircuitBreaker:
         try:
             yield
         except BaseException as error:
-            if is_failure(error):
+            if self._is_failure(error):
                 self._failed(error)
             elif isinstance(error, Exception) and getattr(error, "status", None):
-                self._succeeded()  # it refused, so it is there
+                self._succeeded()  # it replied, so it is there
             elif probes:
                 self._undecided()
             raise
@@ -236,11 +277,25 @@ def _cause(error: BaseException) -> str:
     return str(error) if said_by_host else getattr(error, "code", type(error).__name__)
 
 
-def is_failure(error: BaseException) -> bool:
-    """Whether an error tells of a service that does not work."""
-    if isinstance(error, CircuitOpen) or not isinstance(error, _FAILURES):
-        return False
-    return error.status is None or not 400 <= error.status < 500
+def is_unreachable(error: BaseException) -> bool:
+    """Whether an error tells of a service without a connection to it."""
+    if isinstance(error, ProviderTimeout):
+        return error.deadline == "connect"
+    return (
+        isinstance(error, ServiceUnavailable)
+        and not isinstance(error, CircuitOpen)
+        and error.status is None
+    )
+
+
+def is_failed_reply(error: BaseException) -> bool:
+    """Whether an error tells of a model that does not answer. A refusal (status 4xx) does not, nor
+    does a reply in a form that cannot be read."""
+    if isinstance(error, ServiceUnavailable):
+        return error.status is not None and not 400 <= error.status < 500
+    return isinstance(error, IncompleteReply) or (
+        isinstance(error, ProviderTimeout) and not is_unreachable(error)
+    )
 
 
 class DeadlineTimer:
