@@ -6,6 +6,7 @@ Besides this package, plugins import `genai_host.errors` and `from genai_host im
 
 messages        roles, message parts, messages, usage
 calls           calls of a model and their results, independent of API formats; cost
+error_replies   errors in the replies of services, whatever form they have
 dialects        `Dialect`, the codec of an API format, and helpers to write one
 finish_reasons  why a model stopped: the words of services, and what they mean
 tool_calls      tool calls, read from replies and assembled from streams

@@ -16,7 +16,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from re import Pattern
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -34,6 +34,7 @@ from genai_host.api.calls import (
     StreamEvent,
     TokenCount,
 )
+from genai_host.api.error_replies import ErrorIn
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import Message, Part, Reasoning, Text, VendorPart, count
 from genai_host.api.validators import (
@@ -46,13 +47,6 @@ from genai_host.api.validators import (
     strings,
 )
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable, UnsupportedPart
-
-_LONGEST_MESSAGE = 1000
-
-
-ErrorIn = Callable[[Mapping[str, Any], int | None], GenaiError | None]
-"""Gives the error that an object tells of, None if it tells of none. It gets the status of
-the reply as well, None if that was a success."""
 
 
 def read_object(data: bytes) -> dict[str, Any]:
@@ -87,15 +81,6 @@ def read_event(event: StreamEvent, error_in: ErrorIn) -> dict[str, Any]:
         value = event.data.decode(errors="replace")
     error = value if isinstance(value, dict) and value.get("error") else {"error": value}
     raise error_in(error, None) or ServiceUnavailable("the service failed and gave no reason")
-
-
-def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
-    """The error that a reply of status 400 or more tells of, if it is an object."""
-    try:
-        data = read_json(reply.body)
-    except ValueError:
-        return None
-    return error_in(data, reply.status) if isinstance(data, dict) else None
 
 
 def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -156,9 +141,6 @@ def malformed(why: str) -> MalformedReply:
     return MalformedReply(f"the reply is malformed: {why}")
 
 
-def one_line(text: str) -> str:
-    """What a service says of an error, fit to be shown."""
-    return " ".join(text[: 2 * _LONGEST_MESSAGE].split())[:_LONGEST_MESSAGE]
 
 
 def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:

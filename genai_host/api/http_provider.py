@@ -25,6 +25,7 @@ from attrs import evolve, field, frozen
 
 from genai_host.api.calls import CancelToken, Operation, ProviderReply, ProviderRequest, ReplyStream
 from genai_host.api.dialects import DialectEndpoint
+from genai_host.api.error_replies import error_of_reply, explain_unreadable
 from genai_host.api.json_text import read_json
 from genai_host.api.providers import (
     CachedToken,
@@ -41,7 +42,6 @@ from genai_host.errors import (
     ConfigurationError,
     MalformedReply,
     ProviderError,
-    error_of_status,
 )
 
 R = TypeVar("R", bound=ReplyStream | ProviderReply)
@@ -160,14 +160,12 @@ class HttpProvider(Provider):
         request = HttpRequest("GET", f"{self.base_url}{path}", self.headers)
         reply = self._carry(self.services.http.send, request, limits)
         if reply.status >= 300:
-            what = "refused the key" if reply.status == 401 else "answered"
-            raise self.map_error(reply) or error_of_status(
-                reply.status, f"the service {what} with status {reply.status}"
-            )
+            raise self.map_error(reply) or error_of_reply(reply)
         try:
             return read_json(reply.body)
         except ValueError as error:
-            raise MalformedReply(f"the reply is malformed: {error}") from error
+            unreadable = explain_unreadable(reply)
+            raise unreadable or MalformedReply(f"the reply is malformed: {error}") from error
 
     def _outgoing(self, request: ProviderRequest) -> HttpRequest:
         key = (request.path, request.model_id, tuple(request.query.items()))

@@ -38,6 +38,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
+from genai_host.api.error_replies import error_of_reply, explain_unreadable
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import NoPrices, Prices, cost_of
@@ -50,7 +51,6 @@ from genai_host.errors import (
     ProviderError,
     ProviderTimeout,
     ValidationError,
-    error_of_status,
 )
 from genai_host.http.stream_parsers import detect_parser
 from genai_host.plugins.observers import CallRecord, Observers
@@ -208,7 +208,7 @@ class Route:
         reply = attempt.provider.send(request, attempt.limits)
         attempt.hear(reply.body)
         attempt.limits.check()
-        return self._read(call, reply, attempt.provider, report)
+        return self._read(call, reply, attempt, report)
 
     def _stream(
         self, call: Call, decoder: StreamDecoder[Any], attempt: ProviderCall, report: CallRecord
@@ -220,7 +220,7 @@ class Route:
         if isinstance(events, ProviderReply):
             attempt.hear(events.body)
             attempt.limits.check()
-            result = self._read(call, events, attempt.provider, report)
+            result = self._read(call, events, attempt, report)
             yield from _in_one_piece(result)
             return result
         with attempt.limits.on_cancel(events.close):
@@ -325,15 +325,20 @@ class Route:
         return evolve(request, body=body, headers=headers)
 
     def _read(
-        self, call: Call, reply: ProviderReply, provider: Provider, report: CallRecord
+        self, call: Call, reply: ProviderReply, attempt: ProviderCall, report: CallRecord
     ) -> Any:
         if reply.status < 300:
-            return self._extract(call, reply)
+            try:
+                return self._extract(call, reply)
+            except MalformedReply as malformed:
+                unreadable = explain_unreadable(_without_keys(reply, attempt))
+                raise unreadable or malformed from malformed.__cause__
         report.refused = reply.status not in _GIVEN_UP
+        reply = _without_keys(reply, attempt)
         error = (
-            provider.map_error(reply)
+            attempt.provider.map_error(reply)
             or self._dialect.map_error(reply)
-            or error_of_status(reply.status, f"the service answered with status {reply.status}")
+            or error_of_reply(reply)
         )
         if isinstance(error, ProviderError) and error.retry_after is None:
             error.retry_after = _retry_after(reply, self._clock)
@@ -415,6 +420,11 @@ def _with_what_came(
 
 def _told_without_keys(error: Exception, attempt: ProviderCall) -> Exception:
     return redact(_why(error, attempt.limits), attempt.without_keys)
+
+
+def _without_keys(reply: ProviderReply, attempt: ProviderCall) -> ProviderReply:
+    """Errors quote the beginning of a reply, which may end in the middle of a key."""
+    return evolve(reply, body=_cleaned(reply.body, attempt.without_keys))
 
 
 def _why(error: Exception, limits: Cancellation) -> Exception:

@@ -5,6 +5,7 @@ openai_chat          what most services and servers speak; how many tokens a cal
 openai_responses     its successor, which reasons on across turns; how many tokens a call takes
 openai_embeddings    embeddings and moderation in the same form
 anthropic_messages   what Claude is spoken to in, wherever it runs; how many tokens a call takes
+server_settings      the options of servers that help with their errors
 """
 
 from __future__ import annotations

@@ -27,25 +27,19 @@ from genai_host.api import (
 from genai_host.api.dialects import (
     count_in,
     details_in,
-    explain_reply,
     list_in,
     malformed,
     object_in,
-    one_line,
     read_event,
     read_reply,
     string_in,
 )
+from genai_host.api.error_replies import explain_reply, one_line, service_error
 from genai_host.api.finish_reasons import finish_word, read_finish, weightier
 from genai_host.api.json_text import read_json
 from genai_host.api.tool_calls import read_tool_call
-from genai_host.errors import (
-    ContextOverflow,
-    GenaiError,
-    GenerationError,
-    IncompleteReply,
-    error_of_status,
-)
+from genai_host.dialects.server_settings import with_server_setting
+from genai_host.errors import GenaiError, GenerationError, IncompleteReply
 
 NAME = "anthropic-messages"
 
@@ -64,10 +58,6 @@ _STATUS_OF_TYPE: Mapping[str, int] = {
     "overloaded_error": 529,
 }
 """What an error means that comes with status 200, or amid a stream."""
-_OVERFLOWS = ("prompt is too long", "input length and `max_tokens` exceed context limit")
-"""How the messages of errors begin that tell of a prompt beyond the window: nothing else
-tells them from other requests that are refused."""
-_OVERFLOW_OF_LLAMA = "exceed_context_size_error"  # which is the type of one at llama.cpp
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 """The kinds of pieces that a block grows by, and the field that has the piece."""
 _GROWING = ("text", "thinking")
@@ -93,13 +83,11 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
     if not error:
         return None
     if not isinstance(error, dict):
-        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+        return service_error(status or _NO_STATUS, one_line(str(error)))
     message = one_line(str(error.get("message") or error))
     kind = str(error.get("type"))
     status = status or _STATUS_OF_TYPE.get(kind, _NO_STATUS)
-    if kind == _OVERFLOW_OF_LLAMA or (status == 400 and message.startswith(_OVERFLOWS)):
-        return ContextOverflow(message, status=status)
-    return error_of_status(status, message)
+    return with_server_setting(service_error(status, message, kind))
 
 
 def read_message(data: Mapping[str, Any]) -> Completion:

@@ -30,9 +30,11 @@ from genai_host.api import (
     ToolCall,
     ToolSchema,
 )
-from genai_host.api.dialects import explain_reply, one_line, read_event, read_reply
+from genai_host.api.dialects import read_event, read_reply
+from genai_host.api.error_replies import explain_reply, one_line, service_error
 from genai_host.api.json_text import read_json, write_json
-from genai_host.errors import ContextOverflow, GenaiError, RateLimited, error_of_status
+from genai_host.dialects.server_settings import with_server_setting
+from genai_host.errors import GenaiError, RateLimited
 
 _VALUE = "whole_answer"  # which no other schema asks for
 _KNOWN = frozenset(
@@ -234,7 +236,6 @@ PARAMETERS: Mapping[str, Any] = {
 """Parameters that these formats have beside the standard ones."""
 
 _NO_STATUS = 500
-_OVERFLOWS = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _STATUS_OF_WORD: Mapping[str, int] = {
     "insufficient_quota": 429,
     "rate_limit_exceeded": 429,
@@ -273,15 +274,7 @@ def read_event_object(event: StreamEvent) -> dict[str, Any]:
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
     """The error that a reply of status 400 or more tells of."""
-    return explain_reply(reply, _error_said)
-
-
-def _error_said(data: Mapping[str, Any], status: int | None) -> GenaiError | None:
-    if not data.get("error"):  # as servers have it that know no object for errors
-        message = data.get("message") or data.get("detail")
-        if isinstance(message, str):
-            data = {"error": {**data, "message": message}}
-    return error_in(data, status)
+    return explain_reply(reply, error_in)
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
@@ -293,16 +286,14 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
     if not error:
         return None
     if not isinstance(error, dict):
-        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+        return service_error(status or _NO_STATUS, one_line(str(error)))
     message = one_line(str(error.get("message") or error))
     code = error.get("code")
     words = {word for word in (code, error.get("type")) if isinstance(word, str)}
     status = _status_of_code(code) or status or _status_of(words)
-    if words & _OVERFLOWS:
-        return ContextOverflow(message, status=status)
     if "insufficient_quota" in words:
         return RateLimited(message, status=status, retryable=False)
-    return error_of_status(status, message)
+    return with_server_setting(service_error(status, message, " ".join(words)))
 
 
 def _status_of_code(code: object) -> int | None:

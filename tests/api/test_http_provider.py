@@ -173,6 +173,27 @@ def test_a_vendor_without_a_list_lists_nothing(make_host: MakeHost, service: Fak
     assert not service.requests
 
 
+def test_a_page_in_place_of_the_list_of_models_is_named(host: Host, service: FakeService) -> None:
+    service.replies = [
+        reply(b"<html><title>Sign in</title></html>", headers={"Content-Type": "text/html"})
+    ]
+    with pytest.raises(MalformedReply, match="a page of HTML, not JSON: Sign in") as caught:
+        list(host.instances["acme"].provider.list_models(Cancellation()))
+    assert "base_url" in caught.value.hint
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_error_that_quotes_a_reply_has_no_part_of_the_key(
+    host: Host, service: FakeService, status: int
+) -> None:
+    """Whatever is cut off of it."""
+    for length in range(930, 1001, 7):
+        service.replies = [reply(b"x" * length + KEY.encode(), status)]
+        with pytest.raises(GenaiError, match="xxx") as caught:
+            host.open("chat", "m@acme").say("hi")
+        assert "sk-" not in caught.value.message
+
+
 @pytest.mark.parametrize(
     "data", [None, [], {}, {"data": None}, {"data": [None]}, {"data": ["x"]}, {"data": [{}]},
              {"data": [{"id": 3}]}],

@@ -197,6 +197,8 @@ class TestErrors:
             (ProviderReply(b"", 429), RateLimited, "status 429"),
             (ProviderReply(b"", 500), ServiceUnavailable, "status 500"),
             (ProviderReply(b"", 529), ServiceUnavailable, "status 529"),
+            (ProviderReply(b'{"detail": "no"}', 400), BadRequest, "^no$"),
+            (ProviderReply(b'[{"error": {"message": "no"}}]', 503), ServiceUnavailable, "^no$"),
             (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
             (ProviderReply(b"odd"), PluginError, "dialect wire gives a int"),
         ],

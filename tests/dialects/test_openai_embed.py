@@ -175,7 +175,7 @@ ERRORS: list[tuple[Any, int, type[GenaiError], str, int]] = [
     ({"message": "no\n  no"}, 400, BadRequest, "no no", 400),
     ({"message": "n" * 5000}, 400, BadRequest, "n" * 1000, 400),
     ("no", 429, RateLimited, "no", 429),
-    (["no"], 400, BadRequest, "['no']", 400),
+    (["no"], 400, BadRequest, "no", 400),
     ({"code": 5}, 400, BadRequest, "{'code': 5}", 400),
     ({"message": "no", "code": ["x"]}, 400, BadRequest, "no", 400),
     ({"message": "no", "type": {}}, 400, BadRequest, "no", 400),

@@ -195,6 +195,9 @@ class HttpReplies(HttpStage):
         _, error = self.ask(self.stage(patience=_ONCE), way)
         assert isinstance(error, MalformedReply)
         assert (error.provider, error.model) == ("tested", MODEL)
+        if kind:
+            assert error.message.endswith("a page of HTML, not JSON: hello")
+            assert "base_url" in error.hint
 
     @both_ways
     def test_a_bomb_is_stopped(self, way: str) -> None:

@@ -7,18 +7,16 @@ user guide, "Troubleshooting Amazon Bedrock API error codes"; as of November 202
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from genai_host.api import ProviderReply
-from genai_host.api.dialects import one_line
-from genai_host.api.json_text import read_json
+from genai_host.api.error_replies import explain_reply, one_line, service_error
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
-    ContextOverflow,
     GenaiError,
     RateLimited,
     ServiceUnavailable,
-    error_of_status,
 )
 
 _NO_STATUS = 500
@@ -51,33 +49,22 @@ _OF_CREDENTIALS: Mapping[str, str] = {
 _OF_THE_MODEL = frozenset({"modelerror", "modelnotready", "modelstreamerror", "modeltimeout"})
 """They may pass, whatever their status."""
 
-_OVERFLOWS = (
-    "input is too long for requested model",
-    "prompt is too long",
-    "input length and `max_tokens` exceed context limit",
-    "input tokens exceeded",
-    "maximum context length",
-    "too many input tokens",
-)
-"""What messages say of a prompt beyond the window, each model in the words of its maker:
-nothing else tells them from other requests that are refused."""
 _NEEDS_A_PROFILE = "on-demand throughput"
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """The error of a reply; None if it is none of Amazon's."""
-    try:
-        data = read_json(reply.body)
-    except ValueError:
-        return None
-    if not isinstance(data, dict):
-        return None
+    """The error that a reply of status 400 or more tells of."""
     headers = {name.lower(): value for name, value in reply.headers.items()}
-    kind = headers.get("x-amzn-errortype") or data.get("__type") or data.get("code")
-    message = data.get("message") or data.get("Message")
-    if not isinstance(message, str) or not isinstance(kind or "", str):
-        return None
-    return error_of_kind(kind or "", message, reply.status)
+
+    def error_in(data: Mapping[str, Any], status: int | None) -> GenaiError | None:
+        error = data.get("error")
+        message = error.get("message") if isinstance(error, dict) else None
+        if not isinstance(message, str):
+            return None
+        kind = headers.get("x-amzn-errortype") or data.get("__type") or data.get("code")
+        return error_of_kind(kind if isinstance(kind, str) else "", message, status)
+
+    return explain_reply(reply, error_in)
 
 
 def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiError:
@@ -95,9 +82,7 @@ def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiEr
         return ServiceUnavailable(told, status=status)
     if name in _OF_CREDENTIALS:
         return AuthenticationFailed(told, status=status, hint=_OF_CREDENTIALS[name])
-    if status == 400 and any(each in told.lower() for each in _OVERFLOWS):
-        return ContextOverflow(told, status=status)
     if status == 400 and _NEEDS_A_PROFILE in told.lower():
         hint = "put an inference profile before the id: us., eu., apac., global."
         return BadRequest(told, status=status, hint=hint)
-    return error_of_status(status, told)
+    return service_error(status, told)

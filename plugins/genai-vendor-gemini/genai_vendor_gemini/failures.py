@@ -11,18 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import ProviderReply
-from genai_host.api.dialects import list_in, malformed, one_line, read_reply
+from genai_host.api.dialects import list_in, malformed, read_reply
+from genai_host.api.error_replies import explain_reply, one_line, service_error
 from genai_host.api.json_text import read_json, write_json
-from genai_host.errors import (
-    AuthenticationFailed,
-    ContextOverflow,
-    GenaiError,
-    error_of_status,
-)
+from genai_host.errors import AuthenticationFailed, GenaiError
 
 _NO_STATUS = 500
 _BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # which come with status 400
-_TOO_LONG = "exceeds the maximum number of tokens"  # the service has no word for it but this
 _STATUS_OF_WORD: Mapping[str, int] = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
@@ -68,13 +63,7 @@ def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
     """The error that a reply of status 400 or more tells of."""
-    try:
-        data = read_json(reply.body)
-    except ValueError:
-        return None
-    if isinstance(data, list) and len(data) == 1:  # as streams have it that are none of events
-        data = data[0]
-    return error_in(data, reply.status) if isinstance(data, dict) else None
+    return explain_reply(reply, error_in)
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
@@ -86,16 +75,14 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
     if not error:
         return None
     if not isinstance(error, dict):
-        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+        return service_error(status or _NO_STATUS, one_line(str(error)))
     message = one_line(str(error.get("message") or error.get("status") or error))
     details = error.get("details")
     details = [each for each in details if isinstance(each, dict)] if type(details) is list else []
     status = status or _status_of(error)
     if any(str(each.get("reason")) in _BAD_KEYS for each in details):
         return AuthenticationFailed(message, status=status)
-    if status == 400 and _TOO_LONG in message:
-        return ContextOverflow(message, status=status)
-    return error_of_status(status, message, retry_after=_retry_after(details))
+    return service_error(status, message, retry_after=_retry_after(details))
 
 
 def _status_of(error: Mapping[str, Any]) -> int:

@@ -74,6 +74,7 @@ class LocalProvider(Provider):
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings
         self.window = settings.window
+        self._name = services.instance
         self._folder = services.data_dir
         self._lock = threading.Lock()
         self._engines: dict[tuple[str, bool], Engine] = {}
@@ -139,7 +140,11 @@ class LocalProvider(Provider):
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         if reply.status != _TOO_LONG:
             return None
-        return ContextOverflow(json.loads(reply.body)["error"]["message"], status=reply.status)
+        return ContextOverflow(
+            json.loads(reply.body)["error"]["message"],
+            hint=f"send less, or raise providers.{self._name}.window",
+            status=reply.status,
+        )
 
     def close(self) -> None:
         with self._lock:

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import Call, Image, ProviderReply, StreamEvent, standard_parameters
-from genai_host.api.dialects import explain_reply, one_line, read_event, read_reply, unsupported
+from genai_host.api.dialects import read_event, read_reply, unsupported
+from genai_host.api.error_replies import explain_reply, one_line, service_error
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
     GenaiError,
-    error_of_status,
 )
 
 
@@ -94,7 +94,7 @@ truncate     as the parameter
 _WIRE_NAMES: Mapping[str, str] = {"max_tokens": "num_predict"}
 _NO_STATUS = 500
 _QUOTED_MODEL = re.compile(r"""["']([\w.:/-]{1,200})["']""", re.ASCII)
-_OVERFLOWS = ("context length", "context size")
+_LARGER_WINDOW = "send less, or raise num_ctx: --param num_ctx=N, or num_ctx of the provider"
 
 
 def add_parameters(body: dict[str, Any], call: Call, variant: Mapping[str, Any]) -> None:
@@ -145,9 +145,9 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
         error = error.get("message") or error
     message = one_line(str(error))
     status = status or _status_in(data)
-    if status == 400 and any(each in message.lower() for each in _OVERFLOWS):
-        return ContextOverflow(message, status=status)  # Ollama's errors are words alone
-    found = error_of_status(status, message)
+    found = service_error(status, message)
+    if isinstance(found, ContextOverflow):
+        found.hint = _LARGER_WINDOW
     if status == 404:
         found.hint = _how_to_pull(message)
     if isinstance(found, AuthenticationFailed) and "signin_url" in data:

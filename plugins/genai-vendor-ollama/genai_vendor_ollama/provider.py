@@ -23,7 +23,8 @@ from genai_host.api import (
     Services,
     about,
 )
-from genai_host.errors import GenaiError, ServiceUnavailable, error_of_status
+from genai_host.api.error_replies import error_of_reply
+from genai_host.errors import GenaiError, ServiceUnavailable
 from genai_vendor_ollama.address import address_of, is_cloud
 from genai_vendor_ollama.form import explain_error, read_object
 from genai_vendor_ollama.listing import read_list, read_shown
@@ -119,9 +120,7 @@ class OllamaProvider(HttpProvider):
         body = {"model": listed.id}
         reply = self.send(ProviderRequest("chat", "", listed.id, body, path=_SHOW), limits)
         if reply.status >= 300:
-            raise self.map_error(reply) or error_of_status(
-                reply.status, f"the service answered with status {reply.status}"
-            )
+            raise self.map_error(reply) or error_of_reply(reply)
         return read_shown(listed.id, read_object(reply.body))
 
     @contextmanager

@@ -294,6 +294,9 @@ def test_whatever_comes_is_read_or_is_a_typed_error(value: Any) -> None:
 # errors
 
 
+LARGER = "send less, or raise num_ctx: --param num_ctx=N, or num_ctx of the provider"
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind", "hint"),
     [
@@ -307,8 +310,8 @@ def test_whatever_comes_is_read_or_is_a_typed_error(value: Any) -> None:
         (401, {"error": "unauthorized", "signin_url": "https://x.invalid"}, AuthenticationFailed,
          "this model runs at ollama.com: ollama signin"),
         (401, {"error": "unauthorized"}, AuthenticationFailed, ""),
-        (400, {"error": "the input length exceeds the context length"}, ContextOverflow, ""),
-        (400, {"error": "the request exceeds the available context size"}, ContextOverflow, ""),
+        (400, {"error": "the input length exceeds the context length"}, ContextOverflow, LARGER),
+        (400, {"error": "the request exceeds the available context size"}, ContextOverflow, LARGER),
         (400, {"error": '"m" does not support tools'}, BadRequest, ""),
         (429, {"error": "slow down"}, RateLimited, ""),
         (500, {"error": "context length"}, ServiceUnavailable, ""),

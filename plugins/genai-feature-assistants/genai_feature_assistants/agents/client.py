@@ -26,7 +26,8 @@ from genai_feature_assistants.agents.events import (
     retry_after,
     server_events,
 )
-from genai_host.api.dialects import list_in, malformed, one_line, read_object, string_in
+from genai_host.api.dialects import list_in, malformed, read_object, string_in
+from genai_host.api.error_replies import one_line
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import Secret
 from genai_host.api.validators import TEXT, TEXT_OR_NONE, Must

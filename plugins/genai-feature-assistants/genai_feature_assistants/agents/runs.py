@@ -37,9 +37,9 @@ from genai_host.api.dialects import (
     list_in,
     malformed,
     object_in,
-    one_line,
     string_in,
 )
+from genai_host.api.error_replies import one_line
 from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import ProviderError, error_of_status
 

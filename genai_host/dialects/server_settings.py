@@ -1,0 +1,30 @@
+"""The settings of servers that help with their errors: services on machines of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from genai_host.errors import ContextOverflow, GenaiError
+
+_OF_WINDOW: Mapping[str, str] = {
+    "maximum context length is": "--max-model-len",
+    "context length is only": "--max-model-len",
+    "maximum model length": "--max-model-len",
+    "available context size": "--ctx-size",
+    "context size has been exceeded": "--ctx-size",
+    "model's context length": "--context-length",
+    "max_new_tokens": "--max-total-tokens",
+    "max_seq_len": "max_seq_len",
+}
+"""What messages say of a prompt beyond the window, and the option that sets the window where that
+server runs."""
+
+
+def with_server_setting(error: GenaiError) -> GenaiError:
+    """The error, with the option of the server that helps where its message tells which."""
+    if isinstance(error, ContextOverflow):
+        message = error.message.lower()
+        option = next((option for said, option in _OF_WINDOW.items() if said in message), "")
+        if option:
+            error.hint = f"{error.hint}; a server of your own takes more with a larger {option}"
+    return error

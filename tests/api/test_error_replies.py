@@ -1,0 +1,205 @@
+"""What the reply of a service says of an error, whatever form it has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from genai_host.api import ProviderReply
+from genai_host.api.error_replies import (
+    error_of_reply,
+    explain_unreadable,
+    one_line,
+    service_error,
+)
+from genai_host.errors import (
+    AuthenticationFailed,
+    BadRequest,
+    ContextOverflow,
+    RateLimited,
+    ServiceUnavailable,
+)
+
+PAGE = b"<!doctype html><html><head><title>Sign in</title></head><body>Please</body></html>"
+
+
+def told(body: Any, status: int = 400, content_type: str = "") -> str:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return error_of_reply(ProviderReply(data, status, {"Content-Type": content_type})).message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ([{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}], "no"),
+        (["no", "never"], "no; never"),
+        ("no", "no"),
+        ({"error": "no"}, "no"),
+        ({"error": {"message": "no"}}, "no"),
+        ({"error": {"message": {"detail": "no"}}}, "no"),
+        ({"error": ["no"]}, "no"),
+        ({"error": {"name": ["is required"]}}, "name: is required"),
+        ({"error": "Bad Request", "message": "no", "statusCode": 400}, "Bad Request: no"),
+        ({"error": "invalid_grant", "error_description": "no"}, "invalid_grant: no"),
+        ({"error": True, "message": "no"}, "no"),
+        ({"detail": "no"}, "no"),
+        ({"detail": {"message": "no"}}, "no"),
+        (
+            {"detail": [
+                {"loc": ["body", "messages", 0], "msg": "Field required", "type": "missing"},
+                {"loc": ["body", "n"], "msg": "no", "type": "int", "input": "SECRET"},
+            ]},
+            "body.messages.0: Field required; body.n: no",
+        ),
+        ({"errors": ["no"]}, "no"),
+        ({"errors": [{"code": 7, "message": "no"}], "success": False}, "no"),
+        ({"errors": {"messages": ["is required"], "n": ["no"]}}, "messages: is required; n: no"),
+        ({"msg": "no"}, "no"),
+        ({"Message": "no"}, "no"),
+        ({"type": "about:blank", "title": "Bad Request", "detail": "no"}, "Bad Request: no"),
+        ({"message": "no", "error": {"message": "no way"}}, "no way"),
+        (b'data: {"error": {"message": "no"}}\n\n', "no"),
+        (b'event: error\ndata: {"message": "no"}\n\n', "no"),
+        (b"no", "the service answered with status 400: no"),
+        (b'{"error": "cut', 'the service answered with status 400: {"error": "cut'),
+        (PAGE, "the service answered with status 400: Sign in"),
+        (b"<HTML><h1 class='x'>No &amp; no</h1>", "the service answered with status 400: No & no"),
+        (b"<Error><Code>7</Code><Message>no</Message></Error>",
+         "the service answered with status 400: 7 no"),
+        ("nö".encode("latin-1"), "the service answered with status 400: nö"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
+    charset = "text/plain; charset=iso-8859-1" if body == b"n\xf6" else ""
+    assert told(body, content_type=charset) == message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b" \r\n", b"\xff\xfe\x00\x01", b"\x1f\x8b\x08\x00" + bytes(range(200)), b"<p>", b"--",
+        b"[]", b"{}", b"[[[[", b"5", b'{"error": null}', b'{"detail": []}', b'{"choices": [{}]}',
+    ],
+)  # fmt: skip
+def test_what_says_nothing_is_told_by_its_status(body: bytes) -> None:
+    assert told(body) == "the service answered with status 400"
+    assert told(body, 401) == "the service refused the key with status 401"
+
+
+def test_a_message_is_one_line_of_what_can_be_shown() -> None:
+    assert one_line("a\x1b[31m\n\tb\u202e\u200b \ud83cc") == "a[31m b c"
+    for body in ({"detail": "n\x1b" * 5000}, b"n\x1b" * 5000, b"<title>" + b"n\x07" * 5000):
+        assert len(told(body)) <= 1000
+        assert told(body).isprintable()
+
+
+def test_a_page_of_html_says_where_to_look() -> None:
+    for status in (401, 403, 404, 405):
+        assert "base_url" in error_of_reply(ProviderReply(PAGE, status)).hint
+    assert error_of_reply(ProviderReply(PAGE, 503)).hint == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (PAGE, "the reply is a page of HTML, not JSON: Sign in"),
+        (b"\xef\xbb\xbf \n<html>", "the reply is a page of HTML, not JSON"),
+        (b"It works!", "the reply is a text, not JSON: It works!"),
+        (b"", "the reply is empty"),
+        (b" \n", "the reply is empty"),
+    ],
+)
+def test_what_the_service_did_not_write_is_named(body: bytes, message: str) -> None:
+    error = explain_unreadable(ProviderReply(body))
+    assert error is not None
+    assert error.message == message
+    assert "base_url" in error.hint
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"choices": [', b"[1]", b"[" * 10_000, b"5", b"\xff\x00"]
+)
+def test_what_it_may_have_written_is_left_to_the_dialect(body: bytes) -> None:
+    assert explain_unreadable(ProviderReply(body)) is None
+
+
+OVERFLOWS = """\
+This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens.
+max_tokens is too large: 9. This model's maximum context length is 8 tokens and your request
+The decoder prompt (length 5000) is longer than the maximum model length of 4096.
+You passed 5000 input tokens. However, the model's context length is only 4096 tokens.
+the request exceeds the available context size, try increasing it
+request (8000 tokens) exceeds the available context size (4096 tokens), try increasing it
+Context size has been exceeded.
+the input length exceeds the context length
+prompt too long; exceeded max context length by 12 tokens
+However, the model is loaded with context length of only 4096 tokens, which is not enough.
+The number of tokens to keep from the initial prompt is greater than the context length.
+Cannot truncate prompt with n_keep (9022) >= n_ctx (4096)
+Reached context length of 4096 tokens with model (arch: qwen3)
+Prompt contains 40000 tokens, too large for model with 32768 maximum context length
+Please reduce the length of the messages or completion.
+prompt is too long: 210000 tokens > 200000 maximum
+input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000
+The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).
+the input token count is 40000 but model only supports up to 32768.
+Input is too long for requested model.
+Too many input tokens. Max input tokens: 8192, request input token count: 8500
+Your input exceeds the context window of this model. Please adjust your input and try again.
+Input tokens exceed the configured limit of 272000 tokens.
+Invalid 'input[0]': maximum input length is 8192 tokens.
+This endpoint's maximum context length is 131072 tokens. However, you requested about 150000.
+This model's maximum prompt length is 131072 but the request contains 537812 tokens.
+Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000
+Input validation error: `inputs` must have less than 4095 tokens. Given: 5000
+The input (5000 tokens) is longer than the model's context length (4096 tokens).
+Requested token count exceeds the model's maximum context length of 4096 tokens.
+Requested tokens (5000) exceed context window of 4096
+Input length (265330) exceeds model's maximum context length (262144).
+Prompt length (5000) exceeds maximum input length (4096).
+The prompt is too long: 40000, model maximum context length: 32767
+Range of input length should be [1, 30720]
+too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000
+invalid params, context window exceeds limit
+Your request exceeded model token limit: 262144 (requested: 300000)
+Prompt exceeds max length
+prompt token count of 130000 exceeds the limit of 128000
+""".splitlines()
+
+
+@pytest.mark.parametrize("message", OVERFLOWS)
+def test_a_prompt_beyond_the_window_is_told_by_its_words(message: str) -> None:
+    for status in (400, 413, 422, 500):
+        error = service_error(status, message)
+        assert (type(error), error.status, error.retryable) == (ContextOverflow, status, False)
+        assert "max_tokens" in error.hint
+    assert type(service_error(429, message)) is RateLimited
+
+
+@pytest.mark.parametrize("word", ["context_length_exceeded", "exceed_context_size_error"])
+def test_a_prompt_beyond_the_window_is_told_by_its_code(word: str) -> None:
+    assert type(service_error(400, "no", f"invalid_request_error {word}")) is ContextOverflow
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
+         BadRequest),
+        (413, "on tokens per minute (TPM): Limit 6, Requested 7, please reduce your message size",
+         BadRequest),
+        (413, "Request exceeds the maximum allowed number of bytes.", BadRequest),
+        (400, "the value of temperature exceeds the maximum of 2", BadRequest),
+        (400, "metadata.name is too long", BadRequest),
+        (400, "context_length is not a known parameter", BadRequest),
+        (400, "Too many tokens, please wait before trying again.", BadRequest),
+        (401, "this key may use no context window", AuthenticationFailed),
+        (429, "Too many tokens per day", RateLimited),
+        (503, "exceeds the available context size", ServiceUnavailable),
+    ],
+)  # fmt: skip
+def test_other_errors_are_no_overflow(status: int, message: str, kind: type) -> None:
+    assert type(service_error(status, message)) is kind

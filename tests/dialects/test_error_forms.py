@@ -1,0 +1,83 @@
+"""Errors of servers that speak a dialect, in forms that are not the dialect's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from genai_vendor_bedrock.converse import BedrockConverse
+from genai_vendor_gemini.embed_content import EmbedContent
+from genai_vendor_gemini.generate_content import GenerateContent
+from genai_vendor_ollama.chat import OllamaChat
+from genai_vendor_ollama.embed import OllamaEmbed
+from genai_vendor_ollama.generate import OllamaGenerate
+
+from genai_host.api import Dialect, ProviderReply
+from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
+from genai_host.dialects.openai_chat import OpenAIChat
+from genai_host.dialects.openai_embeddings import OpenAIEmbed, OpenAIModerate
+from genai_host.dialects.openai_responses import OpenAIResponses
+from genai_host.errors import ContextOverflow
+
+each_dialect = pytest.mark.parametrize(
+    "dialect",
+    [
+        OpenAIChat(), OpenAIResponses(), OpenAIEmbed(), OpenAIModerate(),
+        AnthropicMessages(), AnthropicCount(),
+        GenerateContent(), EmbedContent(), OllamaChat(), OllamaGenerate(), OllamaEmbed(),
+        BedrockConverse(),
+    ],
+    ids=lambda dialect: dialect.name,
+)  # fmt: skip
+
+
+@each_dialect
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'[{"error": {"message": "told you so", "details": []}}]',
+        b'{"error": {"message": "told you so"}}',
+        b'{"error": "told you so"}',
+        b'{"detail": "told you so"}',
+        b'{"detail": [{"loc": ["body"], "msg": "told you so", "type": "value_error"}]}',
+        b'{"errors": [{"message": "told you so"}]}',
+        b'{"message": "told you so"}',
+        b'{"msg": "told you so"}',
+        b'data: {"error": {"message": "told you so"}}\n\n',
+        b"told you so",
+        b"<html><title>told you so</title></html>",
+    ],
+)
+def test_what_the_service_said_is_in_the_error(dialect: Dialect[Any, Any], body: bytes) -> None:
+    for status in (400, 401, 404, 429, 500, 503):
+        error = dialect.map_error(ProviderReply(body, status))
+        assert error is not None
+        assert "told you so" in error.message
+        assert error.status == status
+
+
+@each_dialect
+@pytest.mark.parametrize("form", ['[{"error": {"message": "%s"}}]', '{"detail": "%s"}', "%s"])
+def test_an_overflow_in_words_alone_is_one(dialect: Dialect[Any, Any], form: str) -> None:
+    said = "This model's maximum context length is 4096 tokens. However, you requested 5000"
+    error = dialect.map_error(ProviderReply((form % said).encode(), 400))
+    assert isinstance(error, ContextOverflow)
+    assert error.hint
+
+
+@pytest.mark.parametrize("dialect", [OpenAIChat(), AnthropicMessages()])
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        ("This model's maximum context length is 4096 tokens.", "--max-model-len"),
+        ("request (9 tokens) exceeds the available context size (8 tokens)", "--ctx-size"),
+        ("Context size has been exceeded.", "--ctx-size"),
+    ],
+)
+def test_an_overflow_names_the_option_of_the_server(
+    dialect: Dialect[Any, Any], said: str, option: str
+) -> None:
+    body = b'{"error": {"message": "%s"}}' % said.encode()
+    error = dialect.map_error(ProviderReply(body, 400))
+    assert error is not None
+    assert option in error.hint
