@@ -49,7 +49,7 @@ R = TypeVar("R", bound=ReplyStream | ProviderReply)
 _BEARER = "Authorization: Bearer {key}"
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
 _MOST_ADDRESSES = 256
-_ABSENT = (None, 502, 503, 504)  # no reply, or that of a gateway to a service that is not there
+_ABSENT = (None, 407, 502, 503, 504)  # no reply, or that of a proxy or gateway before the service
 SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
 
 

@@ -12,13 +12,15 @@ import socket
 import ssl
 import threading
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from attrs import frozen
 from requests.adapters import HTTPAdapter
-from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_environ_proxies
+from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_environ_proxies, select_proxy
 from urllib3.exceptions import HTTPError, ProxyError
 from urllib3.util import parse_url
 
@@ -92,6 +94,11 @@ class _HttpsConnection(_OwnedConnection, urllib3.connection.HTTPSConnection):
     pass
 
 
+def _is_refused_tunnel(error: BaseException) -> bool:
+    """Whether a proxy did not tunnel. TLS begins beyond it."""
+    return isinstance(error, OSError | HTTPException) and not isinstance(error, ssl.SSLError)
+
+
 class _LendingPool:
     """A pool that lends its connections, each to one exchange."""
 
@@ -113,8 +120,11 @@ class _LendingPool:
         try:
             self._connect(connection)
         except BaseException as error:
+            is_of_proxy = connection.proxy and (
+                not connection.has_connected_to_proxy or _is_refused_tunnel(error)
+            )
             connection.close()
-            if connection.proxy and not connection.has_connected_to_proxy:
+            if is_of_proxy:
                 raise ProxyError("the proxy", error) from error  # type: ignore[arg-type]  # it says so
             raise
         return connection
@@ -156,6 +166,7 @@ class Address:
     host     as the header `Host` has it
     headers  that go with each request: those for a proxy
     origin   scheme, host and port, for people
+    proxy    the same of the proxy; empty if there is none
     """
 
     pool: Any
@@ -163,6 +174,7 @@ class Address:
     host: str
     headers: Mapping[str, str]
     origin: str
+    proxy: str
 
 
 class Adapter(HTTPAdapter):
@@ -176,17 +188,20 @@ class Adapter(HTTPAdapter):
         super().__init__(pool_maxsize=_KEPT_CONNECTIONS, max_retries=0)
 
     def address(self, url: str, proxy: str | None) -> Address:
-        """Raises `ConfigurationError` for what is no address."""
+        """Raises `ConfigurationError` for what is no address, and for a proxy that cannot be
+        used."""
+        named = {"http": proxy, "https": proxy} if proxy else {}
+        proxies = environment_proxies(url) if proxy is None else named
+        used = _checked_proxy(select_proxy(url, proxies), named=proxy is not None)
         try:
             request = requests.Request("POST", url).prepare()
-            proxies = _proxies(url, proxy)
             pool: Any = self.get_connection_with_tls_context(request, True, proxies)
             host = parse_url(request.url or "").netloc or ""
         except (requests.RequestException, HTTPError, ValueError) as error:
             raise ConfigurationError(f"the address is not one: {type(error).__name__}") from error
         origin = f"{pool.scheme}://{pool.host}{f':{pool.port}' if pool.port else ''}"
         through = pool.proxy_headers if pool.scheme == "http" else {}  # a tunnel has its own
-        return Address(pool, self.request_url(request, proxies), host, dict(through), origin)
+        return Address(pool, self.request_url(request, proxies), host, dict(through), origin, used)
 
     def close(self) -> None:
         """Close the connections that nobody uses: the pools are only forgotten otherwise,
@@ -230,7 +245,45 @@ class Adapter(HTTPAdapter):
 _POOLS = {"http": _HttpPool, "https": _HttpsPool}
 
 
-def _proxies(url: str, proxy: str | None) -> dict[str, str]:
-    if proxy is None:
-        return {} if is_here(url) else dict(get_environ_proxies(url, no_proxy=None))
-    return {"http": proxy, "https": proxy} if proxy else {}
+def environment_proxies(url: str) -> dict[str, str]:
+    """The proxies that the environment has for a URL, by their scheme. Raises
+    `ConfigurationError` if the one for it cannot be used."""
+    proxies = {} if is_here(url) else dict(get_environ_proxies(url, no_proxy=None))
+    _checked_proxy(select_proxy(url, proxies), named=False)
+    return proxies
+
+
+def proxy_hint(*, named: bool) -> str:
+    """Where a proxy is set.
+
+    named   whether the provider names it, and not the environment
+    """
+    if named:
+        return "check calls.proxy of the provider"
+    return (
+        "check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY in the environment; NO_PROXY lists the hosts "
+        "that need no proxy"
+    )
+
+
+def _checked_proxy(proxy: str | None, *, named: bool) -> str:
+    """Its scheme, host and port, for people: its URL may have a password. Raises
+    `ConfigurationError`."""
+    if not proxy:
+        return ""
+    hint = proxy_hint(named=named)
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        raise ConfigurationError("the URL of the proxy is not valid", hint=hint)
+    shown = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
+    if parts.scheme not in _POOLS:
+        kind = "is a SOCKS proxy" if parts.scheme.startswith("socks") else "is not an HTTP proxy"
+        raise ConfigurationError(
+            f"the proxy {shown} {kind}, which is not supported",
+            hint=f"use an HTTP proxy, or none for this service: {hint}",
+        )
+    return shown

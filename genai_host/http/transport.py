@@ -12,6 +12,7 @@ parser in C: that is most of the cost of a call.
 from __future__ import annotations
 
 import contextlib
+import re
 import ssl
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,7 +39,7 @@ from genai_host.errors import (
     ProviderTimeout,
     ServiceUnavailable,
 )
-from genai_host.http.connections import Adapter, Address, Exchange
+from genai_host.http.connections import Adapter, Address, Exchange, proxy_hint
 from genai_host.http.response import Response
 from genai_host.http.stream_parsers import FRAMINGS, detect_parser
 from genai_host.util.names import __version__
@@ -77,6 +78,9 @@ _LARGEST_STREAM = 256 << 20  # bytes, decoded: of all events of one
 _ONE_WRITE = 1 << 20  # bytes: up to here a body is sent together with its head
 _MOST_ADDRESSES = 256
 _USER_AGENT = f"genai-host/{__version__}"
+_PROXY_AUTHENTICATION = 407
+_REFUSED_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b", re.ASCII)
+"""What Python's `http.client` says of it."""
 
 
 class Transport:
@@ -150,7 +154,7 @@ class Transport:
             limits.check()
             if isinstance(error, MalformedReply):
                 raise
-            raise self._not_sent(error, address.origin) from error
+            raise self._not_sent(error, address.origin, address.proxy) from error
         if 300 <= loan.response.status < 400:
             loan.end()
             raise BadRequest(
@@ -158,6 +162,9 @@ class Transport:
                 hint="set base_url to the service's own address",
                 status=loan.response.status,
             )
+        if loan.response.status == _PROXY_AUTHENTICATION:
+            loan.end()
+            raise self._refused_by_proxy(address.proxy, loan.response.status)
         return loan
 
     def _exchanged(self, head: bytes, body: bytes, address: Address, exchange: Exchange) -> _Loan:
@@ -193,9 +200,17 @@ class Transport:
             address = self._addresses[url] = self._adapter.address(url, self._proxy)
         return address
 
-    def _not_sent(self, error: Exception, origin: str) -> GenaiError:
+    def _not_sent(self, error: Exception, origin: str, proxy: str) -> GenaiError:
         """What it means that a request failed before there was a reply. The messages of
         the libraries are not repeated: they quote addresses whole."""
+        if isinstance(error, ProxyError):
+            cause = error.original_error
+            refused = _REFUSED_TUNNEL.match(str(cause))
+            if refused:
+                return self._refused_by_proxy(proxy, int(refused[1]))
+            found = self._not_sent(cause, f"the proxy {proxy}", proxy)
+            found.hint = found.hint or self._proxy_hint
+            return found
         if isinstance(error, NameResolutionError):
             return ServiceUnavailable(f"cannot connect to {origin}: unknown host name")
         if isinstance(error, NewConnectionError):
@@ -206,14 +221,29 @@ class Transport:
                 deadline="connect",
                 retryable=True,
             )
-        if isinstance(error, ProxyError):
-            return ServiceUnavailable(f"the proxy to {origin} failed: {_system_reason(error)}")
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             return ConfigurationError(
                 f"cannot verify the certificate of {origin}: {_system_reason(error)}",
                 hint="for your own service, set ca_file to its certificate authority",
             )
         return ServiceUnavailable(f"{origin} broke the connection: {_system_reason(error)}")
+
+    @property
+    def _proxy_hint(self) -> str:
+        return proxy_hint(named=self._proxy is not None)
+
+    def _refused_by_proxy(self, proxy: str, status: int) -> ServiceUnavailable:
+        proxy = f"the proxy {proxy}" if proxy else "a proxy"
+        if status != _PROXY_AUTHENTICATION:
+            return ServiceUnavailable(
+                f"{proxy} refused to connect with status {status}", hint=self._proxy_hint
+            )
+        return ServiceUnavailable(
+            f"{proxy} requires another user and password (status {status})",
+            hint=f"write them in its URL, as http://USER:PASSWORD@HOST:PORT: {self._proxy_hint}",
+            status=status,
+            retryable=False,
+        )
 
 
 @frozen

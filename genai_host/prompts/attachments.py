@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, ServiceUnavailable
-from genai_host.util.addresses import is_here
 from genai_host.util.text_encoding import decode_text, encoding_of, is_text
 
 if TYPE_CHECKING:
@@ -234,11 +233,12 @@ def _fetch(address: str, most: int) -> tuple[bytes, str]:
     import requests
     import urllib3
 
+    from genai_host.http.connections import environment_proxies
+
     try:
         with requests.Session() as session:
             session.trust_env = False
-            if not is_here(address):
-                session.proxies = dict(requests.utils.get_environ_proxies(address))
+            session.proxies = environment_proxies(address)
             session.hooks["response"].append(_must_stay_encrypted)
             with session.get(address, stream=True, timeout=_SECONDS) as reply:
                 status = reply.status_code
@@ -271,12 +271,13 @@ def _must_stay_encrypted(reply: requests.Response, **_: object) -> None:
 def _reason(error: BaseException) -> str:
     """What the system said, as `Connection refused`, or what kind of error it is."""
     reason = type(error).__name__
+    at_proxy = "the proxy failed: " if reason == "ProxyError" else ""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
             reason = cause.strerror
         cause = cause.__cause__ or cause.__context__
-    return reason
+    return at_proxy + reason
 
 
 def _too_large(name: str, most: int) -> ConfigurationError:

@@ -222,6 +222,64 @@ class TestSending:
         transport.close()
         assert service.requests[0].headers["proxy-authorization"].startswith("Basic ")
 
+    @pytest.mark.parametrize("scheme", ["http", "https"])
+    @pytest.mark.parametrize(
+        ("proxy", "told"),
+        [
+            ("socks5://me:pass@127.0.0.1:9", "the proxy socks5://127.0.0.1:9 is a SOCKS proxy"),
+            ("socks5h://127.0.0.1", "the proxy socks5h://127.0.0.1 is a SOCKS proxy"),
+            ("ftp://127.0.0.1:9", "the proxy ftp://127.0.0.1:9 is not an HTTP proxy"),
+            ("http://", "the URL of the proxy is not valid"),
+            ("http://me:pass@[::1", "the URL of the proxy is not valid"),
+            ("http://me:pass@host:port", "the URL of the proxy is not valid"),
+        ],
+    )
+    def test_a_proxy_that_cannot_be_used_is_not_told_as_the_address(
+        self, monkeypatch: pytest.MonkeyPatch, scheme: str, proxy: str, told: str
+    ) -> None:
+        for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        for given, where in ((proxy, "calls.proxy"), (None, "ALL_PROXY")):
+            transport = Transport(proxy=given)
+            with pytest.raises(ConfigurationError) as caught:
+                transport.send(HttpRequest("GET", f"{scheme}://service.invalid/"), Cancellation())
+            transport.close()
+            assert caught.value.message.startswith(told)
+            assert where in caught.value.hint
+            assert "pass" not in caught.value.message + caught.value.hint
+
+    @pytest.mark.parametrize("scheme", ["http", "https"])
+    def test_a_proxy_that_is_not_there_is_named(self, service: FakeService, scheme: str) -> None:
+        service.stop()
+        transport = Transport(proxy=f"http://me:pass@127.0.0.1:{service.port}")
+        told = f"cannot connect to the proxy http://127.0.0.1:{service.port}: Connection refused"
+        with pytest.raises(ServiceUnavailable, match=told) as caught:
+            transport.send(HttpRequest("GET", f"{scheme}://service.invalid/"), Cancellation())
+        transport.close()
+        assert "calls.proxy" in caught.value.hint
+        assert caught.value.status is None
+
+    def test_a_proxy_that_wants_a_password_is_named(self, service: FakeService) -> None:
+        service.replies = [reply(b"<title>Proxy</title>", 407)]
+        transport = Transport(proxy=service.url)
+        with pytest.raises(
+            ServiceUnavailable, match="requires another user and password"
+        ) as caught:
+            transport.send(HttpRequest("GET", "http://service.invalid/"), Cancellation())
+        transport.close()
+        assert (caught.value.status, caught.value.retryable) == (407, False)
+        assert "calls.proxy" in caught.value.hint
+
+    def test_a_proxy_that_is_none_is_named(self, service: FakeService) -> None:
+        service.replies = [Reply([b"SSH-2.0-OpenSSH_9.6\r\n"], keep=False)]
+        transport = Transport(proxy=service.url)
+        with pytest.raises(ServiceUnavailable, match=f"the proxy {service.url} broke the"):
+            transport.send(HttpRequest("GET", "https://service.invalid/"), Cancellation())
+        transport.close()
+
     def test_an_address_that_is_none(self, transport: Transport) -> None:
         with pytest.raises(ConfigurationError):
             transport.send(HttpRequest("GET", "http://"), Cancellation())
@@ -299,11 +357,22 @@ class TestTrust:
     def test_a_proxy_that_refuses_is_named(self, secure: FakeService, status: int) -> None:
         with Tunnel(refuses=status) as tunnel:
             transport = Transport(proxy=tunnel.url)
-            with pytest.raises(ServiceUnavailable, match="proxy") as caught:
+            with pytest.raises(ServiceUnavailable, match="the proxy http://127") as caught:
                 transport.send(request(secure), Cancellation())
             transport.close()
-        assert "pass" not in str(caught.value)
+        assert str(status) in caught.value.message
+        assert caught.value.retryable is (status != 407)
+        assert "me:" not in caught.value.message + caught.value.hint
         assert not secure.requests
+
+    def test_a_certificate_behind_a_proxy_is_no_fault_of_the_proxy(
+        self, secure: FakeService
+    ) -> None:
+        with Tunnel() as tunnel:
+            transport = Transport(proxy=tunnel.url)
+            with pytest.raises(ConfigurationError, match="certificate of https://localhost"):
+                transport.send(request(secure), Cancellation())
+            transport.close()
 
     def test_the_name_must_be_the_certificates(
         self, trusting: Transport, secure: FakeService

@@ -448,6 +448,26 @@ def test_the_proxy_of_the_environment_is_asked(web: Web, monkeypatch: pytest.Mon
     assert attachment("http://example.invalid/a") == Text("a:\n\nby proxy")
 
 
+@pytest.mark.parametrize(
+    ("proxy", "kind", "told"),
+    [
+        (
+            "http://me:canary@127.0.0.1:9",
+            ServiceUnavailable,
+            "the proxy failed: Connection refused",
+        ),
+        ("socks5://me:canary@127.0.0.1:9", ConfigurationError, "is a SOCKS proxy"),
+    ],
+)
+def test_a_proxy_that_fails_is_not_told_as_the_address(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, kind: type[GenaiError], told: str
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(kind, match=told) as caught:
+        attachment("http://example.invalid/a")
+    assert "canary" not in str(caught.value)
+
+
 def test_what_needs_no_proxy_is_asked_itself(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     assert attachment(web.page("/a", b"hi")) == Text("a:\n\nhi")

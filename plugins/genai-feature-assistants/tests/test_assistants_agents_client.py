@@ -220,7 +220,7 @@ def test_what_the_service_refuses(service: FakeService, status: int, kind: Any) 
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"[]", b'{"error":"no"}', b"\xff", b'{"error":{}}']
+    "body", [b"", b"<html>", b"[]", b'{"error":"no"}', b"\xff", b'{"error":{}}', b'{"detail":"no"}']
 )
 def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
     service.replies = [reply(body, 400)]
@@ -261,6 +261,16 @@ def test_a_service_that_is_not_there(service: FakeService) -> None:
     with client_of(service) as client, pytest.raises(ServiceUnavailable) as caught:
         client.get("a")
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9"])
+def test_a_proxy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    given = OpenAIServiceConfiguration(api_key=KEY, endpoint="http://example.invalid/v1")
+    with ServiceClient(given) as client, pytest.raises(ServiceUnavailable) as caught:
+        client.get("a")
+    assert caught.value.message.startswith("the proxy to example.invalid")
 
 
 def test_a_reply_without_an_end(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:

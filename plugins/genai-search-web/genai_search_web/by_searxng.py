@@ -111,8 +111,9 @@ class _Page:
         except (requests.RequestException, ValueError) as error:
             if _is_late(error):
                 raise self._late() from None
+            by = "" if not _is_of_proxy(error) else " through the proxy of the environment"
             raise ServiceUnavailable(
-                f"SearXNG at {self._host} cannot be reached{_why(error)}"
+                f"SearXNG at {self._host} cannot be reached{by}{_why(error)}"
             ) from None
 
     def _parameters(self) -> dict[str, str | int]:
@@ -207,11 +208,24 @@ def _is_late(error: Exception) -> bool:
     return any(isinstance(each, ReadTimeoutError) for each in error.args)
 
 
+def _is_of_proxy(error: Exception) -> bool:
+    from requests.exceptions import InvalidProxyURL, InvalidSchema, ProxyError
+
+    return isinstance(error, (ProxyError, InvalidProxyURL, InvalidSchema))
+
+
 def _why(error: Exception) -> str:
     """What a failure of the connection says of itself, without addresses: these may have
     keys in them."""
     text = str(error)
-    for sign in ("refused", "reset", "SSL", "Name or service not known", "closed connection"):
+    for sign in (
+        "refused",
+        "reset",
+        "SOCKS",
+        "SSL",
+        "Name or service not known",
+        "closed connection",
+    ):
         if sign in text:
             return f": {sign}"
     return ""

@@ -323,6 +323,17 @@ class TestOutages(_Asking):
         assert isinstance(error, ServiceUnavailable)
         assert "127.0.0.1 cannot be reached: refused" in str(error)
 
+    @pytest.mark.parametrize(
+        ("proxy", "why"), [("http://127.0.0.1:9", "refused"), ("socks5://127.0.0.1:9", "SOCKS")]
+    )
+    def test_a_proxy_that_fails_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, proxy: str, why: str
+    ) -> None:
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("no_proxy", "")
+        error = self.failed(base_url="http://example.invalid")
+        assert str(error).endswith(f"through the proxy of the environment: {why}")
+
     def test_engines_of_its_own_that_fail_are_no_empty_list(self) -> None:
         failing = [["google", "timeout"], ["bing", "<b>CAPTCHA</b>"], 5, []]
         self.service.replies = [page(unresponsive_engines=failing)]

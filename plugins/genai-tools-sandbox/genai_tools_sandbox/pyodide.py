@@ -160,7 +160,7 @@ def _fetch(release: Release, address: str, target: Path, tell: Tell) -> None:
         why = f"status {status}" if status else type(error).__name__
         raise ServiceUnavailable(
             f"{release.name} {release.version} could not be fetched: {why}",
-            hint="npm_config_registry names another registry",
+            hint="npm_config_registry names another registry; HTTPS_PROXY names the proxy",
         ) from error
     found = base64.b64encode(digest.digest()).decode()
     if found != release.integrity:

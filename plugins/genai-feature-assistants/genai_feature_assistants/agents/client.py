@@ -22,12 +22,12 @@ from genai_feature_assistants.agents.definitions import Definitions, MemoryDefin
 from genai_feature_assistants.agents.events import (
     ServerEvent,
     arrived,
-    message_in,
     retry_after,
     server_events,
 )
+from genai_host.api import ProviderReply
 from genai_host.api.dialects import list_in, malformed, read_object, string_in
-from genai_host.api.error_replies import one_line
+from genai_host.api.error_replies import error_of_reply
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import Secret
 from genai_host.api.validators import TEXT, TEXT_OR_NONE, Must
@@ -40,7 +40,6 @@ from genai_host.errors import (
     ProviderTimeout,
     ServiceUnavailable,
     ValidationError,
-    error_of_status,
 )
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ class ServiceClient:
     """Sends requests to one service, from any thread, and reads what it answers.
 
     Nothing is sent where a redirect points, and no key is taken from a `.netrc`. Every method
-    raises a `ProviderError`: `error_of_status` for what the service refuses, `ServiceUnavailable`,
+    raises a `ProviderError`: `error_of_reply` for what the service refuses, `ServiceUnavailable`,
     `ProviderTimeout`, `MalformedReply`, and `IncompleteReply` for a reply that is cut.
     """
 
@@ -401,6 +400,15 @@ class ServiceClient:
             raise ProviderTimeout(f"{host} took too long", deadline="idle") from None
         except (requests.exceptions.ChunkedEncodingError, amid.ProtocolError):
             raise IncompleteReply(f"the reply of {host} was cut") from None
+        except (
+            requests.exceptions.ProxyError,
+            requests.exceptions.InvalidProxyURL,
+            requests.exceptions.InvalidSchema,  # a SOCKS proxy
+        ):
+            raise ServiceUnavailable(
+                f"the proxy to {host} failed, or is not an HTTP proxy",
+                hint="check HTTPS_PROXY and ALL_PROXY in the environment, or set NO_PROXY",
+            ) from None
         except requests.ConnectionError as error:
             if "timed out" in str(error):  # amid a reply, requests makes this of it
                 raise ProviderTimeout(f"{host} took too long", deadline="idle") from None
@@ -431,12 +439,10 @@ class ServiceClient:
                 hint="give the address that it redirects to as endpoint",
             )
         body = self._body(response, _now() + self.configuration.timeout)
-        said = one_line(key.hidden_in(message_in(body)))  # half a key is one as well
-        return error_of_status(
-            status,
-            said or f"the service answered with status {status}",
-            retry_after=retry_after(response.headers.get("Retry-After")),
-        )
+        text = key.hidden_in(body.decode(errors="replace"))  # half a key is one as well
+        error = error_of_reply(ProviderReply(text.encode(), status))
+        error.retry_after = retry_after(response.headers.get("Retry-After"))
+        return error
 
 
 def _now() -> float:

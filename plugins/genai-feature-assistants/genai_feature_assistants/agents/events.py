@@ -1,6 +1,6 @@
 """Replies and server-sent events of a service.
 
-A reply is read as its bytes arrive (`arrived`). `message_in` and `retry_after` read an error.
+A reply is read as its bytes arrive (`arrived`). `retry_after` reads a header of an error.
 `server_events` decodes one line at a time, so that a character sent in two chunks stays intact.
 
 Source: WHATWG HTML, "Server-sent events", section 9.2.6.
@@ -8,7 +8,6 @@ Source: WHATWG HTML, "Server-sent events", section 9.2.6.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from genai_host.api.dialects import malformed
-from genai_host.api.json_text import read_json
 
 if TYPE_CHECKING:
     import requests
@@ -37,18 +35,6 @@ def arrived(response: requests.Response) -> Iterator[bytes]:
         return
     while piece := read(_CHUNK, decode_content=True):
         yield piece
-
-
-def message_in(body: bytes) -> str:
-    """What a reply says of an error: `{"error": {"message"}}`, or other JSON or text."""
-    try:
-        data = read_json(body)
-    except ValueError:
-        return body.decode(errors="replace")
-    error = data.get("error") if isinstance(data, dict) else None
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return str(error["message"])
-    return error if isinstance(error, str) else json.dumps(data)
 
 
 def retry_after(header: str | None) -> float | None:
