@@ -65,7 +65,10 @@ def error_of_reply(reply: ProviderReply) -> ProviderError:
     if isinstance(found, ProviderError):
         return found
     what = "refused the key" if reply.status == 401 else "answered"
-    return error_of_status(reply.status, f"the service {what} with status {reply.status}")
+    error = error_of_status(reply.status, f"the service {what} with status {reply.status}")
+    if reply.status in _NO_SUCH_PATH:
+        error.hint = _OTHER_SERVICE
+    return error
 
 
 def explain_unreadable(reply: ProviderReply) -> MalformedReply | None:
@@ -106,6 +109,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())[:_LONGEST_MESSAGE]
 
 
+_NO_SUCH_PATH = frozenset({404, 405})
 _OTHER_SERVICE = (
     "is base_url the address of the API, such as https://HOST/v1? A proxy or a sign-in page "
     "may have answered"
@@ -237,8 +241,9 @@ def _explain_text(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
         return None
     said = f"the service answered with status {reply.status}: {text}"
     error = error_in({"error": {"message": said}}, reply.status)
-    if is_page and error is not None and 400 <= reply.status < 500:
-        error.hint = error.hint or _OTHER_SERVICE
+    is_elsewhere = reply.status in _NO_SUCH_PATH or (is_page and reply.status < 500)
+    if error is not None and is_elsewhere:
+        error.hint = _OTHER_SERVICE
     return error
 
 

@@ -96,10 +96,13 @@ def test_a_message_is_one_line_of_what_can_be_shown() -> None:
         assert told(body).isprintable()
 
 
-def test_a_page_of_html_says_where_to_look() -> None:
+def test_what_another_service_answers_says_where_to_look() -> None:
     for status in (401, 403, 404, 405):
         assert "base_url" in error_of_reply(ProviderReply(PAGE, status)).hint
+    for body in (b"", b"404 page not found"):
+        assert "base_url" in error_of_reply(ProviderReply(body, 404)).hint
     assert error_of_reply(ProviderReply(PAGE, 503)).hint == ""
+    assert error_of_reply(ProviderReply(b"no", 400)).hint == ""
 
 
 @pytest.mark.parametrize(

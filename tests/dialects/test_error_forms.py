@@ -57,6 +57,14 @@ def test_what_the_service_said_is_in_the_error(dialect: Dialect[Any, Any], body:
 
 
 @each_dialect
+def test_a_page_of_another_server_says_where_to_look(dialect: Dialect[Any, Any]) -> None:
+    for body in (b"404 page not found", b"<html><title>Not Found</title></html>"):
+        error = dialect.map_error(ProviderReply(body, 404))
+        assert error is not None
+        assert "base_url" in error.hint
+
+
+@each_dialect
 @pytest.mark.parametrize("form", ['[{"error": {"message": "%s"}}]', '{"detail": "%s"}', "%s"])
 def test_an_overflow_in_words_alone_is_one(dialect: Dialect[Any, Any], form: str) -> None:
     said = "This model's maximum context length is 4096 tokens. However, you requested 5000"
