@@ -9,6 +9,7 @@ Whatever a service says is untrusted: it is shortened, and characters that do no
 
 from __future__ import annotations
 
+import contextlib
 import html
 import re
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ _DEPTH = 5  # objects within objects
 _MOST_ITEMS = 10  # of a list
 _MESSAGES = (
     "title", "error", "message", "detail", "errors", "msg",
-    "error_description", "error_message", "errormessage",
+    "error_description", "error_message", "errormessage", "metadata", "raw",
 )  # fmt: skip
 """The fields, in lower case, in which servers put what is wrong."""
 _CONTAINERS = ("error", "detail", "errors")
@@ -98,6 +99,11 @@ def service_error(
     if status in _OVERFLOW_STATUSES and _OVERFLOW.search(f"{words[:_LONGEST_MESSAGE]} {message}"):
         return ContextOverflow(message, status=status, hint=_SEND_LESS)
     return error_of_status(status, message, retry_after=retry_after)
+
+
+def message_in(error: Any) -> str:
+    """The message of an error, which may be a text, an object or a list; fit to be shown."""
+    return one_line(_said_in(error) or str(error))
 
 
 def one_line(text: str) -> str:
@@ -170,8 +176,7 @@ _OVERFLOW = re.compile(
 
 def _error_in(data: Mapping[str, Any], status: int | None) -> ProviderError | None:
     error = data.get("error")
-    said = error.get("message") if isinstance(error, dict) else error
-    return service_error(status or 500, one_line(str(said))) if said else None
+    return service_error(status or 500, message_in(error)) if error else None
 
 
 def _as_error(data: Any) -> Mapping[str, Any] | None:
@@ -193,7 +198,11 @@ def _as_error(data: Any) -> Mapping[str, Any] | None:
 def _said_in(value: Any, depth: int = _DEPTH) -> str:
     """What an error says, in the fields that servers have for it."""
     if isinstance(value, str):
-        return value[:_LARGEST_TEXT]
+        text = value[:_LARGEST_TEXT]
+        if depth and text.startswith(("{", "[")):  # the error of another service, as it came
+            with contextlib.suppress(ValueError):
+                return _said_in(read_json(text), depth - 1) or text
+        return text
     if depth == 0:
         return ""
     if isinstance(value, list):

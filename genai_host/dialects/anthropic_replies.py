@@ -34,7 +34,7 @@ from genai_host.api.dialects import (
     read_reply,
     string_in,
 )
-from genai_host.api.error_replies import explain_reply, one_line, service_error
+from genai_host.api.error_replies import explain_reply, message_in, service_error
 from genai_host.api.finish_reasons import finish_word, read_finish, weightier
 from genai_host.api.json_text import read_json
 from genai_host.api.tool_calls import read_tool_call
@@ -83,8 +83,8 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
     if not error:
         return None
     if not isinstance(error, dict):
-        return service_error(status or _NO_STATUS, one_line(str(error)))
-    message = one_line(str(error.get("message") or error))
+        return service_error(status or _NO_STATUS, message_in(error))
+    message = message_in(error)
     kind = str(error.get("type"))
     status = status or _STATUS_OF_TYPE.get(kind, _NO_STATUS)
     return with_server_setting(service_error(status, message, kind))

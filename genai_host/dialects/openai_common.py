@@ -31,7 +31,7 @@ from genai_host.api import (
     ToolSchema,
 )
 from genai_host.api.dialects import read_event, read_reply
-from genai_host.api.error_replies import explain_reply, one_line, service_error
+from genai_host.api.error_replies import explain_reply, message_in, service_error
 from genai_host.api.json_text import read_json, write_json
 from genai_host.dialects.server_settings import with_server_setting
 from genai_host.errors import GenaiError, RateLimited
@@ -286,8 +286,8 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
     if not error:
         return None
     if not isinstance(error, dict):
-        return service_error(status or _NO_STATUS, one_line(str(error)))
-    message = one_line(str(error.get("message") or error))
+        return service_error(status or _NO_STATUS, message_in(error))
+    message = message_in(error)
     code = error.get("code")
     words = {word for word in (code, error.get("type")) if isinstance(word, str)}
     status = _status_of_code(code) or status or _status_of(words)

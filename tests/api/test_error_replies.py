@@ -44,6 +44,12 @@ def told(body: Any, status: int = 400, content_type: str = "") -> str:
         ({"error": "Bad Request", "message": "no", "statusCode": 400}, "Bad Request: no"),
         ({"error": "invalid_grant", "error_description": "no"}, "invalid_grant: no"),
         ({"error": True, "message": "no"}, "no"),
+        ({"error": {"message": '{"error": {"message": "no"}}'}}, "no"),
+        (
+            {"error": {"message": "it failed", "metadata": {"raw": '{"detail": "no"}', "at": "x"}}},
+            "it failed: no",
+        ),
+        ({"error": {"message": "{it is no JSON"}}, "{it is no JSON"),
         ({"detail": "no"}, "no"),
         ({"detail": {"message": "no"}}, "no"),
         (

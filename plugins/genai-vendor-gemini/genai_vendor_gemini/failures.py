@@ -12,7 +12,7 @@ from typing import Any
 
 from genai_host.api import ProviderReply
 from genai_host.api.dialects import list_in, malformed, read_reply
-from genai_host.api.error_replies import explain_reply, one_line, service_error
+from genai_host.api.error_replies import explain_reply, message_in, service_error
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import AuthenticationFailed, GenaiError
 
@@ -75,8 +75,8 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
     if not error:
         return None
     if not isinstance(error, dict):
-        return service_error(status or _NO_STATUS, one_line(str(error)))
-    message = one_line(str(error.get("message") or error.get("status") or error))
+        return service_error(status or _NO_STATUS, message_in(error))
+    message = message_in(error.get("message") or error.get("status") or error)
     details = error.get("details")
     details = [each for each in details if isinstance(each, dict)] if type(details) is list else []
     status = status or _status_of(error)

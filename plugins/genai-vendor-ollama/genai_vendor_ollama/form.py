@@ -13,7 +13,7 @@ from typing import Any
 
 from genai_host.api import Call, Image, ProviderReply, StreamEvent, standard_parameters
 from genai_host.api.dialects import read_event, read_reply, unsupported
-from genai_host.api.error_replies import explain_reply, one_line, service_error
+from genai_host.api.error_replies import explain_reply, message_in, service_error
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -141,9 +141,7 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
     error = data.get("error")
     if not error:
         return None
-    if isinstance(error, dict):  # as proxies have it
-        error = error.get("message") or error
-    message = one_line(str(error))
+    message = message_in(error)
     status = status or _status_in(data)
     found = service_error(status, message)
     if isinstance(found, ContextOverflow):
