@@ -164,7 +164,8 @@ class HttpProvider(Provider):
         try:
             return read_json(reply.body)
         except ValueError as error:
-            unreadable = explain_unreadable(reply)
+            cleaned = evolve(reply, body=_redacted(self._key, reply.body))
+            unreadable = explain_unreadable(cleaned)
             raise unreadable or MalformedReply(f"the reply is malformed: {error}") from error
 
     def _outgoing(self, request: ProviderRequest) -> HttpRequest:
@@ -271,10 +272,12 @@ def _without(key: Secret | None, reply: R) -> R:
     """Some services repeat the key that they refuse, and errors are shown."""
     if not isinstance(reply, ProviderReply) or reply.status < 400:
         return reply
+    return evolve(reply, body=_redacted(key, reply.body))
+
+
+def _redacted(key: Secret | None, body: bytes) -> bytes:
     shown = _bytes_of(key)
-    if len(shown) < SHORTEST_KEY or shown not in reply.body:
-        return reply
-    return evolve(reply, body=reply.body.replace(shown, b"***"))
+    return body if len(shown) < SHORTEST_KEY else body.replace(shown, b"***")
 
 
 def listed_models(data: Any) -> list[ListedModel]:

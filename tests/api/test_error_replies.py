@@ -50,6 +50,7 @@ def told(body: Any, status: int = 400, content_type: str = "") -> str:
             "it failed: no",
         ),
         ({"error": {"message": "{it is no JSON"}}, "{it is no JSON"),
+        (b'\xef\xbb\xbf{"detail": "no"}', "no"),
         ({"detail": "no"}, "no"),
         ({"detail": {"message": "no"}}, "no"),
         (
