@@ -10,7 +10,6 @@ Whatever a service says is untrusted: it is shortened, and characters that do no
 from __future__ import annotations
 
 import contextlib
-import html
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -271,8 +270,10 @@ def _text_of(reply: ProviderReply) -> tuple[str, bool]:
         text = raw.decode("utf-8", "replace")
     is_page = text.lstrip("\ufeff \t\r\n").startswith("<")
     if is_page:
+        from html import unescape  # which takes 4 ms to import
+
         title = _TITLE.search(text)
-        text = html.unescape(title[2] if title and title[2].strip() else _TAG.sub(" ", text))
+        text = unescape(title[2] if title and title[2].strip() else _TAG.sub(" ", text))
     elif "\0" in text or 10 * text.count("\ufffd") > len(text):
         return "", False  # bytes of another kind
     said = one_line(text)

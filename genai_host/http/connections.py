@@ -191,9 +191,9 @@ class Adapter(HTTPAdapter):
         """Raises `ConfigurationError` for what is no address, and for a proxy that cannot be
         used."""
         named = {"http": proxy, "https": proxy} if proxy else {}
-        proxies = environment_proxies(url) if proxy is None else named
-        used = _checked_proxy(select_proxy(url, proxies), named=proxy is not None)
         try:
+            proxies = environment_proxies(url) if proxy is None else named
+            used = _checked_proxy(select_proxy(url, proxies), named=proxy is not None)
             request = requests.Request("POST", url).prepare()
             pool: Any = self.get_connection_with_tls_context(request, True, proxies)
             host = parse_url(request.url or "").netloc or ""
@@ -277,7 +277,7 @@ def _checked_proxy(proxy: str | None, *, named: bool) -> str:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host:
+    if not host or "@" in parts.path + parts.query + parts.fragment:  # a part of the password
         raise ConfigurationError("the URL of the proxy is not valid", hint=hint)
     shown = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
     if parts.scheme not in _POOLS:

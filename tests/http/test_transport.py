@@ -232,6 +232,7 @@ class TestSending:
             ("http://", "the URL of the proxy is not valid"),
             ("http://me:pass@[::1", "the URL of the proxy is not valid"),
             ("http://me:pass@host:port", "the URL of the proxy is not valid"),
+            ("http://me:1/pass@host", "the URL of the proxy is not valid"),
         ],
     )
     def test_a_proxy_that_cannot_be_used_is_not_told_as_the_address(
@@ -280,9 +281,13 @@ class TestSending:
             transport.send(HttpRequest("GET", "https://service.invalid/"), Cancellation())
         transport.close()
 
-    def test_an_address_that_is_none(self, transport: Transport) -> None:
-        with pytest.raises(ConfigurationError):
-            transport.send(HttpRequest("GET", "http://"), Cancellation())
+    @pytest.mark.parametrize("url", ["http://", "http://[::1", "http://a:b/"])
+    def test_an_address_that_is_none(self, url: str) -> None:
+        for proxy in ("", None):
+            transport = Transport(proxy=proxy)
+            with pytest.raises(ConfigurationError, match="the address is not one"):
+                transport.send(HttpRequest("GET", url), Cancellation())
+            transport.close()
 
     def test_closing_closes_what_nobody_uses(
         self, transport: Transport, service: FakeService
