@@ -66,11 +66,7 @@ def error_of_reply(reply: ProviderReply) -> ProviderError:
     found = explain_reply(reply, _error_in)
     if isinstance(found, ProviderError):
         return found
-    what = "refused the key" if reply.status == 401 else "answered"
-    error = error_of_status(reply.status, f"the service {what} with status {reply.status}")
-    if reply.status in _NO_SUCH_PATH:
-        error.hint = _OTHER_SERVICE
-    return error
+    return error_of_status(reply.status, f"the service answered with status {reply.status}")
 
 
 def explain_unreadable(reply: ProviderReply) -> MalformedReply | None:

@@ -160,13 +160,16 @@ class HttpProvider(Provider):
         request = HttpRequest("GET", f"{self.base_url}{path}", self.headers)
         reply = self._carry(self.services.http.send, request, limits)
         if reply.status >= 300:
-            raise self.map_error(reply) or error_of_reply(reply)
+            error = self.map_error(reply) or error_of_reply(reply)
+            if reply.status == 401:
+                error.args = (f"the service refused the key: {error}",)
+            raise error
         try:
             return read_json(reply.body)
-        except ValueError as error:
+        except ValueError as wrong:
             cleaned = evolve(reply, body=_redacted(self._key, reply.body))
             unreadable = explain_unreadable(cleaned)
-            raise unreadable or MalformedReply(f"the reply is malformed: {error}") from error
+            raise unreadable or MalformedReply(f"the reply is malformed: {wrong}") from wrong
 
     def _outgoing(self, request: ProviderRequest) -> HttpRequest:
         key = (request.path, request.model_id, tuple(request.query.items()))

@@ -173,6 +173,12 @@ def test_a_vendor_without_a_list_lists_nothing(make_host: MakeHost, service: Fak
     assert not service.requests
 
 
+def test_a_refused_key_is_told_with_what_the_service_says(host: Host, service: FakeService) -> None:
+    service.replies = [json_reply({"detail": "no such key"}, 401)]
+    with pytest.raises(AuthenticationFailed, match="refused the key: no such key"):
+        list(host.instances["acme"].provider.list_models(Cancellation()))
+
+
 def test_a_page_in_place_of_the_list_of_models_is_named(host: Host, service: FakeService) -> None:
     service.replies = [reply(b"<html><title>Sign in %s</title></html>" % KEY.encode())]
     with pytest.raises(MalformedReply, match=r"a page of HTML, not JSON: Sign in \*") as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, get_args
+from unittest.mock import ANY
 
 import pytest
 from genai_vendor_mock import Reply
@@ -36,8 +37,13 @@ AT_ONCE = [
     (Reply(fault="refused"), ServiceUnavailable, {"retryable": True}, "the connection was refused"),
     (Reply(fault="reset"), ServiceUnavailable, {"retryable": True}, "the connection was reset"),
     (Reply("text", fault="garbage"), MalformedReply, {}, "the reply is not JSON: "),
-    (Reply("text", fault="html"), MalformedReply, {}, "the reply is not JSON: "),
-    (Reply("text", fault="empty"), MalformedReply, {}, "the reply is not JSON: "),
+    (
+        Reply("text", fault="html"),
+        MalformedReply,
+        {"hint": ANY},
+        "the reply is a page of HTML, not JSON: 502 Bad Gateway",
+    ),
+    (Reply("text", fault="empty"), MalformedReply, {"hint": ANY}, "the reply is empty"),
     (
         Reply("text", fault="overflow"),
         ContextOverflow,
