@@ -82,6 +82,7 @@ from genai_host.util.names import STARTER_HINT, what_there_is
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
+    from genai_host.store.jobs import JobQueue
     from genai_host.store.records import Summary
 
 _log = logging.getLogger(__name__)
@@ -288,6 +289,17 @@ class Host:
                 "this host keeps no conversations", hint="give it a store: Host(store=Store())"
             )
         return self.store if owner is None else self.store.of(owner)
+
+    def jobs(self, queue: str) -> JobQueue:
+        """A durable queue of background jobs in the store, which all processes that use the store
+        share; `JobQueue.worker` does them. Raises `ConfigurationError` if there is no store.
+
+        Args:
+            queue: Its name. A plugin begins it with its own name, as `shop/orders`.
+        """
+        from genai_host.store.jobs import JobQueue
+
+        return JobQueue(queue, self.kept("").documents, self.clock)
 
     @lazy_property
     def plugins(self) -> Plugins:

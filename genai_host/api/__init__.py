@@ -19,6 +19,7 @@ function_tools  tools from typed functions
 http_routes     HTTP routes of plugins; requests and responses; a reader of JSON bodies
 hooks           the hooks; commands and executors of plugins
 cancellation    `Cancellation`, which any thread can cancel
+jobs            background jobs, as a worker gets them
 settings        settings classes, secrets
 validators      validators of the fields of declarations
 schema          JSON Schema of a class; validation against a schema

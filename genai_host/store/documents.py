@@ -100,6 +100,12 @@ class Documents:
         with self._database.writing() as connection:
             return connection.execute(delete(documents).where(self._is(id))).rowcount > 0
 
+    def count(self) -> int:
+        """How many there are."""
+        counted = select(func.count()).select_from(documents).where(self._mine())
+        with self._database.reading() as connection:
+            return int(connection.execute(counted).scalar_one())
+
     def clear(self) -> int:
         """Delete them all; how many there were."""
         with self._database.writing() as connection:

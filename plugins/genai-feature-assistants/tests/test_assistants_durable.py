@@ -3,19 +3,17 @@ up, too late."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from genai_feature_assistants.service.jobs import MOST_TRIES, Job, Worker
 
 from genai_host.api.cancellation import Cancellation
+from genai_host.api.jobs import MOST_TRIES, Job
 from genai_host.store import Store
-from genai_host.store.documents import Documents
-from genai_host.store.store import StoredRecord
+from genai_host.store.jobs import JobWorker
 from genai_host.testing import ManualClock, RecordedPrompt
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.assistants_api import (
@@ -30,6 +28,7 @@ from genai_host_testing.assistants_api import (
     until,
 )
 from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.kills import Killed, killed_before
 from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
 
 pytestmark = pytest.mark.part
@@ -39,51 +38,20 @@ __all__ = ["make_store", "place", "postgres_server"]
 JOBS = "assistants/jobs"
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
-@contextmanager
-def killed_before(number: int) -> Iterator[None]:
-    """Before this thread's write of that number, and all that come after it."""
-    me, writes = threading.current_thread(), 0
-    put, append = Documents.put, StoredRecord.append
-
-    def count() -> None:
-        nonlocal writes
-        if threading.current_thread() is me:
-            if writes >= number:
-                raise Killed
-            writes += 1
-
-    def put_or_die(self: Documents, *given: Any, **named: Any) -> int:
-        count()
-        return put(self, *given, **named)
-
-    def append_or_die(self: StoredRecord, entry: Any) -> None:
-        count()
-        append(self, entry)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Documents, "put", put_or_die)
-        patched.setattr(StoredRecord, "append", append_or_die)
-        yield
-
-
 class ByHand:
     """The jobs of runs, which a test does itself."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._waiting: list[tuple[Worker, Job]] = []
-        start = Worker._start
+        self._waiting: list[tuple[JobWorker, Job]] = []
+        start = JobWorker._start
 
-        def queue(worker: Worker, job: Job) -> None:
+        def queue(worker: JobWorker, job: Job) -> None:
             if job.kind == "run":
                 self._waiting.append((worker, job))
             else:
                 start(worker, job)
 
-        patch.setattr(Worker, "_start", queue)
+        patch.setattr(JobWorker, "_start", queue)
 
     def do(self, number: int | None = None) -> bool:
         """What there is to do; whether whoever does it first is killed.
@@ -92,7 +60,7 @@ class ByHand:
         """
         worker, job = self._waiting.pop()
         del worker._under_way[job.id]
-        worker.jobs.drop(job.id)
+        worker.queue.drop(job.id)
         work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
         if number is not None:
             try:
@@ -188,7 +156,7 @@ def test_item_14_a_killed_workers_run_is_taken_up_when_its_lease_is_over(
     store stands a time that is over."""
     with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Worker, "_start", lambda self, job: None)
+            patched.setattr(JobWorker, "_start", lambda self, job: None)
             run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
         with api_of(make_host, store) as other:
             abandon(store, run)
@@ -200,7 +168,7 @@ def test_item_14_a_run_that_ends_those_who_do_it_is_given_up(
 ) -> None:
     with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Worker, "_start", lambda self, job: None)
+            patched.setattr(JobWorker, "_start", lambda self, job: None)
             run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
         with api_of(make_host, store) as other:
             abandon(store, run, tries=MOST_TRIES)
@@ -225,7 +193,7 @@ def test_item_14_a_run_nobody_can_do_expires(make_host: MakeHost, tmp_path: Path
         api_of(make_host, store, clock=clock) as api,
         pytest.MonkeyPatch.context() as patched,
     ):
-        patched.setattr(Worker, "_start", lambda self, job: None)
+        patched.setattr(JobWorker, "_start", lambda self, job: None)
         thread = api.thread("hi")
         run = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
         clock.advance(601)
@@ -295,7 +263,7 @@ def test_a_file_that_was_left_is_made_searchable_by_others(
 ) -> None:
     with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Worker, "_start", lambda self, job: None)
+            patched.setattr(JobWorker, "_start", lambda self, job: None)
             file = api.upload("a.txt", b"the sea")
             made = api.post("/vector_stores", {"file_ids": [file]})["id"]
         documents = store.of("").documents(JOBS)

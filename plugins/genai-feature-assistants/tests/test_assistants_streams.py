@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from genai_feature_assistants.service.jobs import Jobs, Worker
 
 from genai_host.errors import ServiceUnavailable
+from genai_host.store.jobs import JobQueue, JobWorker
 from genai_host.testing import RecordedPrompt
 from genai_host_testing.assistants_api import (
     SEARCH,
@@ -151,21 +151,21 @@ def test_a_run_that_has_just_come_is_not_taken_for_lost(
     make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker looks after its jobs at any time: also just before one is in the store."""
-    add = Jobs.add
-    workers: list[Worker] = []
+    add = JobQueue.add
+    workers: list[JobWorker] = []
 
-    def looked_after(jobs: Jobs, *given: Any, **named: Any) -> None:
+    def looked_after(queue: JobQueue, *given: Any, **named: Any) -> bool:
         workers[-1]._keep()
-        add(jobs, *given, **named)
+        return add(queue, *given, **named)
 
-    start = Worker.start
+    start = JobWorker.start
 
-    def known(worker: Worker, works: Any) -> None:
+    def known(worker: JobWorker, works: Any) -> None:
         workers.append(worker)
         start(worker, works)
 
-    monkeypatch.setattr(Worker, "start", known)
-    monkeypatch.setattr(Jobs, "add", looked_after)
+    monkeypatch.setattr(JobWorker, "start", known)
+    monkeypatch.setattr(JobQueue, "add", looked_after)
     api = make_api()
     events = api.events(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
     assert names_of(events)[-2:] == END

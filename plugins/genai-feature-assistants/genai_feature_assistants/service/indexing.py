@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.jobs import MOST_TRIES, Job
 from genai_feature_assistants.service.shelf import Shelf
 from genai_host.api import CancelToken, decode_text, is_text
+from genai_host.api.jobs import Job
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
@@ -316,7 +316,7 @@ class Indexing:
             found = shelf.get(file)
             if found["status"] != "in_progress":
                 return
-            if job.tries > MOST_TRIES:
+            if job.is_exhausted:
                 raise Unreadable("it ended those who read it", "invalid_file")
             self._end(shelf, job, self._index(user, found, limits))
         except Unreadable as error:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from genai_feature_assistants.service.fields import schema_of
-from genai_feature_assistants.service.jobs import MOST_TRIES, Job
 from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_progress import RunProgress
 from genai_feature_assistants.service.run_states import ACTIVE, RunStates, Steps, Streams, owner_of
@@ -29,6 +28,7 @@ from genai_feature_assistants.service.shelf import Object
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import Answer, Message
 from genai_host.api.cancellation import Cancellation, ended_with
+from genai_host.api.jobs import Job
 from genai_host.errors import (
     BudgetExceeded,
     Cancelled,
@@ -107,7 +107,7 @@ class RunWork:
         try:
             if run["status"] == "cancelling":
                 raise Cancelled("it was cancelled")
-            if job.tries > MOST_TRIES:
+            if job.is_exhausted:
                 raise PluginError("whoever worked at it was ended, again and again")
             _Run(self, user, progress, ending).work()
         except GenaiError as error:

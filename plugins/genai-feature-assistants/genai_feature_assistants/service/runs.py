@@ -3,7 +3,7 @@
 `read_run` reads a request; fields that it does not have come from the assistant and the thread.
 
     Runs.create → _begin → Threads.occupy
-                → _reply → Worker.submit → RunWork.do, in any process
+                → _reply → JobWorker.submit → RunWork.do, in any process
 
 Source: OpenAI API reference, "Runs"; OpenAPI document 2.3.0, "CreateRunRequest", "RunObject".
 """
@@ -24,7 +24,6 @@ from genai_feature_assistants.service.fields import (
     tools_in,
     truncation_in,
 )
-from genai_feature_assistants.service.jobs import Worker
 from genai_feature_assistants.service.messages import Messages, Said, attached_to
 from genai_feature_assistants.service.run_states import (
     DONE,
@@ -44,6 +43,7 @@ from genai_host.errors import NoRoute, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
+    from genai_host.store.jobs import JobWorker
 
 
 _LIFE = 600
@@ -142,7 +142,7 @@ class Runs:
         messages: Messages,
         states: RunStates,
         tools: RunTools,
-        worker: Worker,
+        worker: JobWorker,
         streams: Streams,
     ) -> None:
         self._host = host
@@ -201,14 +201,14 @@ class Runs:
         user, run = request.user, self._get(request)
         if run["status"] == "requires_action":  # nobody is at work
             run = self._states.end(user, run, "cancelled")
-            self._worker.end(job_of(user, run).id)  # unless its client was quicker
+            self._worker.cancel(job_of(user, run).id)  # unless its client was quicker
             return json_response(shown(run))
         run, is_so = self._states.move(user, run, "cancelling")
         if not is_so and run["status"] != "cancelling":
             raise ValidationError(f"Cannot cancel run with status '{run['status']}'.")
         if is_so:
             self._streams.tell(run["id"], "thread.run.cancelling", shown(run))
-        self._worker.end(job_of(user, run).id)
+        self._worker.cancel(job_of(user, run).id)
         return json_response(shown(run))
 
     def submit(self, request: RouteRequest) -> RouteResponse:

@@ -9,7 +9,6 @@ from genai_feature_assistants.service import indexing, run_work
 from genai_feature_assistants.service.assistants import Assistants, Resources
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Indexing
-from genai_feature_assistants.service.jobs import Worker
 from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_states import RunStates, Steps, Streams
 from genai_feature_assistants.service.run_tools import RunTools
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from genai_host.host import Host
 
 
+JOBS = "assistants/jobs"
+"""The queue of runs, and of files to be made searchable."""
+
+
 class Service:
     """Made once for a host in a process. Its worker goes on with what was left unfinished,
     here or in another process, until `close`.
@@ -33,7 +36,7 @@ class Service:
     def __init__(self, host: Host) -> None:
         host.kept()
         self.files = Files(host)
-        self._worker = Worker(host)
+        self._worker = host.jobs(JOBS).worker()
         self.store_files = StoreFiles(host, self.files, self._worker)
         self.vector_stores = VectorStores(host, self.store_files)
         resources = Resources(self.files, self.vector_stores)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from genai_feature_assistants.service.fields import attributes_in, count_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
-from genai_feature_assistants.service.jobs import Worker
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import JsonReader, body_of
@@ -19,6 +18,7 @@ from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
+    from genai_host.store.jobs import JobWorker
 
 _SIZE, _OVERLAP = 800, 400  # tokens, as OpenAI has them
 _LEAST, _MOST = 100, 4096
@@ -29,7 +29,7 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 class StoreFiles:
     """Of all users of one host."""
 
-    def __init__(self, host: Host, files: Files, worker: Worker) -> None:
+    def __init__(self, host: Host, files: Files, worker: JobWorker) -> None:
         self._host = host
         self._files = files
         self._worker = worker
@@ -167,8 +167,8 @@ class StoreFiles:
     def _end(self, user: str, file: Object) -> None:
         if file["status"] == "in_progress":
             job = job_of(user, file["vector_store_id"], file["id"])
-            self._worker.end(job.id)
-            self._worker.jobs.drop(job.id)
+            self._worker.cancel(job.id)
+            self._worker.queue.drop(job.id)
 
     def _batch(self, request: RouteRequest, batch: Object) -> dict[str, Any]:
         files = self._shelf(request).all({"_batch": batch["id"]})

@@ -1,0 +1,406 @@
+"""A durable queue of jobs, and the worker that does them.
+
+A job is a document of the store, shared by all processes and machines that use the store. A worker
+takes a job by writing its name into it, by compare-and-set. It holds its jobs as long as its lease,
+one further document, has not expired; it renews the lease as long as it lives. So one small write
+keeps all jobs of a worker, however many there are and however busy the store is. When a worker is
+killed, its lease expires and others take its jobs; when it ends in order, it gives them back.
+Expiry is compared with `Clock.now`: the clocks of the machines must agree to some seconds.
+
+    JobWorker.submit → JobQueue.add → _begin → _start → the work of its kind
+    JobWorker._beat, repeatedly → JobQueue.renew, JobQueue.mine → JobQueue.take (free jobs)
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from genai_host.api import Clock
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.jobs import MOST_TRIES, Job, Work
+from genai_host.errors import (
+    Cancelled,
+    Conflict,
+    ConversationBusy,
+    GenaiError,
+    Interrupted,
+    NotFound,
+    StoreError,
+)
+from genai_host.store.documents import Document, Documents
+
+LEASE = 15.0
+"""Seconds after which the jobs of a worker that was killed can be taken."""
+
+_RENEWED = 10.0  # seconds that are left of a lease when it is renewed
+_PAUSE = 5.0  # seconds before a job is tried again that could not be done
+_LOOKED_AT = 1000  # documents at once
+_AT_ONCE = 16
+_BEAT = 1.0  # seconds
+_FLUSH = 5.0  # seconds for jobs that are interrupted to be put on record
+
+_log = logging.getLogger(__name__)
+
+
+class JobQueue:
+    """A queue, as one worker sees it.
+
+    name        of the collection
+    documents   makes the collection of a name; called when the queue is used
+
+    owner       the name under which it takes jobs, which no other has
+    """
+
+    def __init__(self, name: str, documents: Callable[[str], Documents], clock: Clock) -> None:
+        self._name = name
+        self._documents = documents
+        self._clock = clock
+        self._until = 0.0  # of the lease
+        self.owner = secrets.token_hex(8)
+
+    def add(self, job: Job, *, taken: bool) -> bool:
+        """Put a job on record; False if it is there already.
+
+        taken   whether this worker does it
+        """
+        if taken:
+            self.renew()
+        value = {
+            "kind": job.kind,
+            "user": job.user,
+            "about": job.about,
+            "ends": False,
+            "worker": self.owner if taken else "",
+            "tries": job.tries if taken else 0,
+            "after": 0.0,
+        }
+        try:
+            self._jobs.put(job.id, value, expect=0)
+        except Conflict:
+            return False
+        return True
+
+    def renew(self) -> None:
+        """Renew the lease of this worker, if it is time."""
+        now = self._now()
+        if not 0 < self._until - now <= LEASE or self._until - now < _RENEWED:
+            self._workers.put(self.owner, {"until": now + LEASE})
+            self._until = now + LEASE
+
+    def take(self, most: int, is_here: Callable[[str], bool] = lambda id: True) -> list[Job]:
+        """Take some jobs that no living worker has, the oldest first.
+
+        is_here   whether this worker is at a job that is on record as its own; if it is not,
+                  taking or returning the job failed halfway
+        """
+        taken: list[Job] = []
+        found = self._jobs.list(limit=_LOOKED_AT, newest_first=False) if most > 0 else []
+        living = self._living() if found else set()
+        for each in found:
+            if len(taken) == most:
+                break
+            holder, after = each.value["worker"], each.value.get("after", 0.0)
+            if holder in living or after > self._now():
+                continue
+            if holder == self.owner and is_here(each.id):
+                continue
+            self.renew()  # before each write, which may have to wait
+            value = {**each.value, "worker": self.owner, "tries": each.value["tries"] + 1}
+            try:
+                self._jobs.put(each.id, value, expect=each.version)
+            except Conflict:  # another worker was faster, or it was removed
+                continue
+            except StoreError:
+                if taken:  # those are to be done
+                    break
+                raise
+            taken.append(_job(each.id, value))
+        return taken
+
+    def find(self, id: str) -> Job | None:
+        try:
+            return _job(id, self._jobs.get(id).value)
+        except NotFound:
+            return None
+
+    def mine(self) -> dict[str, bool]:
+        """The jobs that this worker has, by id, and whether they are to stop."""
+        found = self._jobs.list(where={"worker": self.owner}, limit=_LOOKED_AT)
+        return {each.id: each.value["ends"] for each in found}
+
+    def count(self) -> int:
+        return self._jobs.count()
+
+    def worker(self, *, at_once: int = _AT_ONCE) -> JobWorker:
+        """What does the jobs of this queue in this process; see `JobWorker`."""
+        return JobWorker(self, at_once=at_once)
+
+    def cancel(self, id: str) -> None:
+        """Say that a job is to stop, whichever worker has it."""
+        self._change(id, lambda value: {**value, "ends": True})
+
+    def done(self, id: str) -> None:
+        """Remove a job, if this worker has it."""
+        found = self._find(id)
+        if found is not None and found.value["worker"] == self.owner:
+            self.drop(id)
+
+    def drop(self, id: str) -> None:
+        """Remove a job, whichever worker has it."""
+        self._jobs.delete(id)
+
+    def give_back(self, id: str, *, counts: bool, seconds: float = 0.0) -> None:
+        """Let others take a job.
+
+        counts    whether it was a try
+        seconds   after which it may be taken
+        """
+        after = self._now() + seconds if seconds else 0.0
+
+        def change(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            if value["worker"] != self.owner:
+                return None
+            tries = max(0, value["tries"] - (0 if counts else 1))
+            return {**value, "worker": "", "tries": tries, "after": after}
+
+        self._change(id, change)
+
+    def leave(self) -> None:
+        """End the lease: what this worker still has can be taken."""
+        if self._until:
+            self._until = 0.0
+            self._workers.delete(self.owner)
+
+    @property
+    def _jobs(self) -> Documents:
+        return self._documents(self._name)
+
+    @property
+    def _workers(self) -> Documents:
+        return self._documents(f"{self._name}/workers")
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+    def _living(self) -> set[str]:
+        """The other workers whose leases hold. Leases that expired long ago are removed."""
+        now, living = self._now(), set()
+        for each in self._workers.list(limit=_LOOKED_AT):
+            if each.id == self.owner:
+                continue
+            if each.value["until"] > now:
+                living.add(each.id)
+            elif each.value["until"] < now - LEASE:
+                self._workers.delete(each.id)
+        return living
+
+    def _find(self, id: str) -> Document | None:
+        try:
+            return self._jobs.get(id)
+        except NotFound:
+            return None
+
+    def _change(
+        self, id: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+    ) -> None:
+        """Change a job that is there, by compare-and-set; None for no change."""
+        while (found := self._find(id)) is not None:
+            value = change(found.value)
+            if value is None:
+                return
+            try:
+                self._jobs.put(id, value, expect=found.version)
+            except Conflict:
+                continue
+            return
+
+
+def _job(id: str, value: Mapping[str, Any]) -> Job:
+    return Job(
+        id, value["kind"], value["user"], value["about"], value["tries"], value["ends"] is True
+    )
+
+
+class JobWorker:
+    """Does the jobs of a queue in threads of this process: those submitted to it, and those that
+    others left. It does nothing before `start`.
+
+    at_once   how many
+    """
+
+    def __init__(self, queue: JobQueue, *, at_once: int = _AT_ONCE) -> None:
+        self.queue = queue
+        self._at_once = at_once
+        self._works: Mapping[str, Work] = {}
+        self._lock = threading.Lock()
+        self._reserved = 0  # room for jobs that are being taken
+        self._adding: set[str] = set()  # jobs that are being put on record
+        self._under_way: dict[str, Cancellation] = {}
+        self._threads: set[threading.Thread] = set()
+        self._wake = threading.Event()
+        self._is_failing = False
+        self.is_closed = False
+        self._beating = threading.Thread(target=self._beat, name="genai-host-jobs", daemon=True)
+
+    def start(self, works: Mapping[str, Work]) -> None:
+        """
+        works   by kind of job
+        """
+        self._works = works
+        self._beating.start()
+
+    def submit(self, job: Job, *, here: bool = False) -> None:
+        """Put a job on record, and do it in this process if it has room. Raises `StoreError`: then
+        there is no such job.
+
+        here   whether it is to be done in this process in any case
+        """
+        takes = self._reserve(1, here=here) == 1
+        is_new = False
+        self._adding.add(job.id)
+        try:
+            is_new = self.queue.add(job, taken=takes)
+            if takes and is_new:
+                self._begin(job)
+        finally:
+            self._adding.discard(job.id)
+            if takes and not is_new:
+                self._release(1)
+
+    def cancel(self, id: str) -> bool:
+        """Have a job stop, in whatever process; whether it is under way in this one."""
+        self.queue.cancel(id)
+        ending = self._under_way.get(id)
+        if ending is not None:
+            ending.cancel(Cancelled("the job was cancelled"))
+        return ending is not None
+
+    def close(self) -> None:
+        """Interrupt what is under way, and give it back: other workers go on with it."""
+        with self._lock:
+            self.is_closed = True
+            endings, threads = list(self._under_way.values()), list(self._threads)
+        self._wake.set()
+        for ending in endings:
+            ending.cancel(Interrupted("the server ends"))
+        until = time.monotonic() + _FLUSH
+        for thread in (*threads, self._beating):
+            if thread.ident is not None:  # it was started
+                thread.join(max(0.0, until - time.monotonic()))
+        try:
+            self.queue.leave()
+        except GenaiError as error:  # the lease expires
+            _log.info("the lease of a worker is left to expire: %s", error)
+
+    def _reserve(self, most: int, *, here: bool = False) -> int:
+        """Take room before a job is taken: for how many there is."""
+        with self._lock:
+            room = self._at_once - self._reserved - len(self._under_way)
+            number = 0 if self.is_closed else most if here else max(0, min(most, room))
+            self._reserved += number
+            return number
+
+    def _release(self, number: int) -> None:
+        with self._lock:
+            self._reserved -= number
+
+    def _begin(self, job: Job) -> None:
+        """Do a job for which room is reserved; if this is closed meanwhile, give it back."""
+        with self._lock:
+            self._reserved -= 1
+            is_closed = self.is_closed
+            if not is_closed:
+                self._under_way[job.id] = Cancellation()
+        if is_closed:
+            self._give_back(job, counts=False, seconds=0.0)
+        else:
+            self._start(job)
+
+    def _start(self, job: Job) -> None:
+        thread = threading.Thread(
+            target=self._do, args=[job], name=f"genai-host-job-{job.kind}", daemon=True
+        )
+        with self._lock:
+            self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives no more threads
+            _log.warning("the job %s waits: there are no more threads", job.id)
+            self._give_back(job, counts=False)
+            self._end(job, thread)
+
+    def _do(self, job: Job) -> None:
+        ending = self._under_way[job.id]
+        try:
+            self._works[job.kind](job, ending)
+            self.queue.done(job.id)
+        except Interrupted:
+            is_ours = ending.is_cancelled()  # else it was raised by what was done
+            self._give_back(job, counts=not is_ours, seconds=0.0 if is_ours else _PAUSE)
+        except (StoreError, ConversationBusy) as error:
+            _log.warning("the job %s is tried again: %s", job.id, error)
+            self._give_back(job, counts=False)
+        except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
+            _log.exception("the job %s failed", job.id)
+            self._give_back(job, counts=True)
+        finally:
+            self._end(job, threading.current_thread())
+            self._wake.set()
+
+    def _end(self, job: Job, thread: threading.Thread) -> None:
+        with self._lock:
+            del self._under_way[job.id]
+            self._threads.discard(thread)
+
+    def _give_back(self, job: Job, *, counts: bool, seconds: float = _PAUSE) -> None:
+        try:
+            if counts and job.tries > 2 * MOST_TRIES:
+                self.queue.done(job.id)
+            else:
+                self.queue.give_back(job.id, counts=counts, seconds=seconds)
+        except GenaiError:  # it can be taken when the lease has expired
+            _log.info("the job %s is left until the lease expires", job.id)
+
+    def _beat(self) -> None:
+        while not self.is_closed:
+            try:
+                self._keep()
+                self._take()
+                self._is_failing = False
+            except GenaiError as error:  # the store may be back with the next beat
+                if not self._is_failing:
+                    _log.warning("the store of background jobs fails: %s", error)
+                self._is_failing = True
+            self._wake.wait(_BEAT)
+            self._wake.clear()
+
+    def _keep(self) -> None:
+        """Renew the lease, and stop what is cancelled or was taken by others."""
+        under_way = list(self._under_way.items())
+        if not under_way:
+            return
+        self.queue.renew()
+        mine = self.queue.mine()
+        for id, ending in under_way:
+            if mine.get(id):
+                ending.cancel(Cancelled("the job was cancelled"))
+            elif id not in mine:
+                ending.cancel(Interrupted("another worker has the job"))
+
+    def _is_here(self, id: str) -> bool:
+        return id in self._adding or id in self._under_way
+
+    def _take(self) -> None:
+        room = self._reserve(self._at_once)
+        taken: list[Job] = []
+        try:
+            taken = self.queue.take(room, self._is_here)
+        finally:
+            self._release(room - len(taken))
+        for job in taken:
+            self._begin(job)

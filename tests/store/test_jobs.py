@@ -1,0 +1,438 @@
+"""The queue of background jobs: leases, takeover, tries, cancellation, the end of a worker."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host.api.cancellation import Cancellation, ended_with
+from genai_host.api.jobs import MOST_TRIES, Job
+from genai_host.errors import Cancelled, ConversationBusy, Interrupted, StoreError
+from genai_host.store import Store
+from genai_host.store.documents import Documents
+from genai_host.store.jobs import LEASE, JobQueue, JobWorker
+from genai_host.testing import ManualClock
+
+JOB = Job("j1", "work", "ann", {"number": 1})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.db") as store:
+        yield store
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+MakeQueue = Callable[[], JobQueue]
+
+
+@pytest.fixture
+def make_queue(store: Store, clock: ManualClock) -> MakeQueue:
+    return lambda: JobQueue("jobs", store.documents, clock)
+
+
+@pytest.fixture
+def worker(make_queue: MakeQueue) -> Iterator[JobWorker]:
+    worker = make_queue().worker(at_once=4)
+    yield worker
+    worker.close()
+
+
+class Held:
+    """Work that waits until it is let go, or cancelled."""
+
+    def __init__(self) -> None:
+        self.begun: list[Job] = []
+        self.ended_with: list[Any] = []
+        self.has_begun = threading.Semaphore(0)
+        self.may_end = threading.Event()
+
+    def __call__(self, job: Job, ending: Cancellation) -> None:
+        self.begun.append(job)
+        self.has_begun.release()
+        with ending.on_cancel(self.may_end.set):
+            assert self.may_end.wait(30)
+        self.ended_with.append(ended_with(ending))
+        ending.check()
+
+    def wait(self, jobs: int = 1) -> None:
+        for _ in range(jobs):
+            assert self.has_begun.acquire(timeout=30)
+
+
+def join(worker: JobWorker) -> None:
+    for thread in list(worker._threads):
+        thread.join(30)
+
+
+class TestLeases:
+    def test_a_job_is_taken_by_one_worker(self, make_queue: MakeQueue) -> None:
+        one, other = make_queue(), make_queue()
+        assert one.add(JOB, taken=False)
+        assert one.take(5) == [JOB]
+        assert other.take(5) == []
+        assert one.take(5) == []
+
+    def test_a_job_is_added_once(self, make_queue: MakeQueue) -> None:
+        one, other = make_queue(), make_queue()
+        assert one.add(JOB, taken=True)
+        assert not other.add(JOB, taken=True)
+        assert list(one.mine()) == [JOB.id]
+        assert other.mine() == {}
+
+    def test_the_jobs_of_a_killed_worker_are_taken_when_its_lease_has_expired(
+        self, make_queue: MakeQueue, clock: ManualClock
+    ) -> None:
+        killed, other = make_queue(), make_queue()
+        killed.add(JOB, taken=True)
+        clock.advance(LEASE - 1)
+        assert other.take(5) == []
+        clock.advance(1)
+        [taken] = other.take(5)
+        assert (taken.id, taken.tries) == (JOB.id, 2)
+        assert killed.mine() == {}
+
+    def test_a_lease_holds_as_long_as_it_is_renewed(
+        self, make_queue: MakeQueue, clock: ManualClock
+    ) -> None:
+        one, other = make_queue(), make_queue()
+        one.add(JOB, taken=True)
+        for _ in range(10):
+            clock.advance(LEASE - 1)
+            one.renew()
+            assert other.take(5) == []
+
+    def test_one_write_renews_the_lease_of_all_jobs(
+        self, make_queue: MakeQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However slow each write is, no job of a busy worker is lost to others."""
+        queue = make_queue()
+        for number in range(16):
+            queue.add(Job(f"j{number}", "work", "", {}), taken=True)
+        clock.advance(LEASE - 1)
+        writes: list[str] = []
+        put = Documents.put
+
+        def write(self: Documents, id: str, *given: Any, **named: Any) -> int:
+            writes.append(id)
+            return put(self, id, *given, **named)
+
+        monkeypatch.setattr(Documents, "put", write)
+        queue.renew()
+        queue.renew()
+        assert writes == [queue.owner]
+
+    def test_a_lease_holds_while_jobs_are_taken_from_a_slow_store(
+        self, make_queue: MakeQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = make_queue(), make_queue()
+        for number in range(16):
+            one.add(Job(f"j{number}", "work", "", {}), taken=False)
+        put = Documents.put
+
+        def slow(self: Documents, *given: Any, **named: Any) -> int:
+            clock.advance(2.0)
+            return put(self, *given, **named)
+
+        monkeypatch.setattr(Documents, "put", slow)
+        assert len(one.take(16)) == 16
+        assert other.take(16) == []
+
+    def test_leases_of_workers_that_are_gone_are_removed(
+        self, make_queue: MakeQueue, clock: ManualClock, store: Store
+    ) -> None:
+        make_queue().add(JOB, taken=True)
+        clock.advance(3 * LEASE)
+        one = make_queue()
+        one.take(1)
+        assert [each.id for each in store.documents("jobs/workers").list()] == [one.owner]
+
+    def test_a_worker_that_leaves_lets_others_take_its_jobs_at_once(
+        self, make_queue: MakeQueue
+    ) -> None:
+        one, other = make_queue(), make_queue()
+        one.add(JOB, taken=True)
+        one.leave()
+        assert [job.id for job in other.take(5)] == [JOB.id]
+
+
+class TestTries:
+    def test_a_job_that_ends_its_workers_is_exhausted_in_the_end(
+        self, make_queue: MakeQueue, clock: ManualClock
+    ) -> None:
+        make_queue().add(JOB, taken=True)
+        for _ in range(MOST_TRIES - 1):
+            clock.advance(LEASE)
+            [job] = make_queue().take(1)
+            assert not job.is_exhausted
+        clock.advance(LEASE)
+        [job] = make_queue().take(1)
+        assert job.is_exhausted
+
+    def test_what_is_given_back_in_order_is_no_try(self, make_queue: MakeQueue) -> None:
+        queue = make_queue()
+        queue.add(JOB, taken=True)
+        for _ in range(3 * MOST_TRIES):
+            queue.give_back(JOB.id, counts=False)
+            [job] = queue.take(1)
+            assert job.tries == 1
+
+    def test_a_job_that_failed_waits_before_it_is_tried_again(
+        self, make_queue: MakeQueue, clock: ManualClock
+    ) -> None:
+        queue = make_queue()
+        queue.add(JOB, taken=True)
+        queue.give_back(JOB.id, counts=True, seconds=5.0)
+        assert queue.take(1) == []
+        clock.advance(5)
+        assert [job.tries for job in queue.take(1)] == [2]
+
+    def test_only_who_has_a_job_gives_it_back_or_is_done_with_it(
+        self, make_queue: MakeQueue
+    ) -> None:
+        one, other = make_queue(), make_queue()
+        one.add(JOB, taken=True)
+        other.give_back(JOB.id, counts=True)
+        other.done(JOB.id)
+        assert list(one.mine()) == [JOB.id]
+        one.done(JOB.id)
+        assert one.count() == 0
+
+
+class TestWorker:
+    def test_a_job_that_is_submitted_is_done_and_removed(self, worker: JobWorker) -> None:
+        done = threading.Event()
+        worker.start({"work": lambda job, ending: done.set()})
+        worker.submit(JOB)
+        assert done.wait(30)
+        worker.close()
+        assert worker.queue.count() == 0
+
+    def test_a_job_that_others_left_is_done(self, worker: JobWorker, make_queue: MakeQueue) -> None:
+        make_queue().add(JOB, taken=False)
+        held = Held()
+        worker.start({"work": held})
+        held.wait()
+        assert held.begun == [JOB]
+
+    def test_no_more_jobs_are_under_way_than_there_is_room_for_however_they_come(
+        self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Room is taken before a job is put on record, which takes its time."""
+        adding = threading.Barrier(8)
+        add = worker.queue.add
+        here: list[bool] = []
+
+        def add_together(job: Job, *, taken: bool) -> bool:
+            adding.wait(30)
+            here.append(taken)
+            return add(job, taken=taken)
+
+        monkeypatch.setattr(worker.queue, "add", add_together)
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        threads = [
+            threading.Thread(target=worker.submit, args=[Job(f"j{number}", "work", "", {})])
+            for number in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(here) == [False] * 4 + [True] * 4
+        assert worker.queue.count() == 8
+
+    def test_a_beat_does_not_take_a_new_job_for_lost(
+        self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It comes just before the job is on record, and just after."""
+        add, held = worker.queue.add, Held()
+
+        def add_amid_beats(job: Job, *, taken: bool) -> bool:
+            worker._keep()
+            worker._take()
+            is_new = add(job, taken=taken)
+            worker._keep()
+            worker._take()
+            return is_new
+
+        monkeypatch.setattr(worker.queue, "add", add_amid_beats)
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker.submit(JOB)
+        held.wait()
+        held.may_end.set()
+        join(worker)
+        assert [job.tries for job in held.begun] == [1]
+        assert held.ended_with == [None]
+
+    def test_a_job_that_cannot_be_put_on_record_takes_no_room(
+        self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*given: Any, **more: Any) -> bool:
+            raise StoreError("the store is away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(worker.queue, "add", fail)
+            for number in range(20):
+                with pytest.raises(StoreError):
+                    worker.submit(Job(f"lost {number}", "work", "", {}))
+        held = Held()
+        worker.start({"work": held})
+        worker.submit(JOB)
+        held.wait()
+
+    def test_a_job_whose_taking_failed_halfway_is_taken_again(
+        self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is on record as this worker's, and nobody is at it."""
+        worker.queue.add(JOB, taken=True)
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker._take()
+        held.wait()
+        worker._take()
+        assert [job.tries for job in held.begun] == [2]
+
+    def test_a_store_that_fails_amid_the_taking_of_jobs_loses_none(
+        self, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = make_queue()
+        for number in range(3):
+            queue.add(Job(f"j{number}", "work", "", {}), taken=False)
+        put = Documents.put
+
+        def fail_at_last(self: Documents, id: str, *given: Any, **named: Any) -> int:
+            if id in ("j1", "j2"):
+                raise StoreError("the disk is full")
+            return put(self, id, *given, **named)
+
+        monkeypatch.setattr(Documents, "put", fail_at_last)
+        assert [job.id for job in queue.take(3)] == ["j0"]
+        with pytest.raises(StoreError):
+            queue.take(3)
+        monkeypatch.undo()
+        assert [job.id for job in queue.take(3)] == ["j1", "j2"]
+
+    def test_a_job_is_cancelled_wherever_it_is_under_way(
+        self, worker: JobWorker, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker.submit(JOB)
+        held.wait()
+        assert not make_queue().worker().cancel(JOB.id)
+        worker._keep()
+        worker.close()
+        assert [type(error) for error in held.ended_with] == [Cancelled]
+
+    def test_a_job_that_waits_can_be_cancelled(self, make_queue: MakeQueue) -> None:
+        queue = make_queue()
+        queue.add(JOB, taken=False)
+        queue.cancel(JOB.id)
+        queue.cancel("unknown")
+        [job] = queue.take(1)
+        assert job.is_cancelled
+
+    def test_a_job_that_another_worker_has_taken_is_interrupted(
+        self,
+        worker: JobWorker,
+        make_queue: MakeQueue,
+        clock: ManualClock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        held, other = Held(), make_queue()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker.submit(JOB)
+        held.wait()
+        clock.advance(LEASE)
+        assert [job.tries for job in other.take(1)] == [2]
+        worker._keep()
+        worker.close()
+        assert [type(error) for error in held.ended_with] == [Interrupted]
+        assert list(other.mine()) == [JOB.id]
+
+    def test_a_worker_that_is_closed_gives_its_jobs_back_at_once_and_they_count_as_no_try(
+        self, worker: JobWorker, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker.submit(JOB)
+        held.wait()
+        worker.close()
+        assert make_queue().take(1) == [JOB]
+
+    def test_a_job_that_comes_when_the_worker_is_closed_is_left_to_others(
+        self, worker: JobWorker, make_queue: MakeQueue
+    ) -> None:
+        worker.close()
+        worker.submit(JOB)
+        worker.submit(Job("j2", "work", "", {}), here=True)
+        assert len(make_queue().take(5)) == 2
+
+    @pytest.mark.parametrize("error", [StoreError("away"), ConversationBusy("busy")])
+    def test_what_cannot_be_done_now_is_no_try(
+        self, worker: JobWorker, clock: ManualClock, error: Exception
+    ) -> None:
+        assert self._tried(worker, clock, error, 3 * MOST_TRIES) == [1] * 3 * MOST_TRIES
+
+    def test_a_job_whose_work_is_broken_is_tried_for_a_while_and_removed(
+        self, worker: JobWorker, clock: ManualClock
+    ) -> None:
+        tries = self._tried(worker, clock, SystemExit(3), 5 * MOST_TRIES)
+        assert tries == list(range(1, 2 * MOST_TRIES + 2))
+        assert worker.queue.count() == 0
+
+    def test_an_interruption_by_the_work_itself_is_a_try(
+        self, worker: JobWorker, clock: ManualClock
+    ) -> None:
+        assert self._tried(worker, clock, Interrupted("a bug"), 3) == [1, 2, 3]
+
+    def _tried(
+        self, worker: JobWorker, clock: ManualClock, error: BaseException, times: int
+    ) -> list[int]:
+        """How often a job was tried, as it was told each time."""
+        tries: list[int] = []
+
+        def work(job: Job, ending: Cancellation) -> None:
+            tries.append(job.tries)
+            raise error
+
+        worker._works = {"work": work}
+        worker.queue.add(JOB, taken=False)
+        for _ in range(times):
+            worker._take()
+            join(worker)
+            clock.advance(60)
+        return tries
+
+    def test_a_store_that_fails_is_told_of_once(
+        self,
+        worker: JobWorker,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        beats = threading.Semaphore(0)
+
+        def fail(*given: Any) -> list[Job]:
+            beats.release()
+            worker._wake.set()
+            raise StoreError("the store is away")
+
+        monkeypatch.setattr(worker.queue, "take", fail)
+        with caplog.at_level(logging.WARNING):
+            worker.start({})
+            for _ in range(3):
+                assert beats.acquire(timeout=30)
+            worker.close()
+        assert [record.getMessage() for record in caplog.records] == [
+            "the store of background jobs fails: the store is away"
+        ]
