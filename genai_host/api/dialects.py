@@ -141,8 +141,6 @@ def malformed(why: str) -> MalformedReply:
     return MalformedReply(f"the reply is malformed: {why}")
 
 
-
-
 def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
     """Raises `MalformedReply` unless there is a list of numbers for each text, all of
     one size."""

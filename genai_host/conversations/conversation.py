@@ -235,18 +235,49 @@ class Conversation:
         Args:
             heard: Whether anybody listens to the pieces of answers.
         """
-        returns = self._returns if returns is None else returns
         with self._idle():
-            started = self._told.next(
-                None if message is None else _message(message),
-                self.feature.version,
-                context=None if context is None else self._plain(context),
-                schema=None if returns is None else self._schema_of(returns),
-                again=again,
-            )
-            self._note(started)
+            started = self._started(message, again, context, returns)
             journal = Journal(started.turn, self._recording, self._codec)
-            yield from self._turn(started, journal, returns, heard)
+            form = self._returns if returns is None else returns
+            yield from self._turn(started, journal, form, heard)
+
+    def begin(
+        self,
+        message: Said | None = None,
+        *,
+        again: bool = False,
+        context: Mapping[str, Any] | None = None,
+        returns: Any = None,
+    ) -> int:
+        """Put a turn on record without taking it, and give its number: `resume` takes it, in
+        this process or in another that opens the conversation. The arguments are those of `say`.
+
+        Raises `StoreError` if it is not on record then; the conversation is to be reopened.
+        """
+        with self._idle():
+            started = self._started(message, again, context, returns)
+            if self._recording is not None:
+                self._recording.flush()
+            self._pending = (started, Journal(started.turn, self._recording, self._codec))
+            return started.turn
+
+    def _started(
+        self,
+        message: Said | None,
+        again: bool,
+        context: Mapping[str, Any] | None,
+        returns: Any,
+    ) -> TurnStarted:
+        returns = self._returns if returns is None else returns
+        started = self._told.next(
+            None if message is None else _message(message),
+            self.feature.version,
+            context=None if context is None else self._plain(context),
+            schema=None if returns is None else self._schema_of(returns),
+            again=again,
+        )
+        self._note(started)
+        return started
 
     def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
         """Go on with a turn that waits, or that is on record and has not ended.
@@ -293,12 +324,16 @@ class Conversation:
         if cancellation is not None:
             cancellation.cancel()
 
-    def drop(self) -> None:
+    def drop(self, reason: GenaiError | None = None) -> None:
         """End a turn that has not ended, if there is one, as one that failed: it can be
-        said again, or left."""
+        said again, or left.
+
+        Args:
+            reason: The error on record; None for `Cancelled`.
+        """
         with self._alone():
             if self._pending is not None:
-                self._drop()
+                self._drop(reason)
 
     def undo(self) -> Message | None:
         """Take back the last turn: what it added leaves the history. What the user
@@ -483,11 +518,11 @@ class Conversation:
         if self._cancellation is not None:
             self._cancellation.cancel(error)
 
-    def _drop(self) -> Message:
+    def _drop(self, reason: GenaiError | None = None) -> Message:
         """End the turn that has not ended; what was said in it."""
         assert self._pending is not None  # the caller has looked
         started, _ = self._pending
-        self._note(TurnEnded(started.turn, error=Cancelled("dropped")))
+        self._note(TurnEnded(started.turn, error=reason or Cancelled("dropped")))
         return started.message
 
     def _note(self, entry: Entry, cast: ConversationAgents | None = None) -> None:

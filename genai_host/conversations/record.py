@@ -488,6 +488,15 @@ class FailsafeRecorder:
             self._end(error)
             raise
 
+    def flush(self) -> None:
+        """See that all entries so far are on record. Raises `Conflict`, and `StoreError` if they
+        are not."""
+        if self.failed is not None:
+            raise self.failed
+        flush = getattr(self._recorder, "flush", None)
+        if flush is not None:
+            flush()
+
     def _write(self, entry: Entry, required: bool) -> None:
         if self.failed is not None and not required and not isinstance(entry, TurnEnded):
             self._unwritten.append(entry)

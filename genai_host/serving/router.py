@@ -62,8 +62,9 @@ class HttpRoutes:
     ) -> None:
         self._host = host
         self._form = form
-        self._own = _Patterns(own)
-        self._routes = _Patterns(host.registry.http_routes.values())
+        every = (tuple(own), tuple(host.registry.http_routes.values()))
+        self._own, self._routes = map(_Patterns, every)
+        self._starting = [route for routes in every for route in routes if route.starts]
         self._handlers: dict[str, Handler] = {}
         self._lock = threading.Lock()
         self._made: dict[type, Any] = {}
@@ -71,14 +72,13 @@ class HttpRoutes:
     def start(self) -> None:
         """Load those that are to be loaded before anybody asks. One that cannot be keeps no
         other from it: whoever asks is told."""
-        for route in self._host.registry.http_routes.values():
-            if route.starts:
-                try:
-                    self._handler(route)
-                except GenaiError as error:  # as where nothing is kept: expected
-                    _log.info("the route %s has nothing to go on with: %s", route.key, error)
-                except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
-                    _log.exception("the route %s cannot be loaded", route.key)
+        for route in self._starting:
+            try:
+                self._handler(route)
+            except GenaiError as error:  # as where nothing is kept: expected
+                _log.info("the route %s has nothing to go on with: %s", route.key, error)
+            except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
+                _log.exception("the route %s cannot be loaded", route.key)
 
     def limit(self, method: str, path: str) -> int:
         """Bytes of a body that may be sent there; 0 where there is no route."""

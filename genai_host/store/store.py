@@ -369,8 +369,8 @@ class StoredRecord:
         is not known, as where a commit failed or was interrupted. To append the same entry again
         is to try again: it is not added twice.
 
-        That a turn has started is written together with the first step of it: until
-        then, nothing has been done that could be told of.
+        That a turn has started is written together with the first step of it, or by
+        `flush`: until then, nothing has been done that could be told of.
         """
         form = written(entry, self._codec, self._now())
         if may_hold_bytes(form.body):
@@ -386,9 +386,20 @@ class StoredRecord:
                 self._held = (form,)
                 return
             forms, self._held = (*self._held, form), ()
-            rows = [Row(self.id, self._number + n, *each) for n, each in enumerate(forms)]
+            rows = self._rows(forms)
             self._unsure = entry, rows
             self._add(rows)
+
+    def flush(self) -> None:
+        """Write that a turn has started, if that is not written yet. Raises what `append`
+        does."""
+        with self._lock:
+            if self._held:
+                self._add(self._rows(self._held))
+                self._held = ()
+
+    def _rows(self, forms: Sequence[Written]) -> list[Row]:
+        return [Row(self.id, self._number + n, *each) for n, each in enumerate(forms)]
 
     def _settle(self, before: Entry, rows: Sequence[Row], entry: Entry) -> None:
         """Find out whether an entry was added, since another one comes after it."""

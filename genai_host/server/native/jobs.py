@@ -1,6 +1,11 @@
 """Background jobs: turns that run while no client waits for them.
 
-A job is also stored, so that other servers of the same store can report its status and result.
+A job is on record before its client gets its id: the turn in its conversation, the record of the
+job, and its entry in the queue of the store. Any server of the store does it. One whose server was
+killed is taken over, and its turn is resumed as any interrupted turn.
+
+    Jobs.submit → Conversation.begin → JobRecords.add → JobWorker.submit
+    JobWorker → Jobs._do, in any process → whole → JobRecords.end
 """
 
 from __future__ import annotations
@@ -10,19 +15,21 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict, deque
-from functools import partial
-from typing import Any
+from contextlib import closing, suppress
 
-from attrs import define, evolve, field
+from attrs import evolve
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.http_routes import body_of
-from genai_host.conversations.record import warn_unrecorded
+from genai_host.api.jobs import MOST_TRIES
+from genai_host.api.jobs import Job as QueuedJob
+from genai_host.conversations.conversation import Conversation
+from genai_host.conversations.transcript import turns_of
 from genai_host.errors import (
     Cancelled,
     Conflict,
+    ConversationBusy,
     GenaiError,
     Interrupted,
     NotFound,
@@ -32,130 +39,39 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.host import Host
-from genai_host.server.native.fields import failed, feature_in, opened_with, whole_id
-from genai_host.server.native.turns import Live, Turn, asked_in, cancel_elsewhere, next_turn, whole
-from genai_host.serving.workers import Work, Workers
-
-_COLLECTION = "jobs"
-_LIFE = 24 * 3600  # seconds
-_SWEPT = 5  # of those that are too old, some more than are put in
-
-
-@define(eq=False)
-class Job:
-    """
-    status   running, done, failed, waiting or cancelled
-    limits   end it
-    ended    ends once it has ended
-    """
-
-    id: str
-    user: str
-    conversation: str
-    limits: Cancellation = field(factory=Cancellation)
-    ended: Cancellation = field(factory=Cancellation)
-    status: str = "running"
-    reply: dict[str, Any] | None = None
-    error: GenaiError | None = None
-
-    def row(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "status": self.status,
-            "conversation": self.conversation,
-            "error": None if self.error is None else failed(self.error),
-        }
-
-
-class JobShelf:
-    """Of one host with a store. They go with their conversations, and after a day."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def put(self, job: Job) -> None:
-        """How it is now. One that was removed meanwhile stays so; a store that fails keeps nobody
-        from an answer."""
-        is_new = job.status == "running"
-        try:
-            shelf = self._host.kept(job.user).documents(_COLLECTION, conversation=job.conversation)
-            version = 0 if is_new else shelf.get(job.id).version
-            shelf.put(job.id, self._value(job), expect=version)
-            if is_new:
-                self._sweep(job.user)
-        except (NotFound, Conflict):
-            pass
-        except StoreError as error:
-            warn_unrecorded(error)
-
-    def find(self, request: RouteRequest) -> Job:
-        """The one of whoever asks. Raises `NotFound`."""
-        id, user = request.parameters["id"], request.user
-        store = self._host.kept(user)
-        value = store.documents(_COLLECTION).get(id).value
-        codec, error = self._host.codec, value["error"]
-        job = Job(id, user, value["conversation"], status=value["status"], reply=value["reply"])
-        job.error = None if error is None else codec.from_json(error, GenaiError)
-        if job.status == "running" and store.summary(job.conversation).status == "interrupted":
-            job.status, job.error = "failed", Interrupted("the server that did it has ended")
-        if job.status != "running":
-            job.ended.cancel()
-        return job
-
-    def is_there(self, job: Job) -> bool:
-        """Whether nobody has removed it."""
-        try:
-            self._host.kept(job.user).documents(_COLLECTION).get(job.id)
-        except NotFound:
-            return False
-        except StoreError as error:
-            warn_unrecorded(error)
-        return True
-
-    def remove(self, job: Job) -> None:
-        self._host.kept(job.user).documents(_COLLECTION).delete(job.id)
-
-    def _value(self, job: Job) -> dict[str, Any]:
-        error = None if job.error is None else self._host.codec.to_json(job.error)
-        return {
-            "conversation": job.conversation,
-            "status": job.status,
-            "reply": job.reply,
-            "error": error,
-            "until": self._now() + _LIFE,
-        }
-
-    def _sweep(self, user: str) -> None:
-        documents = self._host.kept(user).documents(_COLLECTION)
-        for oldest in documents.list(limit=_SWEPT, newest_first=False):
-            if oldest.value["until"] >= self._now():
-                break
-            documents.delete(oldest.id)
-
-    def _now(self) -> int:
-        return int(self._host.clock.now().timestamp())
-
+from genai_host.server.native.fields import answered, feature_in, opened_with, waiting, whole_id
+from genai_host.server.native.job_records import KIND, QUEUE, Job, JobRecords
+from genai_host.server.native.turns import (
+    Asked,
+    Live,
+    Turn,
+    asked_in,
+    cancel_on_record,
+    leave_interrupted,
+    whole,
+)
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE, _MOST = 16, 1000
 _LONGEST_WAIT = 30.0  # seconds
-_LOOK = 0.2  # seconds between two looks for what comes of a job of another server
-_FLUSH = 1.0  # seconds in which what was ended puts that on record
+_LOOK = 0.2  # seconds between two looks whether a job has ended
+# a job that ends with one of these is to be done by others, or later; its turn may be resumed by
+# its client, and is busy then
+_LEFT = (Interrupted, StoreError, ConversationBusy)
 
 
 class Jobs:
-    """Of one server, in memory, and so that others of the same store find them."""
+    """Of one server. They go on where it, or another of the same store, left them."""
 
     def __init__(self, host: Host, live: Live) -> None:
         self._host = host
         self._live = live
-        self._shelf = JobShelf(host)
-        self._lock = threading.Lock()
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._waiting: deque[Work] = deque()
-        self._at_work = 0
-        self._workers = Workers("genai-host-job")
+        self._records = JobRecords(host)
+        self._worker = None
+        if host.store is not None:
+            self._worker = host.jobs(QUEUE).worker(at_once=_AT_ONCE)
+            self._worker.start({KIND: self._do})
 
     def submit(self, request: RouteRequest) -> RouteResponse:
         host = self._host
@@ -169,16 +85,14 @@ class Jobs:
             raise ValidationError(
                 "a conversation that there is, is gone on with as it is", path="$"
             )
-        self._make_room()
+        self._must_take_more()
         conversation = (
             host.conversation(whole_id(id, request, host), owner=request.user)
             if id
             else host.open(feature, owner=request.user, **arguments)
         )
-        turn = next_turn(asked, host, self._live, request.user, conversation)
-        job = Job(f"job_{os.urandom(12).hex()}", request.user, conversation.id)
-        self._shelf.put(job)
-        self._start(job, partial(self._run, job, turn, evolve(request, limits=job.limits)))
+        with conversation, self._live.hold(conversation.id):
+            job = self._accepted(asked, request.user, conversation)
         return json_response(job.row(), 202)
 
     def show(self, request: RouteRequest) -> RouteResponse:
@@ -186,7 +100,9 @@ class Jobs:
 
     def result(self, request: RouteRequest) -> RouteResponse:
         """What came of it; 202 while it runs. `wait` says how long that is waited for."""
-        job = self._ended(self._mine(request), request)
+        job = self._ended(request)
+        if job.status in _STATUS.values() and job.reply is None:
+            job = self._on_record(job)
         if job.error is not None:
             raise copy.copy(job.error)
         return json_response(job.reply or job.row(), 200 if job.reply is not None else 202)
@@ -194,98 +110,126 @@ class Jobs:
     def remove(self, request: RouteRequest) -> RouteResponse:
         """Cancel it, and forget it."""
         job = self._mine(request)
-        self._shelf.remove(job)
-        job.limits.cancel(Cancelled("the job was cancelled"))
-        with self._lock:
-            is_ours = self._jobs.pop(job.id, None) is not None
-        if not is_ours:
-            cancel_elsewhere(self._host, request.user, job.conversation)
+        is_here = self._worker is not None and self._worker.cancel(job.id)
+        self._records.remove(job)
+        if job.status == "running" and not is_here:
+            with suppress(NotFound):  # the conversation was deleted
+                cancel_on_record(self._host, job.user, job.conversation, job.turn)
         return RouteResponse(status=204)
 
     def close(self) -> None:
-        """End those that run, as if they had been killed; one that does not heed that is
-        left behind."""
-        with self._lock:
-            jobs = list(self._jobs.values())
-            self._waiting.clear()
-        for job in jobs:
-            job.limits.cancel(Interrupted("the server ends"))
-        self._workers.close(_FLUSH)
+        """Interrupt those that run: other servers go on with them, or this one after a restart."""
+        if self._worker is not None:
+            self._worker.close()
 
-    def _start(self, job: Job, work: Work) -> None:
-        """Now, or as soon as there are fewer at once."""
-        with self._lock:
-            self._jobs[job.id] = job
-            self._waiting.append(work)
-            if self._at_work == _AT_ONCE:
-                return
-            try:
-                self._workers.submit(self._work)
-            except RuntimeError as error:  # they have been told to end
-                raise Interrupted("the server ends") from error
-            self._at_work += 1
-
-    def _work(self) -> None:
-        """What waits, in order, until nothing does."""
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._at_work -= 1
-                    return
-                work = self._waiting.popleft()
-            work()
-
-    def _run(self, job: Job, turn: Turn, request: RouteRequest) -> None:
+    def _accepted(self, asked: Asked, user: str, conversation: Conversation) -> Job:
+        """The job, which is on record now."""
+        assert self._worker is not None  # there is a store
+        leave_interrupted(self._host, user, conversation)
+        if conversation.unrecorded is not None:
+            raise conversation.unrecorded
+        turn = conversation.begin(
+            asked.message, again=asked.again, context=asked.context, returns=asked.returns
+        )
+        job = Job(f"job_{os.urandom(12).hex()}", user, conversation.id, turn)
         try:
-            if not self._shelf.is_there(job):
-                raise Cancelled("the job was cancelled")
-            job.reply = whole(self._live, turn, request, self._host.codec)
-            job.status = "waiting" if job.reply["status"] == "waiting" else "done"
-        except GenaiError as error:
-            job.error = error
-            job.status = "cancelled" if isinstance(error, Cancelled) else "failed"
-        except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
-            _log.exception("the job %s failed", job.id)
-            job.error = PluginError("this failed; the log of the server says why")
-            job.status = "failed"
-        finally:
-            self._shelf.put(job)
-            job.ended.cancel()
-
-    def _ended(self, job: Job, request: RouteRequest) -> Job:
-        """The job, once it has ended, or the time is over that the request waits for that."""
-        enough = threading.Event()
-        until = time.monotonic() + _seconds(request)
-        with request.limits.on_cancel(enough.set), job.ended.on_cancel(enough.set):
-            if job.id in self._jobs:
-                enough.wait(max(0.0, until - time.monotonic()))
-                return job
-            while not enough.is_set() and time.monotonic() < until:
-                enough.wait(min(_LOOK, max(0.0, until - time.monotonic())))
-                job = self._mine(request)
-                if job.status != "running":
-                    break
+            self._records.add(job)
+            self._worker.submit(job.queued())
+        except BaseException:
+            with suppress(GenaiError):  # it cannot be said on record either
+                conversation.drop()
+            raise
         return job
 
-    def _mine(self, request: RouteRequest) -> Job:
-        job = self._jobs.get(request.parameters["id"])
-        if job is not None and job.user == request.user:
-            return job
-        try:
-            return self._shelf.find(request)
-        except NotFound:
-            raise NotFound("there is no such job") from None
+    def _do(self, queued: QueuedJob, ending: Cancellation) -> None:
+        """The work of a job. Its end is written into its record."""
+        job = self._records.read(queued.user, queued.id)
+        if job is not None and job.status == "running":
+            self._records.end(self._done(job, queued, ending))
 
-    def _make_room(self) -> None:
-        """The oldest that have ended go."""
-        with self._lock:
-            for id, job in list(self._jobs.items()):
-                if len(self._jobs) < _MOST:
-                    return
-                if job.ended.is_cancelled():
-                    del self._jobs[id]
-            if len(self._jobs) >= _MOST:
-                raise RateLimited("too many jobs are under way", retry_after=10.0)
+    def _done(self, job: Job, queued: QueuedJob, ending: Cancellation) -> Job:
+        """A job as it ended. Raises one of `_LEFT` if it has not."""
+        try:
+            try:
+                return self._taken(job, queued, ending)
+            except Conflict as error:  # its turn was ended, or another worker has it
+                on_record = self._on_record(job)
+                if on_record.status == "running":
+                    raise Interrupted(error.message) from error
+                return on_record
+        except _LEFT:
+            raise
+        except NotFound:
+            return evolve(job, status="failed", error=Conflict("its conversation was deleted"))
+        except GenaiError as error:
+            return evolve(job, status=_status_of(error), error=error)
+        except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
+            _log.exception("the job %s failed", job.id)
+            fault = PluginError("this failed; the log of the server says why")
+            return evolve(job, status="failed", error=fault)
+
+    def _taken(self, job: Job, queued: QueuedJob, ending: Cancellation) -> Job:
+        """Take the turn of a job, or resume it."""
+        with closing(self._host.conversation(job.conversation, owner=job.user)) as conversation:
+            if conversation.status != "pending" or conversation.turns != job.turn + 1:
+                return self._on_record(job)
+            if queued.is_exhausted:
+                error = PluginError(
+                    f"the job was tried {MOST_TRIES} times, and its server ended each time",
+                    hint="look into the log of the server",
+                )
+                conversation.drop(error)
+                return evolve(job, status="failed", error=error)
+            turn = Turn(conversation, conversation.resume_stream, job.turn)
+            reply = whole(self._live, turn, ending, self._host.codec)
+        is_kept = "unrecorded" not in reply.get("answer", {})
+        return evolve(job, status=_STATUS[reply["status"]], reply=None if is_kept else reply)
+
+    def _on_record(self, job: Job) -> Job:
+        """A job as its conversation has it. Raises `NotFound` if that was deleted."""
+        entries = self._host.kept(job.user).entries(job.conversation, self._host.codec)
+        turn = next((each for each in turns_of(entries) if each.number == job.turn), None)
+        if turn is None:
+            error: GenaiError = Interrupted("the server ended before the job was accepted")
+            return evolve(job, status="failed", error=error)
+        if turn.answer is not None:
+            row = answered(turn.answer, self._host.codec, turn.number)
+            reply = {"turn": turn.number, "status": "answered", "answer": row}
+            return evolve(job, status="done", reply=reply)
+        if turn.outcome == "waiting":
+            reply = {"turn": turn.number, "status": "waiting", "waiting": waiting(turn.wait)}
+            return evolve(job, status="waiting", reply=reply)
+        if turn.error is None:
+            return job
+        return evolve(job, status=_status_of(turn.error), error=turn.error)
+
+    def _ended(self, request: RouteRequest) -> Job:
+        """The job, once it has ended, or the time is over that the request waits for that."""
+        gone = threading.Event()
+        until = time.monotonic() + _seconds(request)
+        with request.limits.on_cancel(gone.set):
+            while True:
+                job = self._mine(request)
+                left = until - time.monotonic()
+                if job.status != "running" or left <= 0 or gone.wait(min(_LOOK, left)):
+                    return job
+
+    def _mine(self, request: RouteRequest) -> Job:
+        return self._records.find(request.user, request.parameters["id"])
+
+    def _must_take_more(self) -> None:
+        """Raises `Interrupted` if the server ends, `RateLimited` if too many jobs wait."""
+        if self._worker is not None and self._worker.is_closed:
+            raise Interrupted("the server ends")
+        if self._worker is not None and self._worker.queue.count() >= _MOST:
+            raise RateLimited("too many jobs are under way", retry_after=10.0)
+
+
+_STATUS = {"answered": "done", "waiting": "waiting"}
+
+
+def _status_of(error: GenaiError) -> str:
+    return "cancelled" if isinstance(error, Cancelled) else "failed"
 
 
 def _seconds(request: RouteRequest) -> float:

@@ -1,4 +1,5 @@
-"""The paths of the native API."""
+"""The paths of the native API. One is loaded as the server starts, and with it the worker that goes
+on with jobs."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("POST", f"{ROOT}{_ONE}/drop", f"{_HERE}.api:Api.drop"),
     HttpRoute("GET", f"{ROOT}{_ONE}/export", f"{_HERE}.api:Api.export"),
     HttpRoute("GET", f"{ROOT}{_ONE}/pictures/{{turn}}/{{number}}", f"{_HERE}.api:Api.picture"),
-    HttpRoute("POST", f"{ROOT}/jobs", f"{_HERE}.api:Api.submit", size=_SIZE),
+    HttpRoute("POST", f"{ROOT}/jobs", f"{_HERE}.api:Api.submit", size=_SIZE, starts=True),
     HttpRoute("GET", f"{ROOT}/jobs/{{id}}", f"{_HERE}.api:Api.job"),
     HttpRoute("GET", f"{ROOT}/jobs/{{id}}/result", f"{_HERE}.api:Api.result"),
     HttpRoute("DELETE", f"{ROOT}/jobs/{{id}}", f"{_HERE}.api:Api.remove_job"),

@@ -38,6 +38,7 @@ from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused, ValidationError
 from genai_host.host import Host
 from genai_host.server.native.fields import answered, conversation_in, failed, message_in, waiting
+from genai_host.server.native.job_records import JobRecords
 from genai_host.serving.completion import close_on_disconnect
 
 _TRIES = 5
@@ -46,21 +47,35 @@ _TRIES = 5
 def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) -> None:
     """Of a conversation with a turn that has not ended: whether it was cut off, or somebody is
     at it. Raises `ConversationBusy`."""
-    if conversation.status == "pending" and host.kept(user).runs_elsewhere(conversation.id):
+    if conversation.status == "pending" and _is_elsewhere(host, user, conversation.id):
         raise ConversationBusy(
-            "a turn is under way, on another server of this store",
+            "a turn is under way, as a job or on another server of this store",
             hint="wait for it, or cancel it",
         )
 
 
+def _is_elsewhere(host: Host, user: str, id: str) -> bool:
+    """Of a turn that has not ended: whether another server is at it, or a job is to take it."""
+    return host.kept(user).runs_elsewhere(id) or JobRecords(host).has_unfinished(user, id)
+
+
 def cancel_elsewhere(host: Host, user: str, id: str) -> bool:
-    """End the turn that another server is at, on record: whoever is at it finds that out with its
-    next step, and stops. Whether there was one."""
-    store = host.kept(user)
+    """Cancel the turn that another server is at, or that waits as a job; whether there was
+    one."""
+    return _is_elsewhere(host, user, id) and cancel_on_record(host, user, id)
+
+
+def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) -> bool:
+    """End a turn that has not ended, on record: whoever is at it finds that out with its next
+    step, and stops. Whether there was one.
+
+    turn   its number; None for whichever has not ended
+    """
     for last in reversed(range(_TRIES)):
-        if not store.runs_elsewhere(id):
-            return False
         with host.conversation(id, owner=user) as conversation:
+            is_it = turn is None or conversation.turns == turn + 1
+            if conversation.status != "pending" or not is_it:
+                return False
             try:
                 conversation.drop()
             except Conflict:  # it took a step meanwhile
@@ -77,6 +92,7 @@ class Live:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turns: dict[str, Conversation] = {}
+        self._held: set[str] = set()
 
     @contextmanager
     def turn(self, conversation: Conversation, limits: CancelToken) -> Iterator[None]:
@@ -98,6 +114,20 @@ class Live:
             with self._lock:
                 del self._turns[id]
 
+    @contextmanager
+    def hold(self, id: str) -> Iterator[None]:
+        """Let no other request begin a turn of a conversation until this is left. Raises
+        `ConversationBusy` if a turn of it is under way."""
+        with self._lock:
+            if id in self._turns or id in self._held:
+                raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+            self._held.add(id)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.discard(id)
+
     def cancel(self, id: str) -> bool:
         """End the turn under way; whether there was one."""
         with self._lock:
@@ -109,7 +139,7 @@ class Live:
 
     def is_busy(self, id: str) -> bool:
         with self._lock:
-            return id in self._turns
+            return id in self._turns or id in self._held
 
 
 @frozen
@@ -153,9 +183,7 @@ def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Con
     `ConversationBusy`."""
     if live.is_busy(conversation.id):
         raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
-    must_not_run_elsewhere(host, user, conversation)
-    if conversation.status == "pending":
-        conversation.drop()
+    leave_interrupted(host, user, conversation)
 
     def take() -> Generator[Event, None, None]:
         return conversation.stream(
@@ -163,6 +191,14 @@ def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Con
         )
 
     return Turn(conversation, take, conversation.turns)
+
+
+def leave_interrupted(host: Host, user: str, conversation: Conversation) -> None:
+    """End a turn that was cut off, if there is one. Raises `ConversationBusy` if somebody is at
+    it."""
+    must_not_run_elsewhere(host, user, conversation)
+    if conversation.status == "pending":
+        conversation.drop()
 
 
 COMMENT = b": \n\n"
@@ -272,13 +308,13 @@ def _taken(
         stream = TurnStream(turn, live, request.limits, host.codec)
         headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
         return RouteResponse(stream, headers=headers, silence=COMMENT)
-    return json_response(whole(live, turn, request, host.codec))
+    return json_response(whole(live, turn, request.limits, host.codec))
 
 
-def whole(live: Live, turn: Turn, request: RouteRequest, codec: Codec) -> dict[str, Any]:
+def whole(live: Live, turn: Turn, limits: CancelToken, codec: Codec) -> dict[str, Any]:
     """Take a turn and wait for what comes of it."""
     answer: Answer | None = None
-    with live.turn(turn.conversation, request.limits), closing(turn.take()) as events:
+    with live.turn(turn.conversation, limits), closing(turn.take()) as events:
         try:
             for event in events:
                 answer = event.answer

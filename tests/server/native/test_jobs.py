@@ -59,17 +59,18 @@ def test_a_job_that_runs_can_be_cancelled(api: Api) -> None:
     assert api.refused("GET", f"/jobs/{job['id']}") == (404, "not_found")
 
 
-def test_what_is_cut_off_by_the_end_of_the_server_can_be_gone_on_with(
+def test_a_job_of_a_server_that_ends_is_done_by_another(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
     with native_api(make_host, tmp_path) as api:
         api.fake.faults[0] = HANG
         with served(api.host, api.fake) as other:
-            id = other.post("/jobs", {"message": "hi"})["conversation"]
+            job = other.post("/jobs", {"message": "hi"})
             assert api.fake.hanging.wait(30)
-        [turn] = api.get(f"/conversations/{id}")["turns"]
-        assert turn["status"] == "unfinished"
-        assert api.post(f"/conversations/{id}/resume")["answer"]["summary"] == "hi"
+        assert api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]["summary"] == "hi"
+        [turn] = api.get(f"/conversations/{job['conversation']}")["turns"]
+        assert turn["status"] == "answered"
+        assert api.fake.calls == 2
 
 
 def test_a_job_of_another_is_not_there(api: Api) -> None:

@@ -1,0 +1,138 @@
+"""Jobs in the store: the record of each, which clients see, and its entry in the queue of jobs.
+
+The record belongs to the user, and is kept for a day. It does not repeat the answer, which is in
+the conversation and is deleted with it. The entry in the queue is there as long as the job is to be
+done; see `genai_host.store.jobs`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from genai_host.api.jobs import Job as QueuedJob
+from genai_host.errors import Conflict, GenaiError, Interrupted, NotFound
+from genai_host.host import Host
+from genai_host.server.native.fields import failed
+
+if TYPE_CHECKING:
+    from genai_host.store.documents import Documents
+
+QUEUE = "jobs/queue"
+KIND = "turn"
+_COLLECTION = "jobs"
+_LIFE = 24 * 3600  # seconds
+_SWEPT = 5  # of those that are too old, some more than are put in
+
+
+@frozen
+class Job:
+    """
+    turn     number of the turn that it takes
+    status   running, done, failed, waiting or cancelled
+    reply    what came of it, where its conversation could not be recorded
+    """
+
+    id: str
+    user: str
+    conversation: str
+    turn: int
+    status: str = "running"
+    reply: Any = None
+    error: GenaiError | None = field(default=None, eq=False)
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "status": self.status,
+            "conversation": self.conversation,
+            "error": None if self.error is None else failed(self.error),
+        }
+
+    def queued(self) -> QueuedJob:
+        return QueuedJob(self.id, KIND, self.user, {})
+
+
+class JobRecords:
+    """Of one host with a store."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def add(self, job: Job) -> None:
+        self._documents(job.user).put(job.id, self._value(job), expect=0)
+        self._sweep(job.user)
+
+    def end(self, job: Job) -> None:
+        """Write how it ended, unless it was removed."""
+        documents = self._documents(job.user)
+        with suppress(NotFound, Conflict):
+            documents.put(job.id, self._value(job), expect=documents.get(job.id).version)
+
+    def read(self, user: str, id: str) -> Job | None:
+        """As it was written last; one that is to be done has the status running."""
+        try:
+            value = self._documents(user).get(id).value
+        except NotFound:
+            return None
+        error = value["error"]
+        return Job(
+            id,
+            user,
+            value["conversation"],
+            value.get("turn", -1),
+            value["status"],
+            value["reply"],
+            None if error is None else self._host.codec.from_json(error, GenaiError),
+        )
+
+    def find(self, user: str, id: str) -> Job:
+        """As it is. Raises `NotFound`."""
+        job = self.read(user, id)
+        if job is not None and job.status != "running":
+            return job
+        if job is not None and self._host.jobs(QUEUE).find(id) is not None:
+            return job
+        job = self.read(user, id)  # it may have ended in between
+        if job is None:
+            raise NotFound("there is no such job")
+        if job.status != "running":
+            return job
+        error = Interrupted("the server ended before the job was accepted")
+        return Job(id, user, job.conversation, job.turn, "failed", None, error)
+
+    def has_unfinished(self, user: str, conversation: str) -> bool:
+        """Whether a job is to take the last turn of a conversation."""
+        wanted = {"conversation": conversation, "status": "running"}
+        found = self._documents(user).list(where=wanted)
+        return any(self._host.jobs(QUEUE).find(each.id) is not None for each in found)
+
+    def remove(self, job: Job) -> None:
+        self._documents(job.user).delete(job.id)
+
+    def _documents(self, user: str) -> Documents:
+        return self._host.kept(user).documents(_COLLECTION)
+
+    def _value(self, job: Job) -> dict[str, Any]:
+        return {
+            "conversation": job.conversation,
+            "turn": job.turn,
+            "status": job.status,
+            "reply": job.reply,
+            "error": None if job.error is None else self._host.codec.to_json(job.error),
+            "until": self._now() + _LIFE,
+        }
+
+    def _sweep(self, user: str) -> None:
+        documents = self._documents(user)
+        for oldest in documents.list(limit=_SWEPT, newest_first=False):
+            if oldest.value["until"] >= self._now():
+                break
+            is_ended = oldest.value["status"] != "running"
+            if is_ended or self._host.jobs(QUEUE).find(oldest.id) is None:
+                documents.delete(oldest.id)
+
+    def _now(self) -> int:
+        return int(self._host.clock.now().timestamp())

@@ -1,0 +1,264 @@
+"""Jobs that outlive their server: killed before each of its writes, taken over, given up; and jobs
+that wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from native_form import CONFIG, Api, native_api, served
+
+from genai_host import Host
+from genai_host.api import (
+    Answer,
+    CallFunction,
+    Feature,
+    FeatureSteps,
+    NoSettings,
+    Pause,
+    Prompt,
+    RouteRequest,
+    Turn,
+)
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.jobs import MOST_TRIES, Job
+from genai_host.api.json_text import write_json
+from genai_host.errors import StoreError
+from genai_host.server.native.job_records import QUEUE
+from genai_host.server.native.jobs import Jobs
+from genai_host.server.native.turns import Live
+from genai_host.store import Store
+from genai_host.store.documents import Documents
+from genai_host.store.jobs import LEASE, JobWorker
+from genai_host.store.store import StoredRecord
+from genai_host.testing import FakeModel, InlinePlugin, ManualClock
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.kills import Killed, killed_before
+
+pytestmark = pytest.mark.part
+
+SENT: list[str] = []
+
+
+def send(text: str) -> str:
+    """What may be done once."""
+    SENT.append(text)
+    return f"sent {text}"
+
+
+def sends(turn: Turn[NoSettings]) -> FeatureSteps:
+    said = yield from Prompt([turn.message])
+    sent = yield from CallFunction(send, {"text": said.text}, returns=str)
+    return Answer(sent)
+
+
+def waits(turn: Turn[NoSettings]) -> FeatureSteps:
+    word = yield from Pause("word", {}, str)
+    return Answer(word)
+
+
+FEATURES: list[Any] = [
+    Feature("sends", NoSettings, sends),
+    Feature("waits", NoSettings, waits, roles={}),
+]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def api(make_host: MakeHost, tmp_path: Path, clock: ManualClock) -> Iterator[Api]:
+    extra = InlinePlugin(features=FEATURES)
+    with native_api(make_host, tmp_path, clock=clock, extra=extra) as api:
+        yield api
+
+
+@pytest.fixture
+def idle(api: Api, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """The jobs of a server that takes them, and does nothing more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JobWorker, "start", lambda self, works: None)
+        jobs = Jobs(api.host, Live())
+    monkeypatch.setattr(jobs._worker, "_start", lambda job: None)
+    return jobs
+
+
+def submit(jobs: Jobs, **body: Any) -> str:
+    """The id of a job that the server has taken."""
+    data = write_json({"message": "hi", **body})
+    reply = jobs.submit(RouteRequest("POST", "/x", body=data, limits=Cancellation()))
+    id: str = json.loads(reply.body)["id"]  # type: ignore[arg-type]  # it is whole
+    return id
+
+
+def queued(host: Host, id: str) -> Job:
+    found = host.jobs(QUEUE).find(id)
+    assert found is not None
+    return found
+
+
+def seen(api: Api, id: str) -> tuple[str, int, Any]:
+    """The status of a job, and the status and value of its result."""
+    reply = api.send("GET", f"/jobs/{id}/result?wait=30")
+    value = reply.json()
+    told = value["error"]["code"] if "error" in value else value.get("answer", {}).get("summary")
+    return api.get(f"/jobs/{id}")["status"], reply.status_code, told
+
+
+def test_a_job_is_taken_over_when_the_lease_of_its_server_has_expired(
+    api: Api, idle: Jobs, clock: ManualClock
+) -> None:
+    id = submit(idle)
+    assert api.get(f"/jobs/{id}")["status"] == "running"
+    assert api.send("GET", f"/jobs/{id}/result").status_code == 202
+    assert api.fake.calls == 0
+    clock.advance(LEASE)
+    assert seen(api, id) == ("done", 200, "hi")
+    assert api.fake.calls == 1
+
+
+def test_a_job_whose_server_is_killed_before_any_write_is_done_and_nothing_is_done_twice(
+    api: Api, idle: Jobs
+) -> None:
+    """It is killed one write later each time, until it is not; the next goes on."""
+    endings = set()
+    number, is_killed = 0, True
+    while is_killed:
+        SENT.clear()
+        calls = api.fake.calls
+        id = submit(idle, feature="sends", message=f"text {number}")
+        job = queued(api.host, id)
+        try:
+            with killed_before(number):
+                idle._do(job, Cancellation())
+            is_killed = False
+        except Killed:
+            idle._do(job, Cancellation())
+        assert idle._worker is not None
+        idle._worker.queue.done(id)
+        assert SENT in ([f"text {number}"], []), f"killed before write {number}"
+        assert api.fake.calls - calls <= 2
+        ending = seen(api, id)
+        assert ending in [
+            ("done", 200, f"sent text {number}"),
+            # the function was begun, and it is not known whether it was done
+            ("failed", 409, "step_interrupted"),
+        ]
+        endings.add(ending[0])
+        number += 1
+    assert endings == {"done", "failed"}
+    assert number > 5
+
+
+def test_a_job_that_ends_its_servers_has_failed_and_says_why(api: Api, idle: Jobs) -> None:
+    id = submit(idle)
+    documents = api.host.kept("").documents(QUEUE)
+    value = documents.get(id).value
+    documents.put(id, {**value, "worker": "killed", "tries": MOST_TRIES})
+    assert seen(api, id) == ("failed", 500, "plugin")
+    assert "4 times" in api.get(f"/jobs/{id}")["error"]["message"]
+    conversation = api.get(f"/jobs/{id}")["conversation"]
+    assert api.get(f"/conversations/{conversation}")["turns"][0]["status"] == "failed"
+    assert api.said(f"/conversations/{conversation}", "more")["status"] == "answered"
+    assert api.fake.calls == 1
+
+
+def test_a_job_that_waits_is_cancelled_and_never_done(
+    api: Api, idle: Jobs, clock: ManualClock
+) -> None:
+    id = submit(idle)
+    path = f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
+    assert api.send("DELETE", f"/jobs/{id}").status_code == 204
+    assert api.refused("GET", f"/jobs/{id}") == (404, "not_found")
+    assert api.said(path, "other")["answer"]["summary"] == "other"
+    clock.advance(LEASE)
+    other = api.post("/jobs", {"message": "last"})["id"]
+    assert seen(api, other) == ("done", 200, "last")
+    assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
+    assert api.fake.calls == 2
+
+
+def test_the_conversation_of_a_job_that_waits_is_busy(api: Api, idle: Jobs) -> None:
+    id = submit(idle)
+    name = api.get(f"/jobs/{id}")["conversation"]
+    path = f"/conversations/{name}"
+    busy = (409, "conversation_busy")
+    assert api.refused("POST", f"{path}/turns", {"message": "x"}) == busy
+    assert api.refused("POST", f"{path}/resume", {}) == busy
+    assert api.refused("POST", f"{path}/undo", {}) == busy
+    assert api.refused("POST", "/jobs", {"conversation": name, "message": "x"}) == busy
+    assert api.get(path)["status"] == "running"
+
+
+def test_a_job_that_waits_is_cancelled_with_the_turn_of_its_conversation(
+    api: Api, idle: Jobs, clock: ManualClock
+) -> None:
+    id = submit(idle)
+    path = f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
+    assert api.post(f"{path}/cancel") == {"cancelled": True}
+    assert api.post(f"{path}/cancel") == {"cancelled": False}
+    clock.advance(LEASE)
+    assert seen(api, id) == ("cancelled", 409, "cancelled")
+    assert api.fake.calls == 0
+
+
+def test_a_job_whose_conversation_is_deleted_before_it_begins_has_failed(
+    api: Api, idle: Jobs, clock: ManualClock
+) -> None:
+    id = submit(idle)
+    conversation = api.get(f"/jobs/{id}")["conversation"]
+    assert api.send("DELETE", f"/conversations/{conversation}").status_code == 204
+    clock.advance(LEASE)
+    assert seen(api, id) == ("failed", 409, "conflict")
+
+
+def test_the_answer_of_a_job_goes_with_its_conversation(api: Api) -> None:
+    job = api.post("/jobs", {"message": "hi"})
+    assert seen(api, job["id"]) == ("done", 200, "hi")
+    assert api.send("DELETE", f"/conversations/{job['conversation']}").status_code == 204
+    assert api.get(f"/jobs/{job['id']}")["status"] == "done"
+    assert api.refused("GET", f"/jobs/{job['id']}/result") == (404, "not_found")
+
+
+def test_a_job_that_pauses_waits_for_its_client(api: Api) -> None:
+    job = api.post("/jobs", {"message": "hi", "feature": "waits"})
+    reply = api.get(f"/jobs/{job['id']}/result?wait=30")
+    assert (reply["status"], reply["waiting"]["kind"]) == ("waiting", "word")
+    assert api.get(f"/jobs/{job['id']}")["status"] == "waiting"
+    api.post(f"/conversations/{job['conversation']}/resume", {"result": "word"})
+    assert api.get(f"/jobs/{job['id']}/result")["answer"]["summary"] == "word"
+
+
+def test_what_cannot_be_put_on_record_is_not_accepted(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any, **named: Any) -> None:
+        raise StoreError("the disk is full")
+
+    for owner, name in ((StoredRecord, "flush"), (JobWorker, "submit"), (Documents, "put")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fail)
+            assert api.refused("POST", "/jobs", {"message": "hi"}) == (503, "store")
+    assert api.fake.calls == 0
+    statuses = [each["status"] for each in api.get("/conversations")["data"]]
+    assert set(statuses) <= {"idle", "failed"}
+
+
+def test_jobs_of_a_store_are_done_by_a_server_that_starts(
+    make_host: MakeHost, tmp_path: Path, clock: ManualClock
+) -> None:
+    fake = FakeModel()
+    with Store(tmp_path / "store.db") as store:
+        host = make_host(fake=fake, config=CONFIG, store=store, clock=clock)
+        with pytest.MonkeyPatch.context() as patch, served(host, fake) as ended:
+            patch.setattr(JobWorker, "_start", lambda self, job: None)
+            id = ended.post("/jobs", {"message": "hi"})["id"]
+    with Store(tmp_path / "store.db") as store:
+        host = make_host(fake=fake, config=CONFIG, store=store, clock=clock)
+        with served(host, fake) as api:
+            assert seen(api, id) == ("done", 200, "hi")

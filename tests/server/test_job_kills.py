@@ -1,0 +1,85 @@
+"""Jobs whose server ends or is killed: what was acknowledged is done, and its status is true."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
+from genai_host_testing.openai_service import chat
+from genai_host_testing.several import Client, Several, client_of, configure, serving
+from genai_host_testing.stores import place, postgres_server
+
+__all__ = ["place", "postgres_server"]
+
+pytestmark = pytest.mark.process
+
+JOBS = 40
+AT_ONCE = 16  # of one process
+
+
+def behind(received: Received) -> Reply:
+    """It says again what was said, once the test lets it."""
+    answer = chat(received.json()["messages"][-1]["content"], streamed=True)
+    return Reply([HOLD, *answer.steps], answer.keep)
+
+
+@pytest.fixture
+def service(home: Path, place: str) -> Iterator[FakeService]:
+    with FakeService(answer=behind) as service:
+        configure(home, service, conversations={"store": place}, server={"drain": 1.0})
+        yield service
+
+
+def submitted(client: Client) -> list[Any]:
+    return [
+        client.post("/api/v1/jobs", {"model": "remote/m", "message": f"job {number}"})
+        for number in range(JOBS)
+    ]
+
+
+def end(server: Several, sign: int) -> None:
+    server.process.send_signal(sign)
+    server.process.wait(30)
+
+
+def result(client: Client, job: Any) -> Any:
+    while (reply := client.send("GET", f"/api/v1/jobs/{job['id']}/result?wait=30")).ok:
+        if reply.status_code == 200:
+            return reply.json()["answer"]["summary"]
+    raise AssertionError(reply.text)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_acknowledged_jobs_are_done_after_their_server_has_ended(
+    service: FakeService, sign: int
+) -> None:
+    with serving() as server, client_of(server.url) as client:
+        jobs = submitted(client)
+        service.wait_for_requests(AT_ONCE)
+        end(server, sign)
+    service.let_go(10 * JOBS)
+    with serving() as server, client_of(server.url) as client:
+        for number, job in enumerate(jobs):
+            assert result(client, job) == f"job {number}"
+            assert client.get(f"/api/v1/jobs/{job['id']}")["status"] == "done"
+            turns = client.get(f"/api/v1/conversations/{job['conversation']}")["turns"]
+            assert [turn["status"] for turn in turns] == ["answered"]
+    # but for those whose answers were lost with the server, each was sent once
+    assert JOBS <= len(service.requests) <= JOBS + AT_ONCE
+
+
+def test_jobs_of_a_server_that_is_killed_are_done_by_another(service: FakeService) -> None:
+    with serving() as killed, serving() as other:
+        with client_of(killed.url) as client:
+            jobs = submitted(client)
+        service.wait_for_requests(2 * AT_ONCE)
+        end(killed, signal.SIGKILL)
+        service.let_go(10 * JOBS)
+        with client_of(other.url) as client:
+            assert [result(client, job) for job in jobs] == [f"job {n}" for n in range(JOBS)]
+    assert JOBS <= len(service.requests) <= JOBS + AT_ONCE
