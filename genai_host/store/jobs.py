@@ -60,6 +60,7 @@ class JobQueue:
         self._name = name
         self._documents = documents
         self._clock = clock
+        self._renewing = threading.Lock()
         self._until = 0.0  # of the lease
         self.owner = secrets.token_hex(8)
 
@@ -87,10 +88,11 @@ class JobQueue:
 
     def renew(self) -> None:
         """Renew the lease of this worker, if it is time."""
-        now = self._now()
-        if not 0 < self._until - now <= LEASE or self._until - now < _RENEWED:
-            self._workers.put(self.owner, {"until": now + LEASE})
-            self._until = now + LEASE
+        with self._renewing:
+            now = self._now()
+            if not _RENEWED < self._until - now <= LEASE:  # longer if the clock was set back
+                self._workers.put(self.owner, {"until": now + LEASE})
+                self._until = now + LEASE
 
     def take(self, most: int, is_here: Callable[[str], bool] = lambda id: True) -> list[Job]:
         """Take some jobs that no living worker has, the oldest first.
@@ -172,9 +174,10 @@ class JobQueue:
 
     def leave(self) -> None:
         """End the lease: what this worker still has can be taken."""
-        if self._until:
-            self._until = 0.0
-            self._workers.delete(self.owner)
+        with self._renewing:
+            if self._until:
+                self._until = 0.0
+                self._workers.delete(self.owner)
 
     @property
     def _jobs(self) -> Documents:
@@ -336,6 +339,8 @@ class JobWorker:
 
     def _do(self, job: Job) -> None:
         ending = self._under_way[job.id]
+        if job.is_cancelled:
+            ending.cancel(Cancelled("the job was cancelled"))
         try:
             self._works[job.kind](job, ending)
             self.queue.done(job.id)

@@ -131,6 +131,31 @@ class TestLeases:
         queue.renew()
         assert writes == [queue.owner]
 
+    def test_a_lease_is_begun_once_by_jobs_that_come_together(
+        self, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two that write it at the same time would be in conflict."""
+        queue = make_queue()
+        writes: list[str] = []
+        has_begun, may_end = threading.Event(), threading.Event()
+        put = Documents.put
+
+        def write(self: Documents, id: str, *given: Any, **named: Any) -> int:
+            writes.append(id)
+            has_begun.set()
+            assert may_end.wait(30)
+            return put(self, id, *given, **named)
+
+        monkeypatch.setattr(Documents, "put", write)
+        threads = [threading.Thread(target=queue.renew) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        assert has_begun.wait(30)
+        may_end.set()
+        for thread in threads:
+            thread.join(30)
+        assert writes == [queue.owner]
+
     def test_a_lease_holds_while_jobs_are_taken_from_a_slow_store(
         self, make_queue: MakeQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -91,8 +91,11 @@ class Jobs:
             if id
             else host.open(feature, owner=request.user, **arguments)
         )
-        with conversation, self._live.hold(conversation.id):
-            job = self._accepted(asked, request.user, conversation)
+        with conversation:
+            if conversation.unrecorded is not None:
+                raise conversation.unrecorded
+            with self._live.hold(conversation.id):
+                job = self._accepted(asked, request.user, conversation)
         return json_response(job.row(), 202)
 
     def show(self, request: RouteRequest) -> RouteResponse:
@@ -126,8 +129,6 @@ class Jobs:
         """The job, which is on record now."""
         assert self._worker is not None  # there is a store
         leave_interrupted(self._host, user, conversation)
-        if conversation.unrecorded is not None:
-            raise conversation.unrecorded
         turn = conversation.begin(
             asked.message, again=asked.again, context=asked.context, returns=asked.returns
         )
@@ -172,6 +173,9 @@ class Jobs:
         """Take the turn of a job, or resume it."""
         with closing(self._host.conversation(job.conversation, owner=job.user)) as conversation:
             if conversation.status != "pending" or conversation.turns != job.turn + 1:
+                return self._on_record(job)
+            if queued.is_cancelled:
+                conversation.drop()
                 return self._on_record(job)
             if queued.is_exhausted:
                 error = PluginError(

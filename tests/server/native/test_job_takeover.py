@@ -183,6 +183,16 @@ def test_a_job_that_waits_is_cancelled_and_never_done(
     assert api.fake.calls == 2
 
 
+def test_a_job_that_was_cancelled_halfway_is_not_done(
+    api: Api, idle: Jobs, clock: ManualClock
+) -> None:
+    id = submit(idle)
+    api.host.jobs(QUEUE).cancel(id)  # and then its server was killed
+    clock.advance(LEASE)
+    assert seen(api, id) == ("cancelled", 409, "cancelled")
+    assert api.fake.calls == 0
+
+
 def test_the_conversation_of_a_job_that_waits_is_busy(api: Api, idle: Jobs) -> None:
     id = submit(idle)
     name = api.get(f"/jobs/{id}")["conversation"]
