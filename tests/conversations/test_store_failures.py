@@ -284,3 +284,64 @@ def record_of(conversation: Conversation) -> tuple[Entry, ...]:
 
 def provider(host: Host) -> Any:
     return host.instances["mock"].provider
+
+
+class TestBegin:
+    """Turns that are put on record, and taken later."""
+
+    def test_it_is_taken_by_who_resumes_it(self, keeping: Host, kept: Store) -> None:
+        with keeping.open("chat", "mock") as conversation:
+            conversation.say("one")
+            assert conversation.begin("two") == 1
+            assert conversation.status == "pending"
+        assert kept.summary(conversation.id).status == "running"
+        with keeping.conversation(conversation.id) as later:
+            assert later.status == "pending"
+            assert later.last_message == Message("user", "two")
+            assert later.resume().text == "two"
+            assert [each.text for each in later.history] == ["one", "one", "two", "two"]
+
+    def test_it_is_taken_without_a_store_by_the_same_conversation(self, make_host: Any) -> None:
+        with make_host().open("chat", "mock") as conversation:
+            conversation.begin("hi")
+            assert conversation.resume().text == "hi"
+
+    def test_it_can_be_dropped_for_a_reason(self, keeping: Host, kept: Store) -> None:
+        reason = StoreError("it cannot be done")
+        with keeping.open("chat", "mock") as conversation:
+            conversation.begin("hi")
+            conversation.drop(reason)
+            assert kept.entries(conversation.id, keeping.codec)[-1] == TurnEnded(0, error=reason)
+            assert conversation.say("more").text == "more"
+
+    def test_of_two_that_begin_one_is_in_conflict(self, keeping: Host) -> None:
+        with keeping.open("chat", "mock") as one:
+            with keeping.conversation(one.id) as other:
+                one.begin("first")
+                with pytest.raises(Conflict):
+                    other.begin("second")
+            with keeping.conversation(one.id) as later:
+                assert later.resume().text == "first"
+
+    def test_what_cannot_be_put_on_record_is_told(
+        self, keeping: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*given: Any) -> None:
+            raise StoreError("the disk is full")
+
+        with keeping.open("chat", "mock") as conversation:
+            monkeypatch.setattr(StoredRecord, "_write", fail)
+            with pytest.raises(StoreError, match="disk is full"):
+                conversation.begin("hi")
+
+    def test_a_conversation_that_is_unrecorded_begins_none(
+        self, keeping: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*given: Any) -> None:
+            raise StoreError("the disk is full")
+
+        with keeping.open("chat", "mock") as conversation:
+            monkeypatch.setattr(StoredRecord, "_write", fail)
+            conversation.say("hi")
+            with pytest.raises(StoreError, match="disk is full"):
+                conversation.begin("more")
