@@ -379,15 +379,18 @@ def dial(server: RouteServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=30)
 
 
-def test_what_goes_on_with_work_is_loaded_before_anybody_asks(make_host: MakeHost) -> None:
+@pytest.mark.parametrize("is_own", [False, True])
+def test_what_goes_on_with_work_is_loaded_before_anybody_asks(
+    make_host: MakeHost, is_own: bool
+) -> None:
     Counter.made = 0
     routes = [
         route("GET", "/broken", "Missing.none", starts=True),
         route("GET", "/early", "Counter.add", starts=True),
         route("GET", "/late", "other"),
     ]
-    with make_host(mine=InlinePlugin(http_routes=routes)) as host:
-        found = HttpRoutes(host)
+    with make_host(mine=InlinePlugin(http_routes=[] if is_own else routes)) as host:
+        found = HttpRoutes(host, routes if is_own else ())
         found.start()
         assert Counter.made == 1
         found.close()
