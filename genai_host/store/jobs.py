@@ -377,9 +377,10 @@ class JobWorker:
                 self._keep()
                 self._take()
                 self._is_failing = False
-            except GenaiError as error:  # the store may be back with the next beat
+            except Exception as error:  # noqa: BLE001 - the next beat may succeed
                 if not self._is_failing:
-                    _log.warning("the store of background jobs fails: %s", error)
+                    is_bug = not isinstance(error, GenaiError)
+                    _log.warning("the store of background jobs fails: %s", error, exc_info=is_bug)
                 self._is_failing = True
             self._wake.wait(_BEAT)
             self._wake.clear()
