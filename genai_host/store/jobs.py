@@ -8,7 +8,7 @@ killed, its lease expires and others take its jobs; when it ends in order, it gi
 Expiry is compared with `Clock.now`: the clocks of the machines must agree to some seconds.
 
     JobWorker.submit → JobQueue.add → _begin → _start → the work of its kind
-    JobWorker._beat, repeatedly → JobQueue.renew, JobQueue.mine → JobQueue.take (free jobs)
+    JobWorker._beat, repeatedly → JobQueue.renew, JobQueue.mine → JobQueue.free, JobQueue.take
 """
 
 from __future__ import annotations
@@ -94,35 +94,31 @@ class JobQueue:
                 self._workers.put(self.owner, {"until": now + LEASE})
                 self._until = now + LEASE
 
-    def take(self, most: int, is_here: Callable[[str], bool] = lambda id: True) -> list[Job]:
-        """Take some jobs that no living worker has, the oldest first.
+    def free(self, is_here: Callable[[str], bool] = lambda id: True) -> list[Document]:
+        """The jobs that no living worker has, the oldest first.
 
         is_here   whether this worker is at a job that is on record as its own; if it is not,
                   taking or returning the job failed halfway
         """
-        taken: list[Job] = []
-        found = self._jobs.list(limit=_LOOKED_AT, newest_first=False) if most > 0 else []
-        living = self._living() if found else set()
-        for each in found:
-            if len(taken) == most:
-                break
-            holder, after = each.value["worker"], each.value.get("after", 0.0)
-            if holder in living or after > self._now():
-                continue
-            if holder == self.owner and is_here(each.id):
-                continue
-            self.renew()  # before each write, which may have to wait
-            value = {**each.value, "worker": self.owner, "tries": each.value["tries"] + 1}
-            try:
-                self._jobs.put(each.id, value, expect=each.version)
-            except Conflict:  # another worker was faster, or it was removed
-                continue
-            except StoreError:
-                if taken:  # those are to be done
-                    break
-                raise
-            taken.append(_job(each.id, value))
-        return taken
+        found = self._jobs.list(limit=_LOOKED_AT, newest_first=False)
+        living, now = self._living() if found else set(), self._now()
+        return [
+            each
+            for each in found
+            if each.value["worker"] not in living
+            and each.value.get("after", 0.0) <= now
+            and not (each.value["worker"] == self.owner and is_here(each.id))
+        ]
+
+    def take(self, found: Document) -> Job | None:
+        """Take a free job; None if another worker was faster, or it was removed."""
+        self.renew()
+        value = {**found.value, "worker": self.owner, "tries": found.value["tries"] + 1}
+        try:
+            self._jobs.put(found.id, value, expect=found.version)
+        except Conflict:
+            return None
+        return _job(found.id, value)
 
     def find(self, id: str) -> Job | None:
         try:
@@ -263,7 +259,7 @@ class JobWorker:
 
         here   whether it is to be done in this process in any case
         """
-        takes = self._reserve(1, here=here) == 1
+        takes = self._reserve(here=here)
         is_new = False
         self._adding.add(job.id)
         try:
@@ -273,7 +269,7 @@ class JobWorker:
         finally:
             self._adding.discard(job.id)
             if takes and not is_new:
-                self._release(1)
+                self._release()
 
     def cancel(self, id: str) -> bool:
         """Have a job stop, in whatever process; whether it is under way in this one."""
@@ -300,17 +296,22 @@ class JobWorker:
         except GenaiError as error:  # the lease expires
             _log.info("the lease of a worker is left to expire: %s", error)
 
-    def _reserve(self, most: int, *, here: bool = False) -> int:
-        """Take room before a job is taken: for how many there is."""
-        with self._lock:
-            room = self._at_once - self._reserved - len(self._under_way)
-            number = 0 if self.is_closed else most if here else max(0, min(most, room))
-            self._reserved += number
-            return number
+    def _has_room(self) -> bool:
+        return not self.is_closed and self._reserved + len(self._under_way) < self._at_once
 
-    def _release(self, number: int) -> None:
+    def _reserve(self, *, here: bool = False) -> bool:
+        """Take room for a job before the job is taken; whether there is some.
+
+        here   take it in any case
+        """
         with self._lock:
-            self._reserved -= number
+            has_room = self._has_room() or (here and not self.is_closed)
+            self._reserved += has_room
+            return has_room
+
+    def _release(self) -> None:
+        with self._lock:
+            self._reserved -= 1
 
     def _begin(self, job: Job) -> None:
         """Do a job for which room is reserved; if this is closed meanwhile, give it back."""
@@ -402,11 +403,16 @@ class JobWorker:
         return id in self._adding or id in self._under_way
 
     def _take(self) -> None:
-        room = self._reserve(self._at_once)
-        taken: list[Job] = []
-        try:
-            taken = self.queue.take(room, self._is_here)
-        finally:
-            self._release(room - len(taken))
-        for job in taken:
-            self._begin(job)
+        if not self._has_room():
+            return
+        for found in self.queue.free(self._is_here):
+            if not self._reserve():
+                return
+            job = None
+            try:
+                job = self.queue.take(found)
+            finally:
+                if job is None:
+                    self._release()
+            if job is not None:
+                self._begin(job)

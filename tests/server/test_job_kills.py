@@ -16,7 +16,7 @@ from genai_host_testing.stores import place, postgres_server
 
 __all__ = ["place", "postgres_server"]
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 JOBS = 40
 AT_ONCE = 16  # of one process
