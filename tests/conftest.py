@@ -12,6 +12,7 @@ import pytest
 import tomlkit
 from support import Terminal
 
+from genai_host.plugins import trial
 from genai_host.plugins.index import PluginIndex
 from genai_host_testing.fixtures import host, make_host, offline, weights
 
@@ -25,6 +26,13 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def loaded_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that may start no process load the plugins that they make without a trial."""
+    if not any(map(request.node.get_closest_marker, ("process", "far"))):
+        monkeypatch.setattr(trial, "has_interpreter", lambda: False)
 
 
 @pytest.fixture(scope="session")

@@ -267,6 +267,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
         folder = tmp_path_factory.mktemp("site")
         make_distribution(folder, "zz-seeing", files={"zz_seeing.py": _SOURCE})
         patch.syspath_prepend(str(folder))
+        patch.setattr("genai_host.plugins.trial.has_interpreter", lambda: False)
         assert {"seen", "table", "message"} <= set(app.host.registry.reactions)
         yield app
 

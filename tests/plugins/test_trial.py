@@ -17,6 +17,7 @@ from genai_host.plugins.discovery import BrokenPlugin, InstalledPlugins, LoadedP
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.plugins.trial import try_plugins
 from genai_host.testing import make_distribution
+from genai_host.util.interpreter import has_interpreter
 
 _GOOD = """
 from genai_host.api import Model, hookimpl
@@ -285,6 +286,7 @@ class TestWithoutProcesses:
         def fail(*args: object, **more: object) -> None:
             raise FileNotFoundError(2, "No such file or directory")
 
+        monkeypatch.setattr(trial, "has_interpreter", has_interpreter)
         monkeypatch.setattr("subprocess.Popen", fail)
         monkeypatch.setattr(sys, "executable", executable)
         install(site, good=_GOOD.format("pass"), other="1 / 0")
@@ -295,6 +297,7 @@ class TestWithoutProcesses:
     def test_a_program_that_is_frozen_does_not_start_itself(
         self, site: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(trial, "has_interpreter", has_interpreter)
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         monkeypatch.setattr("subprocess.Popen", None)
         install(site, good=_GOOD.format("pass"))
