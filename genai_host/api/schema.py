@@ -15,8 +15,9 @@ class take precedence:
 
 from __future__ import annotations
 
-import re
+import logging
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -25,25 +26,27 @@ import attrs
 from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.messages import PARTS, ROLES, Part
+from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
-from genai_host.util.text import describe_exception, short_repr
+from genai_host.util.text import describe_exception, one_line, short_repr
 
-_PATTERN_SECONDS = 0.2
-_PATTERN_SIZE = 100_000
-_TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|.", re.DOTALL)
+_MOST_TOLD = 10
+"""Patterns that are told of as not enforced."""
+
+_log = logging.getLogger(__name__)
 
 
 class SchemaValidator:
     """A JSON Schema to check values against.
 
     It loads nothing: a reference to another document is an error. A pattern that
-    takes too long on a value is one, too.
+    takes too long on a value is one, too. One that cannot be compiled is not enforced.
 
     Raises `ValidationError` if the schema itself is invalid.
     """
 
     def __init__(self, schema: Any) -> None:
-        from jsonschema import Draft202012Validator, validators
+        from jsonschema import Draft202012Validator, FormatChecker, validators
         from jsonschema.exceptions import SchemaError
         from referencing import Registry
 
@@ -51,9 +54,9 @@ class SchemaValidator:
             raise ValidationError(f"invalid JSON Schema: it is a {type(schema).__name__}", path="$")
         try:
             kind = validators.validator_for(schema, default=Draft202012Validator)
-            kind.check_schema(schema)  # type: ignore[arg-type]  # the stubs want dicts only
-            if _has_patterns(schema):
-                kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS))  # type: ignore[no-untyped-call]  # the stubs lack it
+            kind.check_schema(schema, FormatChecker(formats=()))  # type: ignore[arg-type]  # the stubs want dicts only
+            if any(True for _ in _patterns_in(schema)):
+                kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS, schema))  # type: ignore[no-untyped-call]  # the stubs lack it
             check_numbers(schema)
         except SchemaError as error:
             raise ValidationError(
@@ -86,6 +89,13 @@ class SchemaValidator:
         if fault is not None:
             where = f" (at {fault.json_path})" if fault.json_path != "$" else ""
             raise ValidationError(f"{_told(fault)}{where}", path=fault.json_path)
+
+    def unenforced(self) -> list[str]:
+        """Which of its patterns are not enforced, since they cannot be compiled, and why; no
+        more than a few."""
+        patterns = map(Pattern, dict.fromkeys(_patterns_in(self._validator.schema)))
+        faulty = (_unenforced(each) for each in patterns if each.fault)
+        return list(islice(faulty, _MOST_TOLD))
 
     def check_references(self) -> None:
         """Raises `ValidationError` if the schema refers to what is not in it, wherever that is: for
@@ -146,45 +156,61 @@ def _elsewhere(error: Any) -> ValidationError:
     return ValidationError(f"the schema refers to {what}, which is not in it")
 
 
-def _has_patterns(schema: Any) -> bool:
-    """Whether it has a keyword with regular expressions, wherever a schema can stand."""
+def _unenforced(pattern: Pattern) -> str:
+    return f"the pattern {short_repr(pattern.written)} is not enforced: {one_line(pattern.fault)}"
+
+
+def _patterns_in(schema: Any) -> Iterator[str]:
+    """All regular expressions of a schema."""
+    for each in _objects_in(schema):
+        if isinstance(each.get("pattern"), str):
+            yield each["pattern"]
+        if isinstance(each.get("patternProperties"), Mapping):
+            yield from each["patternProperties"]
+
+
+def _names_patterns(schema: Any) -> bool:
+    return any(isinstance(each.get("patternProperties"), Mapping) for each in _objects_in(schema))
+
+
+def _objects_in(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Wherever a schema can stand, from the outside in."""
     if isinstance(schema, Mapping):
-        own = isinstance(schema.get("pattern"), str) or _is_object(schema, "patternProperties")
-        return own or any(_has_patterns(inner) for inner in schema.values())
-    if isinstance(schema, (list, tuple)):
-        return any(_has_patterns(inner) for inner in schema)
-    return False
+        yield schema
+        for inner in schema.values():
+            yield from _objects_in(inner)
+    elif isinstance(schema, (list, tuple)):
+        for inner in schema:
+            yield from _objects_in(inner)
 
 
-def _is_object(schema: Mapping[str, Any], name: str) -> bool:
-    return isinstance(schema.get(name), Mapping)
-
-
-def _bounded_patterns(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that match regular expressions, with a bound on the time, since
-    `re` may backtrack for ever."""
-    import regex
+def _bounded_patterns(keywords: Mapping[str, Any], schema: Any) -> dict[str, Any]:
+    """The keywords that match regular expressions, by `Pattern`. `unevaluatedProperties` is not
+    enforced beside `patternProperties`: the library matches these by itself, without a bound."""
     from jsonschema.exceptions import ValidationError as Violation
 
-    def found(pattern: str, text: str) -> bool:
-        if _written_out(pattern) > _PATTERN_SIZE:
-            raise ValidationError(f"the pattern {pattern!r} repeats too much")
-        try:
-            return regex.search(pattern, text, timeout=_PATTERN_SECONDS) is not None
-        except TimeoutError as error:
-            raise ValidationError(f"the pattern {pattern!r} takes too long") from error
-        except regex.error as error:
-            raise ValidationError(f"the pattern {pattern!r} is wrong: {error}") from error
+    known: dict[str, Pattern] = {}
+
+    def found(written: str, text: str, unknown: bool) -> bool:
+        """
+        unknown   what to take where the pattern cannot be compiled
+        """
+        if written not in known:
+            known[written] = Pattern(written)
+            if known[written].fault:
+                _log.info(_unenforced(known[written]))
+        each = known[written]
+        return unknown if each.fault else each.matches(text)
 
     def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterable[Any]:
-        if validator.is_type(value, "string") and not found(wanted, value):
+        if validator.is_type(value, "string") and not found(wanted, value, True):
             yield Violation(f"{value!r} does not match {wanted!r}")
 
     def pattern_properties(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterable[Any]:
         if validator.is_type(value, "object"):
             for expression, inner in wanted.items():
                 for name in value:
-                    if found(expression, name):
+                    if found(expression, name, False):
                         yield from validator.descend(value[name], inner, name, expression)
 
     def additional_properties(validator: Any, inner: Any, value: Any, schema: Any) -> Iterable[Any]:
@@ -195,40 +221,19 @@ def _bounded_patterns(keywords: Mapping[str, Any]) -> dict[str, Any]:
             name: item
             for name, item in value.items()
             if name not in schema.get("properties", {})
-            and not any(found(expression, name) for expression in patterns)
+            and not any(found(expression, name, True) for expression in patterns)
         }
         yield from keywords["additionalProperties"](validator, inner, extra, {})
 
-    def unevaluated_properties(*_: Any) -> Iterable[Any]:
-        raise ValidationError("unevaluatedProperties does not go together with patterns here")
+    def nothing(*_: Any) -> Iterable[Any]:
+        return ()
 
-    return {
+    bounded = {
         "pattern": pattern,
         "patternProperties": pattern_properties,
         "additionalProperties": additional_properties,
-        "unevaluatedProperties": unevaluated_properties,
     }
-
-
-def _written_out(pattern: str) -> int:
-    """About how many single characters a pattern matches with its counted repetitions
-    written out, as `regex` does when it compiles it: `(a{1000}){1000}` is a million."""
-    sizes = [0]
-    last = 0
-    for token in _TOKEN.finditer(pattern):
-        if token[1] is not None:
-            times = int(token[2] or token[1])
-            sizes[-1] += last * max(times - 1, 0)
-            last *= max(times, 1)
-        elif token[0] == "(":
-            sizes.append(0)
-        elif token[0] == ")" and len(sizes) > 1:
-            last = sizes.pop()
-            sizes[-1] += last
-        else:
-            last = 1
-            sizes[-1] += 1
-    return sum(sizes)
+    return {**bounded, "unevaluatedProperties": nothing} if _names_patterns(schema) else bounded
 
 
 def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:

@@ -67,6 +67,8 @@ def show(app: App, name: str, as_json: bool) -> None:
     echo(f"offered: {'yes' if row['offered'] else 'no: ' + row['why_not']}")
     echo(f"repeatable: {'yes' if row['repeatable'] else 'no'}")
     echo(f"seconds: {row['seconds']:g}")
+    for each in row["unenforced"]:
+        echo(f"note: {each}")
     if row["fault"]:
         note(f"warning: the tool cannot be called: {row['fault']}", fg="yellow")
 
@@ -135,10 +137,11 @@ def _why_not(app: App, tool: Tool) -> str:
 
 
 def _row(app: App, tool: Tool) -> dict[str, Any]:
-    parameters, fault = None, ""
+    parameters, fault, unenforced = None, "", list[str]()
     why_not = _why_not(app, tool)
     try:
         parameters = dict(app.host.toolbox.schema(tool).parameters)
+        unenforced = app.host.toolbox.unenforced(tool)
     except ValidationError as error:
         fault = str(error)
     return {
@@ -152,6 +155,7 @@ def _row(app: App, tool: Tool) -> dict[str, Any]:
         "repeatable": tool.repeatable,
         "seconds": tool.seconds,
         "fault": fault,
+        "unenforced": unenforced,
     }
 
 

@@ -142,6 +142,11 @@ class Toolbox:
         """A tool as the model sees it. Raises `ValidationError` if it cannot be described."""
         return self._know(tool).schema
 
+    def unenforced(self, tool: Tool) -> list[str]:
+        """What of its parameters' schema is not enforced, and why. Raises `ValidationError` if
+        the tool cannot be described."""
+        return self._know(tool).checker.unenforced()
+
     def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[AvailableTool, ...]:
         """The tools that apply in a context and are not denied, by name. One that cannot
         be described, or cannot say whether it applies, does not.
@@ -270,8 +275,10 @@ class Toolbox:
             return "" if applies else "it does not apply in this context"
 
         def failed(error: BaseException) -> str:
-            _log.warning("the tool %s cannot be offered", tool.name, exc_info=error)
-            return message_of(error) if isinstance(error, GenaiError) else describe_exception(error)
+            is_ours = isinstance(error, GenaiError)
+            why = message_of(error) if is_ours else describe_exception(error)
+            _log.warning("the tool %s cannot be offered: %s", tool.name, why, exc_info=error)
+            return why
 
         try:
             return self._within(

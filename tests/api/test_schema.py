@@ -183,7 +183,6 @@ def test_what_a_class_refuses_is_not_built(value: Any, form: Any, why: str) -> N
         ({"properties": []}, "$.properties"),
         ({"properties": {"a": {"minimum": "x"}}}, "$.properties.a.minimum"),
         ({"required": "a"}, "$.required"),
-        ({"pattern": "("}, "$.pattern"),
         ({"pattern": 5}, "$.pattern"),
         ({"$ref": 5}, "$['$ref']"),
         ({"minimum": 1, "exclusiveMinimum": True}, "$.exclusiveMinimum"),
@@ -194,8 +193,6 @@ def test_what_a_class_refuses_is_not_built(value: Any, form: Any, why: str) -> N
         ({"$schema": 5}, ""),
         ({"$schema": []}, ""),
         ({"$schema": "http://["}, ""),
-        ({"pattern": "a{99999999999}"}, ""),
-        ({"pattern": "(" * 5000 + ")" * 5000}, ""),
         ({"const": nested(DEEP)}, ""),
         (nested(DEEP, "items"), ""),
         (nested(DEEP, "not"), ""),
@@ -349,6 +346,51 @@ def test_patterns_with_a_bound_mean_what_they_did() -> None:
     closed.check({"x1": 1})
     with pytest.raises(ValidationError, match="y"):
         closed.check({"y": 1})
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", "[z-a]", r"\p{Nonsense}", r"\k<n>", "(?<a b>x)", "(" * 5000 + ")" * 5000, r"\u{110000}"],
+    ids=lambda pattern: pattern[:20],
+)
+def test_a_pattern_that_cannot_be_compiled_is_noted_and_not_enforced(
+    pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "genai_host")
+    schema = {
+        "properties": {"a": {"type": "string", "pattern": pattern}},
+        "patternProperties": {pattern: {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    checker = SchemaValidator(schema)
+    checker.check({"a": "x", "b": "it may match"})
+    checker.check({"a": "y"})
+    (told,) = checker.unenforced()
+    assert told.startswith("the pattern ")
+    assert " is not enforced: " in told
+    assert [record.message for record in caplog.records] == [told]  # once
+    with pytest.raises(ValidationError, match="expected a string"):
+        checker.check({"a": 1})
+
+
+def test_no_more_than_a_few_patterns_are_told_of() -> None:
+    checker = SchemaValidator({"allOf": [{"pattern": f"({n}"} for n in range(1000)]})
+    assert len(checker.unenforced()) == 10
+    assert SchemaValidator({"pattern": "^a"}).unenforced() == []
+
+
+def test_a_pattern_that_repeats_too_much_is_an_error_where_it_is_matched() -> None:
+    for pattern in ("a{99999999999}", "(a{1000}){1000}", "a{" + "9" * 5000 + "}"):
+        with pytest.raises(ValidationError, match="repeats too much"):
+            SchemaValidator({"pattern": pattern}).check("a")
+
+
+def test_unevaluated_properties_are_enforced_beside_a_pattern() -> None:
+    properties = {"a": {"type": "string", "pattern": r"^\p{L}+$"}}
+    checker = SchemaValidator({"properties": properties, "unevaluatedProperties": False})
+    checker.check({"a": "é"})
+    with pytest.raises(ValidationError, match="Unevaluated"):
+        checker.check({"b": 1})
 
 
 def test_a_property_may_be_called_pattern() -> None:

@@ -54,7 +54,11 @@ def later() -> None:
 
 @hookimpl
 def genai_tools():
-    return [fail, later, repeat, draw, wipe, Tool("odd", "is wrong", print, {"type": 5})]
+    picky = {"type": "object", "properties": {"a": {"type": "string", "pattern": "["}}}
+    return [
+        fail, later, repeat, draw, wipe, Tool("odd", "is wrong", print, {"type": 5}),
+        Tool("picky", "Look.", print, picky),
+    ]
 '''
 
 
@@ -75,6 +79,7 @@ class TestList:
             "fail\tzz-some-tools\tallow\tyes\tFail.",
             "later\tzz-some-tools\tallow\tno: it does not apply in this context\tWait.",
             "odd\tzz-some-tools\tallow\tno: its parameters are not an object\tis wrong",
+            "picky\tzz-some-tools\tallow\tyes\tLook.",
             "repeat\tzz-some-tools\tallow\tyes\tSay it again.",
             "wipe\tzz-some-tools\tdeny\tno: it is denied\tWipe all.",
         ]
@@ -93,15 +98,18 @@ class TestList:
             "repeatable": True,
             "seconds": 5,
             "fault": "",
+            "unenforced": [],
         }
         assert rows["odd"]["parameters"] is None
         assert rows["odd"]["fault"] == "its parameters are not an object"
 
     def test_plugins_count_them(self, terminal: Terminal) -> None:
         [row] = json.loads(terminal("plugins", "check", "zz-some-tools", "--json")[1])
-        assert row["provides"] == {"tools": ["fail", "later", "repeat", "draw", "wipe", "odd"]}
+        assert row["provides"] == {
+            "tools": ["fail", "later", "repeat", "draw", "wipe", "odd", "picky"]
+        }
         assert (
-            "tools: fail, later, repeat, draw, wipe, odd"
+            "tools: fail, later, repeat, draw, wipe, odd, picky"
             in terminal("plugins", "show", "zz-some-tools")[1]
         )
 
@@ -118,6 +126,13 @@ class TestShow:
             "approval: allow\noffered: yes\nrepeatable: no\nseconds: 60\n"
         )
         assert json.loads(terminal("tools", "show", "draw", "--json")[1])["approval"] == "ask"
+
+    def test_a_pattern_that_is_not_enforced_is_noted(self, terminal: Terminal) -> None:
+        note = "the pattern '[' is not enforced: unterminated character set"
+        code, out, err = terminal("tools", "show", "picky")
+        assert (code, err) == (0, "")
+        assert f"\nnote: {note}\n" in out
+        assert json.loads(terminal("tools", "show", "picky", "--json")[1])["unenforced"] == [note]
 
     def test_a_wrong_one_says_why(self, terminal: Terminal) -> None:
         code, _, err = terminal("tools", "show", "odd")

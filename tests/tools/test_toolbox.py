@@ -452,6 +452,25 @@ class TestOffered:
         assert len(counted) == 1
         assert toolbox.schema(counting).parameters["required"] == ["sides"]
 
+    def test_a_pattern_of_ecma_262_keeps_no_tool_from_being_offered(self) -> None:
+        def parameters(pattern: str) -> dict[str, Any]:
+            return {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+
+        strict = named("t", lambda *_: "fine", parameters(r"^[\p{L}\p{N}_-]+$"))
+        lenient = named("u", lambda *_: "fine", parameters(r"^(?<$>\d{4})$"))
+        toolbox = box(strict, lenient)
+        assert [each.schema.name for each in toolbox.offered({}, Cancellation())] == ["t", "u"]
+        assert called(toolbox, "t", {"a": "é"}).text == "fine"
+        assert "does not match" in called(toolbox, "t", {"a": "a b"}).text
+        assert called(toolbox, "u", {"a": "whatever"}).text == "fine"
+        assert toolbox.unenforced(strict) == []
+        assert [r"(?<$>" in each for each in toolbox.unenforced(lenient)] == [True]
+
+    def test_the_log_says_why_one_is_not_offered(self, caplog: pytest.LogCaptureFixture) -> None:
+        wrong = named("t", echo, {"type": "object", "required": 5})
+        assert box(wrong).offered({}, Cancellation()) == ()
+        assert "the tool t cannot be offered: invalid JSON Schema: 5 is not" in caplog.text
+
     def test_a_wrong_one_says_why_when_it_is_described(self) -> None:
         with pytest.raises(ValidationError, match="invalid JSON Schema"):
             box().schema(named("t", echo, {"type": "object", "required": 5}))
