@@ -34,9 +34,9 @@ from genai_host.api.calls import (
     StreamEvent,
     TokenCount,
 )
-from genai_host.api.error_replies import ErrorIn
+from genai_host.api.error_replies import ErrorIn, one_line
 from genai_host.api.json_text import read_json
-from genai_host.api.messages import Message, Part, Reasoning, Text, VendorPart, count
+from genai_host.api.messages import Image, Message, Part, Reasoning, Text, VendorPart, count
 from genai_host.api.validators import (
     ANY_BY_NAME,
     SCHEMAS,
@@ -185,6 +185,13 @@ def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
         part=part.type,
         dialect=dialect,
     )
+
+
+def picture_in_words(image: Image) -> Text:
+    """What stands in the result of a tool for a picture that cannot be sent there: the turn goes
+    on without it."""
+    kind = one_line(image.media_type or image.url)
+    return Text(f"(a picture{f', {kind},' if kind else ''} was left out: it cannot be shown here)")
 
 
 def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:

@@ -36,6 +36,7 @@ from genai_host.api import (
 )
 from genai_host.api.calls import Draft
 from genai_host.api.cancellation import Cancellation
+from genai_host.api.dialects import picture_in_words
 from genai_host.api.features import RetryWait
 from genai_host.api.settings import read_settings
 from genai_host.calls.middleware import CallMiddleware
@@ -49,6 +50,7 @@ from genai_host.plugins.observers import CallRecord
 from genai_host.providers.limits import RateLimiter
 
 _NOTHING: frozenset[str] = frozenset()
+_IMAGES = frozenset({"images"})
 
 
 class Agent:
@@ -202,9 +204,15 @@ class Agent:
     def _call(
         self, prompt: Prompt, route: Route, given: Mapping[str, Any], in_pieces: bool = False
     ) -> ChatCall:
+        messages = prompt.messages
+        if "images" not in route.capabilities:
+            messages = [
+                each.remember("in words", _results_in_words) if each.role == "tool" else each
+                for each in messages
+            ]
         call = ChatCall(
             model_id=route.candidate.id,
-            messages=prompt.messages,
+            messages=messages,
             tools=prompt.tools,
             tool_choice=prompt.tool_choice,
             schema=prompt.schema,
@@ -225,13 +233,17 @@ class Agent:
 
     def _able(self, prompt: Prompt, routes: Sequence[Route]) -> list[Route]:
         """The routes that can do what the prompt needs, best first; one that is held
-        to a schema by its service is better than one that is asked in words."""
+        to a schema by its service is better than one that is asked in words, and one that is
+        shown the pictures that tools gave is better than one that is told of them."""
         needs = {"tools"} if prompt.tools else set()
+        wants: set[str] = set()
         for message in prompt.messages:
             content = message.content
             if len(content) == 1 and type(content[0]) is Text:  # as most are
                 continue
-            needs |= message.remember("needs", _needs)
+            needed, wanted = message.remember("needs", _needs)
+            needs |= needed
+            wants |= wanted
         able = [route for route in routes if needs <= route.capabilities]
         if not routes:
             raise NoRoute(f"the role {self.role} has no model")
@@ -246,7 +258,9 @@ class Agent:
                 model=model,
             )
         if prompt.schema is not None:
-            able.sort(key=lambda route: "schema" not in route.capabilities)
+            wants.add("schema")
+        if wants:
+            able.sort(key=lambda route: len(wants - route.capabilities))
         return able
 
     def _with_retries(self) -> Retry:
@@ -265,19 +279,33 @@ class Agent:
         return self._checkers[key]
 
 
-def _needs(message: Message) -> frozenset[str]:
-    """The capabilities that it takes to read a message."""
+def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:
+    """The capabilities that it takes to read a message, and those that it is read better with."""
     needs = set()
+    wants = _NOTHING
     for part in message.content:
-        if type(part) is Text:
-            continue
-        inner = part.content if isinstance(part, ToolResult) else ()
-        for each in (part, *inner):
-            if isinstance(each, Image):
-                needs.add("images")
-            elif isinstance(each, File):
-                needs.add("files")
-    return frozenset(needs) if needs else _NOTHING
+        if isinstance(part, Image):
+            needs.add("images")
+        elif isinstance(part, File):
+            needs.add("files")
+        elif isinstance(part, ToolResult) and any(isinstance(each, Image) for each in part.content):
+            wants = _IMAGES
+    return frozenset(needs) if needs else _NOTHING, wants
+
+
+def _results_in_words(message: Message) -> Message:
+    """A message for a model that takes no pictures: those that tools gave are told of."""
+    if not message.remember("needs", _needs)[1]:
+        return message
+    return Message(
+        message.role,
+        [_in_words(part) if isinstance(part, ToolResult) else part for part in message.content],
+    )
+
+
+def _in_words(result: ToolResult) -> ToolResult:
+    content = [picture_in_words(e) if isinstance(e, Image) else e for e in result.content]
+    return evolve(result, content=content)
 
 
 MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]

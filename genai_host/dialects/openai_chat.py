@@ -7,16 +7,20 @@ Source: OpenAI API reference, "Create chat completion", "The chat completion obj
 `reasoning` as in OpenRouter, Groq and Ollama.
 
 The format has no place for reasoning and vendor parts, so they are not sent. Some services have a
-field for reasoning: the variant `reasoning` names it. A stream ends with `[DONE]`; some services
-end it with the reason why the model stopped. More is read than the reference has: services differ
-in how they tell tool calls apart, in words, and in the form of what is no part of the answer.
+field for reasoning: the variant `reasoning` names it. Results of tools are texts: their pictures
+are sent in a user message after them. A stream ends with `[DONE]`; some services end it with the
+reason why the model stopped. More is read than the reference has: services differ in how they tell
+tool calls apart, in words, and in the form of what is no part of the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
+
+from attrs import evolve
 
 from genai_host.api import (
     ChatCall,
@@ -335,7 +339,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         form = _Form(variant["system_role"], variant["image_detail"], variant["reasoning"])
         body: dict[str, Any] = {
             "model": call.model_id,
-            "messages": call.written((self.name, form), form.write),
+            "messages": _with_joined_results(call).written((self.name, form), form.write),
         }
         for name, value in call.parameters.items():
             body[variant["max_tokens"] if name == "max_tokens" else name] = value
@@ -359,6 +363,21 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
+
+
+def _with_joined_results(call: ChatCall) -> ChatCall:
+    """The results of calls that were made at once stand together: nothing may come between."""
+    roles = [message.role for message in call.messages]
+    if not any(one == other == "tool" for one, other in pairwise(roles)):
+        return call
+    messages: list[Message] = []
+    for role, alike in groupby(call.messages, key=lambda message: message.role):
+        if role == "tool":
+            parts = [part for message in alike for part in message.content]
+            messages.append(Message(role, parts))
+        else:
+            messages += alike
+    return evolve(call, messages=messages)
 
 
 _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
@@ -390,12 +409,21 @@ class _Form(NamedTuple):
         return b",".join(write_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
-        """A tool message is one on the wire for each result that it holds."""
+        """A tool message is one on the wire for each result that it holds, and one for what
+        they show."""
         if message.role == "tool":
+            shown: list[Part] = []
             for part in message.content:
                 if not isinstance(part, ToolResult):
                     raise _unsupported(part, "in a tool message")
                 yield {"role": "tool", "tool_call_id": part.id, "content": _result_text(part)}
+                pictures = [each for each in part.content if isinstance(each, Image)]
+                if pictures:
+                    name = f"the tool {part.name}" if part.name else "a tool"
+                    shown += [Text(f"(shown by {name}, call {part.id}:)"), *pictures]
+            if shown:
+                user = Message("user", shown)
+                yield {"role": "user", "content": self._content(shown, user)}
         elif message.role == "assistant":
             yield self._assistant_message(message)
         else:
@@ -462,9 +490,6 @@ def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _result_text(result: ToolResult) -> str:
-    for part in result.content:
-        if not isinstance(part, Text):
-            raise _unsupported(part, "in the result of a tool")
     text = "".join(part.text for part in result.content if isinstance(part, Text))
     return f"error: {text}" if result.error else text
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count, groupby
 from typing import Any
 
-from genai_host.api import Message, SchemaValidator, ToolSchema
+from genai_host.api import File, Message, Part, SchemaValidator, Text, ToolResult, ToolSchema
 from genai_host.errors import ValidationError
 
 
@@ -52,6 +52,24 @@ def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema]
     if name not in CHOICES:
         return tools, name
     return [tool for tool in tools if tool.name == name], "required"
+
+
+def result_and_files(
+    id: str, name: str, parts: Iterable[Part], error: bool = False
+) -> tuple[ToolResult, list[File]]:
+    """The result of a tool, and the documents in it: a result holds texts and pictures, and says
+    where a document was, which the user is to show after it.
+
+    Raises `ValidationError` for other parts.
+    """
+    content: list[Part] = []
+    files: list[File] = []
+    for part in parts:
+        if isinstance(part, File):
+            files.append(part)
+            part = Text(f"(the document {part.name or part.url or len(files)} follows)")
+        content.append(part)
+    return ToolResult(id, name, content, error), files
 
 
 _MOST = 512

@@ -92,6 +92,18 @@ def test_the_best_route_that_can_do_it_is_taken(
     assert host.open("asking", "m").say(message).text == f"{expected} answers"
 
 
+def test_a_model_that_takes_no_pictures_is_told_of_those_that_tools_gave(stage: Any) -> None:
+    host = stage({"images"}, asking())
+    host.instances.remove("rich")
+    result = ToolResult("1", "look", ["taken", Image(b"x", "image/png")], error=True)
+    assert host.open("asking", "m").say(Message("tool", result)).text == "poor answers"
+    [heard] = sent(host, "poor")
+    assert heard["messages"][0]["content"][0]["content"] == [
+        {"type": "text", "text": "taken"},
+        {"type": "text", "text": "(a picture, image/png, was left out: it cannot be shown here)"},
+    ]
+
+
 def test_where_no_route_can_do_it_each_says_what_it_lacks(stage: Any) -> None:
     host = stage({"tools"}, asking(tools=[TOOL]))
     host.instances.remove("rich")

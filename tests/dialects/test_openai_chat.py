@@ -149,6 +149,13 @@ def test_a_schema_that_is_of_no_object_is_put_into_one() -> None:
     assert body(schema=numbers)["response_format"]["json_schema"]["schema"] == numbers
 
 
+def test_pictures_of_tools_come_after_all_results_of_calls_that_were_made_at_once() -> None:
+    shown, told = ToolResult("1", "look", Image(url="http://x")), ToolResult("2", "look", "b")
+    found = body(Message("tool", shown), Message("tool", told), Message("user", "and?"))
+    roles = [message["role"] for message in found["messages"]]
+    assert roles == ["tool", "tool", "user", "user"]
+
+
 def test_a_message_is_written_anew_for_another_system_role() -> None:
     message = Message("system", "s")
     assert body(message)["messages"] == [{"role": "system", "content": "s"}]
@@ -211,6 +218,19 @@ TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
             {"role": "tool", "tool_call_id": "1", "content": "ab"},
             {"role": "tool", "tool_call_id": "2", "content": "error: "}]),
         (Message("tool", []), []),
+        (Message("tool", [
+            ToolResult("1", "look", ["taken", Image(b"abc", "image/png")]),
+            ToolResult("2", content=Image(url="http://x")),
+            ToolResult("3", content="c"),
+        ]), [
+            {"role": "tool", "tool_call_id": "1", "content": "taken"},
+            {"role": "tool", "tool_call_id": "2", "content": ""},
+            {"role": "tool", "tool_call_id": "3", "content": "c"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "(shown by the tool look, call 1:)"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
+                {"type": "text", "text": "(shown by a tool, call 2:)"},
+                {"type": "image_url", "image_url": {"url": "http://x"}}]}]),
     ],
     ids=lambda value: repr(value)[:60] if isinstance(value, Message) else "",
 )  # fmt: skip
@@ -233,7 +253,6 @@ class Poll(Part):
         (Message("system", Image(b"x")), "image"),
         (Message("assistant", Image(b"x")), "image"),
         (Message("tool", "text"), "text"),
-        (Message("tool", ToolResult("1", content=Image(b"x"))), "image"),
     ],
     ids=lambda value: repr(value)[:60],
 )

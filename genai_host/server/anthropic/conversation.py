@@ -23,6 +23,7 @@ from genai_host.api import (
 )
 from genai_host.api.http_routes import JsonReader
 from genai_host.errors import ValidationError
+from genai_host.serving.client_tools import result_and_files
 
 _TTLS = ("5m", "1h")
 
@@ -212,7 +213,9 @@ class _Reader:
         said: list[Part] = []
         for block in self._blocks(given, "content"):
             if block.text("type") == "tool_result":
-                results.append(self._result(block))
+                result, files = self._result(block)
+                results.append(result)
+                said += files
             else:
                 said.append(_part(block))
         if results:
@@ -250,20 +253,15 @@ class _Reader:
             return ToolCall(id, name, malformed=malformed)
         return ToolCall(id, name, given)
 
-    def _result(self, block: JsonReader) -> ToolResult:
+    def _result(self, block: JsonReader) -> tuple[ToolResult, list[File]]:
         id = block.text("tool_use_id")
         if id not in self._names:
             raise ValidationError("no tool was called by this id", path=block.at("tool_use_id"))
-        content: list[Text | Image] = []
-        for each in self._blocks(block, "content"):
-            part = _part(each)
-            if not isinstance(part, (Text, Image)):
-                raise ValidationError("a result has texts and pictures", path=each.path)
-            content.append(part)
+        content = [_part(each) for each in self._blocks(block, "content")]
         is_error = bool(block.flag("is_error"))
         block.raw("toolset_name")
         block.nothing_else()
-        return ToolResult(id, self._names[id], content, is_error)
+        return result_and_files(id, self._names[id], content, is_error)
 
     def _blocks(self, given: JsonReader, name: str) -> Sequence[JsonReader]:
         """A text stands for one block of it."""

@@ -6,7 +6,7 @@ to thought signatures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from genai_host.api import (
@@ -23,7 +23,7 @@ from genai_host.api import (
 from genai_host.api.http_routes import JsonReader
 from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
-from genai_host.serving.client_tools import Pairing, merge_consecutive
+from genai_host.serving.client_tools import Pairing, merge_consecutive, result_and_files
 
 OWN = "gemini"
 """The dialect whose signatures these are."""
@@ -121,26 +121,27 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
                 OWN, {SIGNATURE: signature} if text else {"text": "", SIGNATURE: signature}
             )
     else:
-        yield _other_part(given, kind, pairing, model)
+        yield from _other_parts(given, kind, pairing, model)
         if signature and model:
             yield VendorPart(OWN, {SIGNATURE: signature})
     given.nothing_else()
 
 
-def _other_part(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Part:
+def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterable[Part]:
     value = given.object(kind)
     assert value is not None  # it was seen to be there
     if kind == "functionCall":
         if not model:
             raise ValidationError("only the model calls functions", path=given.path)
-        return _call(value, pairing)
+        return [_call(value, pairing)]
     if kind == "functionResponse":
         if model:
             raise ValidationError("the model does not respond to calls", path=given.path)
-        return _result(value, pairing)
+        result, files = _result(value, pairing)
+        return [result, *files]
     part = _data(value) if kind == "inlineData" else _address(value)
     value.nothing_else()
-    return part
+    return [part]
 
 
 def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
@@ -152,26 +153,27 @@ def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
     return call
 
 
-def _result(given: JsonReader, pairing: Pairing) -> ToolResult:
+def _result(given: JsonReader, pairing: Pairing) -> tuple[ToolResult, list[File]]:
     id, name = pairing.result(given.text("id"), _name(given), given.path)
     response = given.mapping("response") or {}
     given.refuse("willContinue", "scheduling")
-    pictures = [_picture(each) for each in given.objects("parts")]
+    shown = [_shown(each) for each in given.objects("parts")]
     given.nothing_else()
     failed = response.keys() == {"error"}
     known = failed or response.keys() in _WHOLE_TEXT
     value = next(iter(response.values())) if known else response
     text = value if isinstance(value, str) else write_json(value).decode()
-    return ToolResult(id, name, [Text(text), *pictures], failed)
+    return result_and_files(id, name, [Text(text), *shown], failed)
 
 
-def _picture(given: JsonReader) -> Image:
-    data = given.object("inlineData")
+def _shown(given: JsonReader) -> Image | File:
+    data, address = given.object("inlineData"), given.object("fileData")
     given.nothing_else()
-    part = None if data is None else _data(data)
-    if not isinstance(part, Image):
-        raise ValidationError("a response has no other parts than pictures", path=given.path)
-    return part
+    if data is not None:
+        return _data(data)
+    if address is not None:
+        return _address(address)
+    raise ValidationError("a part of a response is inlineData or fileData", path=given.path)
 
 
 def _name(given: JsonReader) -> str:

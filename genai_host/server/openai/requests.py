@@ -18,7 +18,6 @@ from genai_host.api import (
     Reasoning,
     Text,
     ToolCall,
-    ToolResult,
     ToolSchema,
 )
 from genai_host.api.http_routes import JsonReader, bytes_of
@@ -30,6 +29,7 @@ from genai_host.serving.client_tools import (
     merge_consecutive,
     offered_tool,
     one_of,
+    result_and_files,
 )
 
 _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
@@ -114,13 +114,27 @@ def messages_in(body: JsonReader) -> list[Message]:
     given = body.objects("messages")
     if not given:
         raise ValidationError("there are no messages", path=body.at("messages"))
+    return merge_consecutive(_said_in(given), "tool")
+
+
+def _said_in(given: Sequence[JsonReader]) -> Iterator[Message]:
+    """Documents in results of tools come after all results that stand together."""
     names: dict[str, str] = {}
-    return merge_consecutive((_message(each, names) for each in given), "tool")
+    files: list[Part] = []
+    for each in given:
+        message = _message(each, names, files)
+        if files and message.role != "tool":
+            yield Message("user", files)
+            files.clear()
+        yield message
+    if files:
+        yield Message("user", files)
 
 
-def _message(given: JsonReader, names: dict[str, str]) -> Message:
+def _message(given: JsonReader, names: dict[str, str], files: list[Part]) -> Message:
     """
     names   of the tools that were called so far, by the ids of the calls
+    files   gets the documents of a result
     """
     role = given.choice("role", _ROLES)
     if role == "user":
@@ -133,7 +147,9 @@ def _message(given: JsonReader, names: dict[str, str]) -> Message:
         id = given.text("tool_call_id")
         if id not in names:
             raise ValidationError("no tool was called by this id", path=given.at("tool_call_id"))
-        return Message("tool", [ToolResult(id, names[id], texts_in(given))])
+        result, found = result_and_files(id, names[id], parts_in(given))
+        files += found
+        return Message("tool", [result])
     raise ValidationError("a message has a role", path=given.at("role"))
 
 

@@ -319,11 +319,6 @@ def _read_output(item: Fields) -> Item:
     output = item.value.get("output")
     if isinstance(output, list):
         output = [_read_part(part) for part in _each(output, item.at("output"))]
-        for at, part in enumerate(output):
-            if part["type"] == "input_file":
-                raise UnsupportedParameter(
-                    "what a tool gives back is text and images", path=f"{item.at('output')}[{at}]"
-                )
     elif not isinstance(output, str):
         raise item.wrong("output", "a string or a list of parts")
     status = item.choice("status", _STATUSES) or "completed"

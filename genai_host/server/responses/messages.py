@@ -34,6 +34,7 @@ from genai_host.api.messages import Role
 from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import ValidationError
 from genai_host.server.responses.items import Item, inline, is_inline
+from genai_host.serving.client_tools import result_and_files
 
 DIALECT = "openai-responses"
 """What the dialect of this format calls itself, in whose parts the phase of a message is."""
@@ -46,8 +47,13 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
     said: list[tuple[Role, Part]] = []
     ends: list[int] = []  # of what is a message by itself
     pending: dict[str, str] = {}
+    files: list[File] = []
     for item in items:
-        for role, part in _parts(item):
+        if files and item["type"] != "function_call_output":
+            said += [("user", file) for file in files]
+            ends.append(len(said))
+            files.clear()
+        for role, part in _parts(item, files):
             if isinstance(part, ToolCall):
                 pending[part.id] = part.name
             elif isinstance(part, ToolResult):
@@ -55,6 +61,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
             said.append((role, part))
         if item["type"] == "message" and item["role"] != "assistant":
             ends.append(len(said))
+    said += [("user", file) for file in files]
     for id in pending:
         raise ValidationError(f"there is no output for the function call {id!r}", path=_INPUT)
     messages = [] if instructions is None else [Message("system", instructions)]
@@ -81,13 +88,18 @@ def _joined(said: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
     return messages
 
 
-def _parts(item: Item) -> Iterator[tuple[Role, Part]]:
-    """What an item is made of, and who says it."""
+def _parts(item: Item, files: list[File]) -> Iterator[tuple[Role, Part]]:
+    """What an item is made of, and who says it.
+
+    files   gets the documents of a result: they come after all results that stand together
+    """
     kind = item["type"]
     if kind == "function_call":
         yield "assistant", _call(item["call_id"], item["name"], item["arguments"])
     elif kind == "function_call_output":
-        yield "tool", ToolResult(item["call_id"], content=_output(item["output"]))
+        result, found = result_and_files(item["call_id"], "", _output(item["output"]))
+        files += found
+        yield "tool", result
     elif kind == "reasoning":
         for part in (*item["summary"], *item.get("content", ())):
             if part["text"]:

@@ -29,8 +29,9 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.api.calls import EncodedJson
-from genai_host.api.dialects import fitting_id, system_texts, unsupported
+from genai_host.api.dialects import fitting_id, picture_in_words, system_texts, unsupported
 from genai_host.api.json_text import write_json
+from genai_host.errors import UnsupportedPart
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
 
 Block = Mapping[str, Any]
@@ -115,7 +116,7 @@ def _block(part: Part, message: Message, names: Iterator[str]) -> Block:
 
 def _tool_result(result: ToolResult) -> Block:
     content = [
-        {"text": part.text} if isinstance(part, Text) else wire_image(part)
+        {"text": part.text} if isinstance(part, Text) else _picture(part)
         for part in result.content
         if not isinstance(part, Text) or shows(part)
     ]
@@ -123,6 +124,13 @@ def _tool_result(result: ToolResult) -> Block:
     if result.error:
         block["status"] = "error"
     return {"toolResult": block}
+
+
+def _picture(image: Image) -> Block:
+    try:
+        return wire_image(image)
+    except UnsupportedPart:
+        return {"text": picture_in_words(image).text}
 
 
 def shows(text: Text) -> bool:

@@ -229,6 +229,22 @@ def test_results_may_be_pictures_and_failures() -> None:
     }}]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("picture", "kind"),
+    [
+        (Image(b"BM", "image/bmp"), "image/bmp"),
+        (Image(url="https://x.invalid/a.png"), "https://x.invalid/a.png"),
+    ],
+)
+def test_pictures_of_tools_that_have_no_place_are_told_of(picture: Image, kind: str) -> None:
+    result = Message("tool", ToolResult("call_1", "look", ("taken", picture)))
+    body = written("a", CALLED, result, tools=[LOOK])
+    assert body["messages"][2]["content"][0]["toolResult"]["content"] == [
+        {"text": "taken"},
+        {"text": f"(a picture, {kind}, was left out: it cannot be shown here)"},
+    ]
+
+
 def test_what_was_malformed_is_said_to_be() -> None:
     body = written("a", Message("assistant", ToolCall("c", "look", malformed="{")), tools=[LOOK])
     assert body["messages"][1]["content"][0]["toolUse"]["input"] == {"INVALID_JSON": "{"}

@@ -29,7 +29,7 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
 )
-from genai_host.api.dialects import unsupported
+from genai_host.api.dialects import picture_in_words, unsupported
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_ollama.form import (
@@ -106,15 +106,20 @@ class _Form(NamedTuple):
             yield _wire_message(message)
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
-        """Newer servers pair it with its call by the id, older ones by the tool's name."""
-        text = "".join(part.text for part in result.content if isinstance(part, Text))
+        """Newer servers pair it with its call by the id, older ones by the tool's name. They
+        fetch no pictures."""
+        content = [
+            picture_in_words(part) if isinstance(part, Image) and not part.data else part
+            for part in result.content
+        ]
+        text = "".join(part.text for part in content if isinstance(part, Text))
         wire: dict[str, Any] = {
             "role": "tool",
             "content": f"error: {text}" if result.error else text,
             "tool_name": result.name or dict(self.names).get(result.id, ""),
             "tool_call_id": result.id,
         }
-        images = [part for part in result.content if isinstance(part, Image)]
+        images = [part for part in content if isinstance(part, Image)]
         if images:
             wire["images"] = [wire_image(image, _NAME) for image in images]
         return wire

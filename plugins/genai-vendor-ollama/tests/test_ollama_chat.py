@@ -71,7 +71,6 @@ def test_texts_are_joined_and_pictures_stand_beside_them() -> None:
         Message("user", ToolCall("1", "look")),
         Message("user", ToolResult("1", "look")),
         Message("tool", "text"),
-        Message("tool", ToolResult("1", "look", Image(url="https://x.invalid/a.png"))),
     ],
 )
 def test_what_has_no_place_is_refused_before_anything_is_sent(message: Message) -> None:
@@ -79,6 +78,15 @@ def test_what_has_no_place_is_refused_before_anything_is_sent(message: Message) 
         body_of(message)
     assert caught.value.dialect == "ollama-chat"
     assert caught.value.part
+
+
+def test_a_picture_of_a_tool_by_its_address_is_told_of() -> None:
+    found = ToolResult("1", "look", ["taken ", Image(url="https://x.invalid/a.png"), PNG])
+    [wire] = written(Message("tool", found))
+    assert wire["content"] == (
+        "taken (a picture, https://x.invalid/a.png, was left out: it cannot be shown here)"
+    )
+    assert wire["images"] == ["iVBORw=="]
 
 
 def test_a_tool_is_offered() -> None:

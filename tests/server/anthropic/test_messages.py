@@ -236,6 +236,22 @@ def test_what_its_service_wrote_goes_there_and_back(api: Api) -> None:
     assert api.fake.prompts[1].messages[1].content == tuple(parts)
 
 
+def test_documents_in_results_of_tools_come_after_them(api: Api) -> None:
+    use = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
+    paper = {"type": "document", "source": source, "title": "x.pdf"}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [paper]}
+    api.answered(
+        HI,
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result, {"type": "text", "text": "and?"}]},
+    )
+    assert api.fake.prompts[0].messages[-2:] == (
+        Message("tool", [ToolResult("a", "clock", [Text("(the document x.pdf follows)")])]),
+        Message("user", [File(b"%PDF", "application/pdf", "x.pdf"), Text("and?")]),
+    )
+
+
 def test_results_of_tools_have_pictures(api: Api) -> None:
     use = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
     text, image = {"type": "text", "text": "x"}, {"type": "image", "source": PNG}

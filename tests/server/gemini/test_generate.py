@@ -253,6 +253,25 @@ class TestContents:
         (part,) = heard(api)[-1].content
         assert part == ToolResult("a", "look", ["{}", Image(PICTURE, "image/png")])
 
+    def test_documents_that_functions_give_come_after_all_results(self, api: Api) -> None:
+        calls = [{"functionCall": {"id": id, "name": "look"}} for id in ("a", "b")]
+        paper = {"inlineData": {"mimeType": "application/pdf", "data": DATA, "displayName": "x"}}
+        address = {"fileData": {"mimeType": "application/pdf", "fileUri": "https://a.example/y"}}
+        results = [
+            {"functionResponse": {"name": "look", "response": {"output": "o"}, "parts": parts}}
+            for parts in ([paper, address], [])
+        ]
+        api.generate(user("hi"), model(*calls), user(*results))
+        assert [message.role for message in heard(api)[-2:]] == ["tool", "user"]
+        first, second = heard(api)[-2].content
+        follow = ["(the document x follows)", "(the document https://a.example/y follows)"]
+        assert first == ToolResult("a", "look", ["o", *follow])
+        assert second == ToolResult("b", "look", "o")
+        assert heard(api)[-1].content == (
+            File(PICTURE, "application/pdf", "x"),
+            File(media_type="application/pdf", url="https://a.example/y"),
+        )
+
     def test_an_empty_answer_in_between(self, api: Api) -> None:
         api.generate(user("hi"), {"role": "model"}, user("well?"))
         assert [message.role for message in heard(api)] == ["user", "user"]

@@ -127,6 +127,30 @@ def test_tools_are_offered_called_and_answered(api: Api) -> None:
     )
 
 
+def test_what_tools_show_reaches_the_model(api: Api) -> None:
+    picture = "data:image/png;base64," + base64.b64encode(PNG).decode()
+    paper = "data:application/pdf;base64," + base64.b64encode(b"%PDF").decode()
+    call = {"type": "function", "function": {"name": "look", "arguments": "{}"}}
+    api.completed(
+        HI,
+        {"role": "assistant", "tool_calls": [{"id": id, **call} for id in ("1", "2")]},
+        {"role": "tool", "tool_call_id": "1", "content": [
+            {"type": "text", "text": "taken"},
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": paper}},
+        ]},
+        {"role": "tool", "tool_call_id": "2", "content": [
+            {"type": "image_url", "image_url": {"url": picture}}
+        ]},
+    )  # fmt: skip
+    assert api.fake.prompts[0].messages[2:] == (
+        Message("tool", [
+            ToolResult("1", "look", ["taken", "(the document a.pdf follows)"]),
+            ToolResult("2", "look", Image(PNG, "image/png")),
+        ]),
+        Message("user", File(b"%PDF", "application/pdf", "a.pdf")),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["auto", "none", "required"])
 def test_a_tool_that_is_called_as_a_choice_can_be_chosen(api: Api, name: str) -> None:
     other = {"type": "function", "function": {"name": name}}

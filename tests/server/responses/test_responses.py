@@ -99,7 +99,7 @@ def test_what_the_model_hears(api: Api) -> None:
             },
             {"type": "function_call", "call_id": "1", "name": "clock", "arguments": '{"a": 1}'},
             {"type": "function_call", "call_id": "2", "name": "look", "arguments": "{"},
-            output_of("1"),
+            output_of("1", [{"type": "input_file", "file_url": "https://a.example/c.pdf"}]),
             output_of("2", [{"type": "input_image", "image_url": PNG_URL}]),
             user("so"),
             user("and so"),
@@ -133,8 +133,12 @@ def test_what_the_model_hears(api: Api) -> None:
         ),
         Message(
             "tool",
-            [ToolResult("1", "clock", "noon"), ToolResult("2", "look", Image(PNG, "image/png"))],
+            [
+                ToolResult("1", "clock", "(the document https://a.example/c.pdf follows)"),
+                ToolResult("2", "look", Image(PNG, "image/png")),
+            ],
         ),
+        Message("user", File(url="https://a.example/c.pdf")),
         Message("user", "so"),
         Message("user", "and so"),
     ]
