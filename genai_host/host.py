@@ -41,6 +41,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
+from genai_host.api.models import merged_parameters
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.retry import Retry, RetryPolicy
@@ -260,7 +261,7 @@ class Host:
         feature, now = self.feature(began.opened.feature), began.opened
         changed = None
         if model or provider or models or parameters or settings or tools is not None:
-            joined = {**now.parameters, **(parameters or {})}
+            joined = merged_parameters(now.parameters, parameters or {})
             chosen = self._routing.models_for(
                 feature, model, provider, models or {}, models_in(now)
             )
@@ -686,7 +687,7 @@ class Host:
         return Agent(
             role,
             routing.routes(choice, operation, provider),
-            {**choice.parameters, **parameters} if choice else parameters,
+            merged_parameters(choice.parameters, parameters) if choice else parameters,
             retry=self._retry,
             rates=self._rates,
             counters=lambda: routing.routes(choice, "count", provider),

@@ -303,6 +303,8 @@ class Dialect(ABC, Generic[C, R]):
         capabilities: What the format can express; see `CAPABILITIES`.
         parameters: The model parameters it can write: name to JSON Schema.
         price_parameters: Those with which a call has not the list price.
+        reserved: Fields of the body that are the host's to write, also where it writes none: the
+            parameter `extra_body` cannot set them.
         variant: Its small differences and their defaults; models, providers, offerings and
             instances choose among them by name.
     """
@@ -313,6 +315,7 @@ class Dialect(ABC, Generic[C, R]):
     capabilities: ClassVar[frozenset[str]] = frozenset()
     parameters: ClassVar[Mapping[str, Any]] = {}
     price_parameters: ClassVar[frozenset[str]] = frozenset()
+    reserved: ClassVar[frozenset[str]] = frozenset({"messages", "model", "stream", "tools"})
     variant: ClassVar[Mapping[str, Any]] = {}
 
     @property

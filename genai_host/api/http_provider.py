@@ -72,6 +72,7 @@ class HttpProvider(Provider):
     """
 
     framings: Mapping[str, StreamParser] = {}
+    extra_body: Mapping[str, Any] | None = {}
 
     def __init__(
         self,

@@ -76,6 +76,29 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+EXTRA_BODY = "extra_body"
+"""The parameter for a service's own parameters, which the host does not know: an object whose
+fields are sent in the body of the request as they are. See `Provider.extra_body`."""
+
+EXTRA_BODY_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "description": "fields that only the service knows, sent as they are",
+}
+
+
+def merged_parameters(*levels: Mapping[str, Any]) -> dict[str, Any]:
+    """Model parameters of several levels, later ones first; the fields of `extra_body` are merged
+    one by one."""
+    merged: dict[str, Any] = {}
+    for level in levels:
+        before = merged.get(EXTRA_BODY)
+        merged.update(level)
+        now = merged.get(EXTRA_BODY)
+        if isinstance(before, Mapping) and isinstance(now, Mapping):
+            merged[EXTRA_BODY] = {**before, **now}
+    return merged
+
+
 def standard_parameters(*names: str) -> dict[str, Mapping[str, Any]]:
     """Those of the standard parameters, for `Dialect.parameters`."""
     return {name: STANDARD[name] for name in names}

@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
@@ -142,12 +142,15 @@ class Provider(ABC):
             600}`; a user's configuration comes first.
         window: Tokens that prompt and answer share here, where that is less than what the model
             can.
+        extra_body: Fields that are added to the body of each request, as the parameter `extra_body`
+            of a call; None where fields that the dialect does not write say nothing.
     """
 
     serves: Mapping[str, DialectEndpoint]
     default_models: Mapping[Operation, str] = {}
     bounds: Mapping[str, float] = {}
     window: int | None = None
+    extra_body: Mapping[str, Any] | None = None
 
     def missing(self) -> str | None:
         """What it lacks to run, as `no key: set X_API_KEY` (`Services.no_key` says that);

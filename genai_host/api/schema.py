@@ -54,7 +54,7 @@ class SchemaValidator:
             raise ValidationError(f"invalid JSON Schema: it is a {type(schema).__name__}", path="$")
         try:
             kind = validators.validator_for(schema, default=Draft202012Validator)
-            kind.check_schema(schema, FormatChecker(formats=()))  # type: ignore[arg-type]  # the stubs want dicts only
+            kind.check_schema(schema, FormatChecker(formats=()))  # type: ignore[arg-type, call-arg]  # the stubs lag
             if any(True for _ in _patterns_in(schema)):
                 kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS, schema))  # type: ignore[no-untyped-call]  # the stubs lack it
             check_numbers(schema)

@@ -18,6 +18,7 @@ from attrs import asdict, field, frozen
 from genai_host.api import HttpProblem, RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
+from genai_host.api.models import merged_parameters
 from genai_host.batch.rows import Row
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import GenaiError, NotFound, ProviderError
@@ -163,7 +164,7 @@ class Worker:
             task.feature or None,
             asked["model"] or task.model or None,
             provider=asked["provider"] or (None if asked["model"] else task.provider or None),
-            parameters={**task.parameters, **asked["parameters"]},
+            parameters=merged_parameters(task.parameters, asked["parameters"]),
             settings={**task.settings, **system},
             tools=task.tools,
             record=record,

@@ -38,6 +38,7 @@ from genai_host.api.calls import Draft
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import picture_in_words
 from genai_host.api.features import RetryWait
+from genai_host.api.models import merged_parameters
 from genai_host.api.settings import read_settings
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.raw_replies import RawReplies
@@ -199,7 +200,7 @@ class Agent:
 
     def _given(self, prompt: Prompt) -> dict[str, Any]:
         """The parameters that a prompt is asked with."""
-        return {**prompt.defaults, **self.parameters, **prompt.parameters}
+        return merged_parameters(prompt.defaults, self.parameters, prompt.parameters)
 
     def _call(
         self, prompt: Prompt, route: Route, given: Mapping[str, Any], in_pieces: bool = False

@@ -39,6 +39,7 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
+from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import NoPrices, Prices, cost_of
@@ -56,7 +57,7 @@ from genai_host.http.stream_parsers import detect_parser
 from genai_host.plugins.observers import CallRecord, Observers
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
-from genai_host.util.text import describe_exception, did_you_mean
+from genai_host.util.text import describe_exception, did_you_mean, one_line
 
 E = TypeVar("E", bound=BaseException)
 Clean = Callable[[str], str]
@@ -133,8 +134,8 @@ class Route:
         for name, value in given.items():
             self._check_parameter(name, value)
         valid = self.candidate.parameters
-        usual = {key: v for key, v in self.candidate.model.defaults.items() if key in valid}
-        return {**usual, **given}
+        usual = {key: v for key, v in self.candidate.defaults.items() if key in valid}
+        return merged_parameters(usual, given)
 
     def is_priced(self) -> bool:
         """Whether it is known what calls cost, as far as that can be told before one."""
@@ -247,7 +248,7 @@ class Route:
                 f"{self.candidate.name} does not accept parameter {name!r}",
                 parameter=name,
                 valid=sorted(valid),
-                hint=did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid))}",
+                hint=_hint_for(name, valid),
                 model=self.info.model,
                 provider=self.info.provider,
             )
@@ -265,6 +266,19 @@ class Route:
                 model=self.info.model,
                 provider=self.info.provider,
             ) from error
+        if name == EXTRA_BODY:
+            self._check_extra_body(value)
+
+    def _check_extra_body(self, value: Mapping[str, Any]) -> None:
+        wrong = [name for name in value if name in self._dialect.reserved]
+        if wrong:
+            raise InvalidParameter(
+                f"{EXTRA_BODY} cannot set {', '.join(sorted(wrong))}: the host writes that itself",
+                parameter=EXTRA_BODY,
+                hint=f"leave it out of {EXTRA_BODY}",
+                model=self.info.model,
+                provider=self.info.provider,
+            )
 
     @contextmanager
     def _guarded(
@@ -307,7 +321,13 @@ class Route:
 
     def _request(self, call: Call, report: CallRecord) -> ProviderRequest:
         """The dialect's request, with the provider's differences applied."""
+        extra = call.parameters.get(EXTRA_BODY)
+        if extra is not None:
+            others = {name: v for name, v in call.parameters.items() if name != EXTRA_BODY}
+            call = evolve(call, parameters=others)
         request = self._dialect.prepare_request(call)
+        if extra:
+            request = evolve(request, body=_with_extra(request.body, extra))
         further = self._observers.headers(report.id, self.info) if report.id else None
         if further:
             request = evolve(request, headers={**further, **request.headers})
@@ -372,12 +392,41 @@ class Route:
         provider: Provider,
     ) -> float | None:
         """In US dollars, by the prices of when the call began."""
-        if self._prices is None or not self._dialect.price_parameters.isdisjoint(call.parameters):
+        names = {*call.parameters, *call.parameters.get(EXTRA_BODY, ())}
+        if self._prices is None or not self._dialect.price_parameters.isdisjoint(names):
             return None
         usage = None if isinstance(result, ModerationResult) else result.usage
         began = self._clock.now() - timedelta(seconds=seconds)
         name = self.candidate.model.name
         return cost_of(self._prices, provider, call.model_id, name, usage, began)
+
+
+def _hint_for(name: str, valid: Mapping[str, Any]) -> str:
+    """What an unknown parameter may have been meant to be."""
+    hint = did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid))}."
+    if EXTRA_BODY not in valid:
+        return hint.rstrip(".")
+    return f"{hint} To send it to the service as it is: {EXTRA_BODY}.{one_line(name)}"
+
+
+def _with_extra(
+    body: Mapping[str, Any], extra: Mapping[str, Any], place: str = EXTRA_BODY
+) -> dict[str, Any]:
+    """A body with further fields, also of objects in it. Raises `InvalidParameter` for what is
+    written there already."""
+    joined = dict(body)
+    for name, value in extra.items():
+        if name not in body:
+            joined[name] = value
+        elif isinstance(value, Mapping) and isinstance(body[name], Mapping):
+            joined[name] = _with_extra(body[name], value, f"{place}.{name}")
+        else:
+            raise InvalidParameter(
+                f"{place}.{name} cannot be set: the host writes {name} in this request itself",
+                parameter=EXTRA_BODY,
+                hint=f"leave it out of {EXTRA_BODY}",
+            )
+    return joined
 
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:

@@ -12,6 +12,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from genai_host.api import Dialect, Model, Offering, Operation
+from genai_host.api.models import merged_parameters
 from genai_host.catalog.join import Candidate, Join, ProviderInfo
 from genai_host.config import ModelConfig
 from genai_host.config.schema import configuration_in
@@ -122,7 +123,7 @@ class Catalog:
             chain.append(found)
             config = self.configurations[found]
             target = config.of
-            parameters = {**config.parameters, **parameters}
+            parameters = merged_parameters(config.parameters, parameters)
             order = order or config.provider_order
         if at:  # where and how it is run was said on the way
             instance, _, dialect = at.partition("+")

@@ -25,7 +25,8 @@ from genai_host.api import (
     Provider,
     RouteInfo,
 )
-from genai_host.api.validators import FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
+from genai_host.api.models import EXTRA_BODY, EXTRA_BODY_SCHEMA, merged_parameters
+from genai_host.api.validators import ANY_BY_NAME, FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
 from genai_host.util.names import install_line, plugin_line
 from genai_host.util.text import describe_exception, did_you_mean
 
@@ -55,6 +56,7 @@ class ProviderInfo:
     unreachable      whether that is because nobody answered when it was tried
     missing_models   ids of models that cannot run, and why
     window           tokens that prompt and answer share there; None for no bound
+    extra_body       fields that are added to each request; None if it takes none
     """
 
     name: str
@@ -70,6 +72,7 @@ class ProviderInfo:
     unreachable: bool = False
     missing_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
     window: int | None = field(default=None, validator=optional(instance_of(int)))
+    extra_body: Mapping[str, Any] | None = field(default=None, validator=optional(ANY_BY_NAME))
 
     @property
     def state(self) -> State:
@@ -88,6 +91,7 @@ class ProviderInfo:
                 missing=provider.missing() or "",
                 missing_models=provider.missing_models(),
                 window=provider.window,
+                extra_body=provider.extra_body,
             )
             return evolve(told, free=_is_free(provider))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
@@ -113,6 +117,7 @@ class Candidate:
     variant       which of its variants the dialect is to write
     capabilities  what can be done this way
     parameters    name to JSON Schema of the parameters that are taken this way
+    defaults      values of parameters that hold where nobody gives others
     window        tokens that prompt and answer share; None if unknown
     operation     what it is for
     reasons       why it cannot run; empty if it can
@@ -127,6 +132,7 @@ class Candidate:
     variant: Mapping[str, Any] = field(factory=dict)
     capabilities: frozenset[str] = frozenset()
     parameters: Mapping[str, Any] = field(factory=dict)
+    defaults: Mapping[str, Any] = field(factory=dict)
     window: int | None = None
     operation: Operation = "chat"
     reasons: tuple[str, ...] = ()
@@ -266,7 +272,11 @@ class Join:
         can = dialect.capabilities
         if model.dialects:  # it is declared, so it says what it can do
             can = can & (model.capabilities | _OF_TRANSPORT)
-        parameters = {**dialect.parameters, **serve.parameters, **model.parameters}
+        own = {} if served.extra_body is None else {EXTRA_BODY: EXTRA_BODY_SCHEMA}
+        parameters = {**dialect.parameters, **own, **serve.parameters, **model.parameters}
+        defaults = merged_parameters(
+            model.defaults, {EXTRA_BODY: served.extra_body} if served.extra_body else {}
+        )
         reason = served.missing or served.missing_models.get(offering.id, "")
         windows = [window for window in (served.window, offering.window, model.window) if window]
         return Candidate(
@@ -283,6 +293,7 @@ class Join:
             },
             capabilities=can - lacks,
             parameters={key: schema for key, schema in parameters.items() if schema is not False},
+            defaults=defaults,
             window=min(windows, default=None),
             operation=dialect.operation,
             reasons=(reason,) if reason else (),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import named_values
+from genai_host.cli.options import model_parameters
 from genai_host.cli.terminal import echo_json, echo_table, note
 from genai_host.serializers.listings import configuration_row, listed_rows, model_rows
 
@@ -103,7 +103,7 @@ def add(
 
     must_be_writable()
     with edit_config() as document:
-        config = add_model(document, name, of, providers, named_values(params, "--param"))
+        config = add_model(document, name, of, providers, model_parameters(params))
         _check(app, name, config)
     _report(app, "added", name, config, as_json)
 
@@ -134,7 +134,7 @@ def set_configuration(
     if not (of or providers or params):
         raise click.UsageError("give --of, --provider or --param")
     with edit_config() as document:
-        values = named_values(params, "--param")
+        values = model_parameters(params)
         config = set_model(document, name, of, providers or None, values)
         _check(app, name, config)
     _report(app, "set", name, config, as_json)

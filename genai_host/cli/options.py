@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 
 from genai_host.api import SchemaValidator
 from genai_host.api.json_text import read_json
+from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.cli.app import App
 from genai_host.cli.terminal import can_ask, note
 from genai_host.errors import ConfigurationError, ValidationError
@@ -150,7 +151,8 @@ _OPTIONS = (
         "params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Model parameter, for example temperature=0.2.",
+        help="Model parameter, for example temperature=0.2. extra_body.NAME=VALUE sends one that "
+        "only the service knows.",
     ),
     click.option(
         "--set",
@@ -331,14 +333,14 @@ def changes(
     if system is not None:
         chosen["system_prompt"] = system
     models = named_texts(roles, "--role")
-    parameters = named_values(params, "--param")
+    parameters = model_parameters(params)
     if template is not None:
         usual = dict(template.settings)
         if template.system:
             usual["system_prompt"] = template.system_text()
         chosen = usual | chosen
         models = {**template.roles, **models}
-        parameters = {**template.parameters, **parameters}
+        parameters = merged_parameters(template.parameters, parameters)
         feature = feature or template.feature or None
         model = model or template.model or None
         provider = provider or template.provider or None
@@ -373,6 +375,16 @@ def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
     for each in given:
         name, value = _pair(each, option)
         values[name] = json_or_text(value)
+    return values
+
+
+def model_parameters(given: tuple[str, ...]) -> dict[str, Any]:
+    """The same of `--param`: `extra_body.NAME=VALUE` is one field of `extra_body`."""
+    values: dict[str, Any] = {}
+    for name, value in named_values(given, "--param").items():
+        outer, dot, inner = name.partition(".")
+        whole = outer == EXTRA_BODY and dot and inner
+        values = merged_parameters(values, {outer: {inner: value}} if whole else {name: value})
     return values
 
 
@@ -414,7 +426,8 @@ def read_schema(given: str) -> dict[str, Any]:
 def checked_schema(schema: dict[str, Any], place: str) -> dict[str, Any]:
     """The same. Raises `click.BadParameter` that names the place if it is no JSON Schema."""
     try:
-        SchemaValidator(schema)
+        for each in SchemaValidator(schema).unenforced():
+            note(f"note: {each}")
     except ValidationError as error:
         raise click.BadParameter(str(error), param_hint=place) from error
     return schema

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from genai_host.cli.options import named_texts, named_values
+from genai_host.api.models import merged_parameters
+from genai_host.cli.options import model_parameters, named_texts, named_values
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
 
 
@@ -47,7 +48,7 @@ def save_as_template(
         schema=base.schema if schema is None else schema,
         variables={**base.variables, **named_texts(variables, "--var")},
         roles={**base.roles, **named_texts(roles, "--role")},
-        parameters={**base.parameters, **named_values(params, "--param")},
+        parameters=merged_parameters(base.parameters, model_parameters(params)),
         settings={**base.settings, **named_values(settings, "--set")},
     )
     if made == NO_TEMPLATE:

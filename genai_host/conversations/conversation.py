@@ -14,6 +14,7 @@ from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Pause, 
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
+from genai_host.api.models import merged_parameters
 from genai_host.api.schema import tells_dialects_apart
 from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
@@ -367,7 +368,7 @@ class Conversation:
         """
         with self._idle():
             cast = self._cast
-            changed = {**cast.parameters, **parameters}
+            changed = merged_parameters(cast.parameters, parameters)
             models: dict[str, str | ModelChoice] = {**cast.models}
             if model:
                 models["main"] = model

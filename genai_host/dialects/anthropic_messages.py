@@ -259,6 +259,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
 
     name = NAME
     endpoint = DialectEndpoint(path="/v1/messages")
+    reserved = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
         **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop"),

@@ -324,6 +324,9 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         ),
         **PARAMETERS,
     }
+    reserved = frozenset(
+        {"function_call", "functions", "messages", "model", "n", "stream", "tool_choice", "tools"}
+    )
     variant = {
         "max_tokens": "max_tokens",
         "system_role": "system",

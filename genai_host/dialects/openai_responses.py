@@ -88,6 +88,12 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             "description": "show a summary of what the model thinks",
         },
     }
+    reserved = frozenset(
+        {
+            "background", "conversation", "input", "instructions", "model", "previous_response_id",
+            "stream", "tool_choice", "tools",
+        }
+    )  # fmt: skip
     variant = {
         "system_role": "system",
         "encrypted_reasoning": False,

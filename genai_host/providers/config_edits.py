@@ -21,6 +21,7 @@ import attrs
 from genai_host.api import ProviderType, Secret, ToolSet
 from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import read_json
+from genai_host.api.models import merged_parameters
 from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.config import ModelConfig
 from genai_host.config.schema import (
@@ -212,7 +213,8 @@ def set_model(
     parameters: Mapping[str, Any] | None = None,
 ) -> ModelConfig:
     """Change a model configuration: what is None stays, and a parameter that is None is taken
-    out. An alias becomes one. What it is then is returned."""
+    out. Fields of `extra_body` that are not given stay. An alias becomes one. What it is then is
+    returned."""
     if name in document.get("aliases", {}):
         of = of or document["aliases"].pop(name)
         document["aliases"].pop(name, None)
@@ -228,7 +230,9 @@ def set_model(
         elif _has_null(value):
             raise ConfigurationError(f"the parameter {key} has a null, which TOML has not")
         else:
-            _inline_table(model, "parameters")[key] = _inline(value)
+            table = _inline_table(model, "parameters")
+            before = {key: table[key]} if key in table else {}
+            table[key] = _inline(merged_parameters(before, {key: value})[key])
     for key in ("provider_order", "parameters"):
         if not model.get(key, True):
             del model[key]

@@ -107,6 +107,7 @@ VALUES: dict[str, Any] = {
 }
 OWN = {
     "additional_fields": {"top_k": 3},
+    "extra_body": {"only_there": [1]},
     "guardrail": {"guardrailIdentifier": "g", "guardrailVersion": "1"},
     "safety_settings": {"HARM_CATEGORY_HARASSMENT": "OFF"},
 }

@@ -156,6 +156,62 @@ class TestParameters:
         assert say(host)["parameters"] == {"temperature": 0.1, "max_tokens": 5}
         assert say(host, temperature=1)["parameters"] == {"temperature": 1, "max_tokens": 5}
 
+    def test_fields_that_only_the_service_knows_are_sent_as_they_are(self, host: Host) -> None:
+        provider = host.instances["echo"].provider
+        provider.extra_body = {"kept": [1], "top_k": 1, "parameters": {"min_p": 0.5}}
+        host.refresh()
+        extra = {"top_k": 40, "chat_template_kwargs": {"enable_thinking": False}}
+        told = say(host, extra_body=extra)
+        assert (told["kept"], told["top_k"]) == ([1], 40)
+        assert told["chat_template_kwargs"] == {"enable_thinking": False}
+        assert told["parameters"] == {"temperature": 0.1, "max_tokens": 5, "min_p": 0.5}
+
+    @pytest.mark.parametrize(
+        ("extra", "place"),
+        [
+            ({"variant": {}, "secret": 1}, "extra_body.secret cannot be set"),
+            ({"parameters": {"temperature": 1}}, "extra_body.parameters.temperature cannot be set"),
+        ],
+    )
+    def test_what_the_host_writes_itself_is_not_overridden(
+        self, host: Host, extra: dict[str, Any], place: str
+    ) -> None:
+        host.instances["echo"].provider.extra_body = {}
+        host.refresh()
+        with pytest.raises(InvalidParameter, match=place):
+            say(host, extra_body=extra)
+
+    @pytest.mark.parametrize(
+        ("extra", "why"),
+        [
+            ({"model": "x", "messages": []}, "extra_body cannot set messages, model: the host"),
+            ({"stream": True}, "extra_body cannot set stream: the host"),
+            ({"tools": []}, "extra_body cannot set tools: the host"),
+            ([1], "expected an object"),
+            ({"a": float("nan")}, "not JSON"),
+        ],
+    )
+    def test_what_is_the_hosts_to_write_is_refused_before_a_call(
+        self, host: Host, extra: Any, why: str
+    ) -> None:
+        host.instances["echo"].provider.extra_body = {}
+        host.refresh()
+        with pytest.raises(InvalidParameter, match=why):
+            host.open("chat", "m", parameters={"extra_body": extra})
+
+    def test_an_unknown_name_is_refused_with_how_it_is_sent_all_the_same(self, host: Host) -> None:
+        host.instances["echo"].provider.extra_body = {}
+        host.refresh()
+        with pytest.raises(InvalidParameter) as caught:
+            host.open("chat", "m", parameters={"temprature": 1})
+        assert caught.value.hint == (
+            "did you mean temperature? To send it to the service as it is: extra_body.temprature"
+        )
+
+    def test_a_provider_that_sends_no_body_takes_none(self, host: Host) -> None:
+        with pytest.raises(InvalidParameter, match="does not accept parameter 'extra_body'"):
+            host.open("chat", "m", parameters={"extra_body": {"top_k": 1}})
+
     def test_a_providers_own_are_taken(self, host: Host) -> None:
         assert say(host, min_p=0.5)["parameters"]["min_p"] == 0.5
 

@@ -100,6 +100,7 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
         },
     }
     price_parameters = frozenset({"service_tier"})
+    reserved = frozenset({"messages", "system", "toolConfig"})
     variant = {
         "schema": "format",
         "effort": "output_config",

@@ -82,6 +82,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
             "description": "what is blocked: HARM_CATEGORY_... to how likely it has to be harm",
         },
     }  # fmt: skip
+    reserved = frozenset({"contents", "systemInstruction", "toolConfig", "tools"})
     variant = {"unsigned_calls": ""}
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:

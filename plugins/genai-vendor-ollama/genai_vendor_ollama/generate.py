@@ -56,6 +56,7 @@ class OllamaGenerate(Dialect[ChatCall, Completion]):
     endpoint = DialectEndpoint(path="/api/generate")
     capabilities = frozenset({"stream", "schema", "images", "reasoning"})
     parameters = PARAMETERS
+    reserved = frozenset({"context", "images", "model", "prompt", "stream", "system"})
     variant = VARIANT
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:

@@ -20,6 +20,7 @@ from genai_host.api import (
 from genai_host.api.http_provider import listed_models
 from genai_host.errors import ConfigurationError
 from genai_vendor_openai.openai import PATIENT
+from genai_vendor_openai.parameters import OF_SERVERS
 
 Dialect = Literal["openai-chat", "openai-responses", "openai-embed"]
 
@@ -51,6 +52,10 @@ class CompatibleSettings:
     )
     headers: Mapping[str, str] = field(
         factory=dict, metadata=about("further headers, sent with each request")
+    )
+    extra_body: Mapping[str, Any] = field(
+        factory=dict,
+        metadata=about("further fields of the body, sent with each request, such as top_k"),
     )
     serves: tuple[Dialect, ...] = field(
         default=("openai-chat", "openai-embed"),
@@ -84,6 +89,7 @@ class CompatibleProvider(HttpProvider):
     def __init__(self, settings: CompatibleSettings, services: Services) -> None:
         super().__init__(services, settings.base_url, settings.headers, key=settings.api_key)
         self.serves = _serves(settings)
+        self.extra_body = settings.extra_body
         self.default_models = _default_models(settings, services.instance)
 
     def missing(self) -> str | None:
@@ -104,6 +110,7 @@ def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
     return {
         dialect: DialectEndpoint(
             lacks=settings.lacks,
+            parameters=OF_SERVERS if dialect == "openai-chat" else {},
             variant={name: chosen[name] for name in _VARIANTS[dialect] if name in chosen},
         )
         for dialect in settings.serves

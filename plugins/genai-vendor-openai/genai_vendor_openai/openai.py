@@ -18,6 +18,7 @@ from genai_host.api import (
     about,
 )
 from genai_host.api.http_provider import listed_models
+from genai_vendor_openai.parameters import OF_SERVERS
 
 _ADDRESS = "https://api.openai.com/v1"
 
@@ -83,7 +84,7 @@ _OWN: Mapping[str, DialectEndpoint] = {
     "openai-moderate": DialectEndpoint(ids="*moderation*"),
 }
 _ELSEWHERE: Mapping[str, DialectEndpoint] = {
-    "openai-chat": DialectEndpoint(variant=HELD),
+    "openai-chat": DialectEndpoint(variant=HELD, parameters=OF_SERVERS),
     "openai-responses": DialectEndpoint(variant=HELD),
     "openai-count": DialectEndpoint(),
     "openai-embed": DialectEndpoint(),

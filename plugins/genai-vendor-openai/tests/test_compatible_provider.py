@@ -22,7 +22,12 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import read_config
-from genai_host.errors import AuthenticationFailed, ConfigurationError, NoRoute
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    InvalidParameter,
+    NoRoute,
+)
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host_testing.fixtures import MakeHost
@@ -121,6 +126,22 @@ def test_without_an_address_it_says_so(make_host: MakeHost) -> None:
     host = make_host(openai=genai_vendor_openai)
     with pytest.raises(NoRoute, match=r"set base_url in \[providers\.openai-compatible\]"):
         host.open("chat", "openai-compatible/m")
+
+
+def test_parameters_of_servers_are_sent_as_they_are(
+    configured: MakeHost, service: FakeService
+) -> None:
+    service.replies = [chat("a"), chat("b")]
+    kwargs = {"enable_thinking": False}
+    own = {"top_k": -1, "min_p": 0.1, "chat_template_kwargs": kwargs}
+    host = configured('extra_body = { cache = { ttl = 1 }, seed_of = "gate" }\n')
+    host.open("chat", "gate/m", parameters={**own, "extra_body": {"seed_of": 3}}).say("hi")
+    assert {**own, "cache": {"ttl": 1}, "seed_of": 3}.items() <= service.requests[0].json().items()
+    host.open("chat", "gate/m").say("hi")
+    assert service.requests[1].json()["seed_of"] == "gate"
+    with pytest.raises(InvalidParameter) as caught:
+        host.open("chat", "gate/m", parameters={"tempratur": 1})
+    assert caught.value.hint.startswith("did you mean temperature?")
 
 
 def test_its_variants_are_settings(configured: MakeHost, service: FakeService) -> None:
