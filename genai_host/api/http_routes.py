@@ -156,6 +156,8 @@ class RouteRequest:
             whoever runs the server.
         root: What stands before all paths where the server is behind a proxy, for example `/host`:
             `path` is without it, links that are sent to a client need it.
+        dropped: Where fields of the body stand that were left out, since they say nothing here; the
+            reply names them in the header `x-genai-host-dropped`.
     """
 
     method: str
@@ -167,6 +169,7 @@ class RouteRequest:
     limits: CancelToken = field(kw_only=True, repr=False)
     user: str = field(default="", kw_only=True)
     root: str = field(default="", kw_only=True)
+    dropped: list[str] = field(factory=list, kw_only=True, eq=False, repr=False)
 
     def json(self) -> Any:
         """The value that the body is the JSON of. Raises `ValidationError` if it is none."""
@@ -252,6 +255,9 @@ class HttpRoute:
 MOST_LEVELS = 100
 """Of a body: what reads and writes a value further on may need a call for each of them."""
 
+MOST_DROPPED = 20
+"""Fields that are left out of a request and named; of more, that there are more."""
+
 _HUMP = re.compile(r"_([a-z0-9])")
 
 
@@ -266,7 +272,7 @@ def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
     value = request.json()
     if is_deep(value):
         raise ValidationError(f"the body is nested more than {MOST_LEVELS} levels deep", path="$")
-    return JsonReader(value, "$", camel=camel)
+    return JsonReader(value, "$", camel=camel, dropped=request.dropped)
 
 
 class JsonReader:
@@ -276,15 +282,19 @@ class JsonReader:
         path: Where it stands in the body, for example `$.messages[0]`.
         value: All of it.
         read: Names of the fields that were looked at so far.
+        dropped: Gets the places of fields that are left out, as those of objects in it do.
 
     All that reads a field raises `ValidationError`, with the place, for what is no such thing.
     """
 
-    def __init__(self, value: Any, path: str, *, camel: bool = False) -> None:
+    def __init__(
+        self, value: Any, path: str, *, camel: bool = False, dropped: list[str] | None = None
+    ) -> None:
         if not isinstance(value, dict):
             raise ValidationError(f"{short_repr(value)} is not an object", path=path)
         self.path = path
         self.value: Mapping[str, Any] = value
+        self.dropped = [] if dropped is None else dropped
         self._camel = camel
         self._names: dict[str, str] = {}  # as they were written
         self.read: set[str] = set()
@@ -371,11 +381,11 @@ class JsonReader:
 
     def object(self, name: str) -> JsonReader | None:
         value = self.raw(name)
-        return None if value is None else JsonReader(value, self.at(name), camel=self._camel)
+        return None if value is None else self._inner(value, self.at(name))
 
     def objects(self, name: str) -> Sequence[JsonReader]:
         return [
-            JsonReader(each, f"{self.at(name)}[{number}]", camel=self._camel)
+            self._inner(each, f"{self.at(name)}[{number}]")
             for number, each in enumerate(self.values(name))
         ]
 
@@ -393,11 +403,25 @@ class JsonReader:
             if self.raw(name):
                 raise ValidationError(f"{name} is not supported here", path=self.at(name))
 
+    def drop(self, *names: str) -> None:
+        """Leave fields out, as far as they are there: what they ask for is a wish."""
+        for name in names:
+            if self.raw(name) is not None and len(self.dropped) <= MOST_DROPPED:
+                self.dropped.append(self.at(name).removeprefix("$."))
+
+    def drop_others(self) -> None:
+        """Leave out the fields that nobody read. Formats grow, and what is new in them is seldom
+        what an answer depends on."""
+        self.drop(*(name for name in self._names if name not in self.read))
+
     def nothing_else(self) -> None:
         """Raises `ValidationError` if there is a field that nobody read."""
         for name, written in self._names.items():
             if name not in self.read:
                 raise ValidationError(f"unknown field {short_repr(written)} here", path=self.path)
+
+    def _inner(self, value: Any, path: str) -> JsonReader:
+        return JsonReader(value, path, camel=self._camel, dropped=self.dropped)
 
     def wrong(self, name: str, why: str) -> ValidationError:
         return ValidationError(f"{name}: {short_repr(self.raw(name))} is {why}", path=self.at(name))

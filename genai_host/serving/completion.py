@@ -312,10 +312,12 @@ class Capabilities:
     """
     parameters     that it takes, name to JSON Schema
     capabilities   as `CAPABILITIES` names them
+    dialect        that it is spoken to in; empty for a feature
     """
 
     parameters: Mapping[str, Any] = field(factory=dict)
     capabilities: frozenset[str] = frozenset(CAPABILITIES)
+    dialect: str = ""
 
 
 def capabilities(host: Host, model: str, operation: Operation = "chat") -> Capabilities:
@@ -329,4 +331,4 @@ def capabilities(host: Host, model: str, operation: Operation = "chat") -> Capab
         best = host.catalog.resolve(model, None, operation)[0]
     except NoRoute:  # what it lacked may have come since
         best = host.refresh().resolve(model, None, operation)[0]
-    return Capabilities(best.parameters, best.capabilities)
+    return Capabilities(best.parameters, best.capabilities, best.dialect)

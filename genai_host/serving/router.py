@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 import math
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from urllib.parse import unquote
 from attrs import evolve
 
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import MOST_DROPPED
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.util.text import short_repr
@@ -41,6 +43,21 @@ def problem_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -
         **({"path": problem.path} if problem.path else {}),
     }
     return json_response({"error": error}, problem.status, with_retry_after(problem))
+
+
+DROPPED = "x-genai-host-dropped"
+"""The header that names the fields of a request that were left out."""
+
+_LONGEST_NAME = 100
+_NOT_IN_NAMES = re.compile(r"[^\w.\[\]$-]", re.ASCII)
+
+
+def _naming(dropped: Sequence[str], reply: RouteResponse) -> RouteResponse:
+    """The reply with the fields that were left out of the request."""
+    names = [_NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] for name in dropped[:MOST_DROPPED]]
+    told = ", ".join([*names, "..."] if len(dropped) > MOST_DROPPED else names)
+    _log.debug("left out of the request: %s", told)
+    return evolve(reply, headers={**reply.headers, DROPPED: told})
 
 
 def with_retry_after(problem: HttpProblem) -> dict[str, str]:
@@ -105,8 +122,9 @@ class HttpRoutes:
         route, parameters = found
         if len(request.body) > route.size:
             return HttpProblem(413, "too_large", f"at most {route.size} bytes are taken here")
+        dropped: list[str] = []
         try:
-            reply = self._handler(route)(evolve(request, parameters=parameters))
+            reply = self._handler(route)(evolve(request, parameters=parameters, dropped=dropped))
             if not isinstance(reply, RouteResponse):
                 raise TypeError(
                     f"{route.load} gave {short_repr(reply)}, which is not a RouteResponse"
@@ -116,7 +134,7 @@ class HttpRoutes:
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
             _log.exception("the route %s failed", route.key)
             return HttpProblem(500, "internal", "this failed; the log of the server says why")
-        return reply
+        return _naming(dropped, reply) if dropped else reply
 
     def close(self) -> None:
         """Close what was made for routes, as far as it can be."""

@@ -36,7 +36,7 @@ def ttl_in(given: JsonReader) -> tuple[str, ...]:
         return ()
     control.choice("type", ("ephemeral",))
     found = control.choice("ttl", _TTLS, _TTLS[0])
-    control.nothing_else()
+    control.drop_others()
     return (found,)
 
 
@@ -53,7 +53,7 @@ def image(block: JsonReader) -> Image:
     changes = block.object("transformations")
     if changes is not None:
         changes.choice("oversized_image", ("downsize",))
-        changes.nothing_else()
+        changes.drop_others()
     source = _source(block)
     kind = source.text("type")
     if kind == "url":
@@ -65,8 +65,8 @@ def image(block: JsonReader) -> Image:
         found = Image(_some(source, source.data("data")), media_type)
     else:
         raise _source_not_taken(source)
-    source.nothing_else()
-    block.nothing_else()
+    source.drop_others()
+    block.drop_others()
     return found
 
 
@@ -91,8 +91,8 @@ def document(block: JsonReader) -> File:
         found = _of_text(source, _joined(source), title)
     else:
         raise _source_not_taken(source)
-    source.nothing_else()
-    block.nothing_else()
+    source.drop_others()
+    block.drop_others()
     return found
 
 
@@ -205,7 +205,7 @@ class _Reader:
             yield from self.system(given, "content")
         else:
             raise ValidationError("a message has a role", path=given.at("role"))
-        given.nothing_else()
+        given.drop_others()
 
     def _of_user(self, given: JsonReader) -> Iterator[Message]:
         """The results of tools stand before what else is said."""
@@ -260,7 +260,7 @@ class _Reader:
         content = [_part(each) for each in self._blocks(block, "content")]
         is_error = bool(block.flag("is_error"))
         block.raw("toolset_name")
-        block.nothing_else()
+        block.drop_others()
         return result_and_files(id, self._names[id], content, is_error)
 
     def _blocks(self, given: JsonReader, name: str) -> Sequence[JsonReader]:
@@ -288,7 +288,7 @@ def _part(block: JsonReader) -> Part:
 def _text(block: JsonReader) -> Text:
     found = Text(block.text("text"))
     block.refuse("citations")
-    block.nothing_else()
+    block.drop_others()
     return found
 
 

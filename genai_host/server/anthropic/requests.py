@@ -60,7 +60,7 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
     if kind == "enabled" and budget is None:
         raise ValidationError("it is needed", path=given.at("budget_tokens"))
     given.raw("block_binding")  # how stale thoughts are treated is a setting of the provider
-    given.nothing_else()
+    given.drop_others()
     if budget is not None and _BUDGET in taken:
         return {**found, _BUDGET: budget}
     if not effort and _can_be(_USUAL_EFFORT, taken):
@@ -69,7 +69,7 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
 
 
 def _off(given: JsonReader, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
-    given.nothing_else()
+    given.drop_others()
     if _EFFORT not in taken:
         return {}
     if not _can_be(_NO_EFFORT, taken):
@@ -108,7 +108,7 @@ def chosen(
         return tools, None, None
     kind, name = given.choice("type", (*_CHOICES, "tool")), given.text("name")
     alone = given.flag("disable_parallel_tool_use")
-    given.nothing_else()
+    given.drop_others()
     at_once = None if alone is None or kind == "none" else not alone
     if kind == "tool":
         if name not in {tool.name for tool in tools}:
@@ -129,14 +129,14 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
             path=given.at("type"),
         )
     ttls.update(ttl_in(given))
-    given.refuse("defer_loading", "input_examples")
+    given.drop("defer_loading", "input_examples")
     for caller in given.texts("allowed_callers"):
         if caller != _DIRECT:
             raise given.wrong("allowed_callers", f"not supported here: only {_DIRECT} is")
     for neutral in _NEUTRAL_IN_TOOLS:
         given.raw(neutral)
     schema, description = given.mapping("input_schema"), given.text("description")
-    given.nothing_else()
+    given.drop_others()
     if schema is None:
         raise ValidationError("a tool has a schema", path=given.at("input_schema"))
     return offered_tool(name, description, schema, given.at("input_schema"))
@@ -154,7 +154,7 @@ _NEUTRAL = (
 )
 """What changes nothing of an answer, and what is read elsewhere."""
 
-_REFUSED = ("container", "context_management", "inference_geo", "mcp_servers")
+_REFUSED = ("container", "inference_geo", "mcp_servers")
 _Taken = Callable[[], Mapping[str, Any]]
 """The parameters that the model takes: what they are takes its time to find, and most requests
 need not know."""
@@ -230,7 +230,7 @@ def _schema(body: JsonReader) -> Mapping[str, Any] | None:
     form = None if config is None else config.object("format")
     if config is not None:
         config.raw("effort")
-        config.nothing_else()
+        config.drop_others()
     before = body.object("output_format")
     if form is not None and before is not None:
         raise ValidationError("there is another in output_config", path=before.path)
@@ -254,5 +254,5 @@ def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
             found[name] = body.raw(name)
     for name in _NEUTRAL:
         body.raw(name)
-    body.nothing_else()
+    body.drop_others()
     return found

@@ -33,7 +33,7 @@ _ROLES = ("user", "model", "function", "tool")
 _KINDS = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
 _NOT_READ = (
     "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "videoMetadata",
-    "mediaResolution", "audioTranscription", "mediaProcessing", "speechMetadata",
+    "audioTranscription", "mediaProcessing", "speechMetadata",
 )  # fmt: skip
 _WHOLE_TEXT = ({"output"}, {"result"})
 
@@ -54,8 +54,9 @@ def text_of(content: JsonReader) -> str:
     content.text("role")
     for part in content.objects("parts"):
         texts.append(part.text("text"))
-        part.nothing_else()
-    content.nothing_else()
+        part.refuse(*(kind for kind in _KINDS if kind != "text"), *_NOT_READ)
+        part.drop_others()
+    content.drop_others()
     return "".join(texts)
 
 
@@ -91,7 +92,7 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
     for given in content.objects("parts"):
         for part in _parts(given, pairing, model):
             (results if isinstance(part, ToolResult) else others).append(part)
-    content.nothing_else()
+    content.drop_others()
     if not (results or others or model):
         raise ValidationError("a content has no parts", path=content.at("parts"))
     if results:
@@ -124,7 +125,7 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
         yield from _other_parts(given, kind, pairing, model)
         if signature and model:
             yield VendorPart(OWN, {SIGNATURE: signature})
-    given.nothing_else()
+    given.drop_others()
 
 
 def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterable[Part]:
@@ -140,7 +141,7 @@ def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) ->
         result, files = _result(value, pairing)
         return [result, *files]
     part = _data(value) if kind == "inlineData" else _address(value)
-    value.nothing_else()
+    value.drop_others()
     return [part]
 
 
@@ -149,7 +150,7 @@ def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
     id = pairing.call(given.text("id"), name)
     call = ToolCall(id, name, given.mapping("args") or {})
     given.refuse("partialArgs", "willContinue")
-    given.nothing_else()
+    given.drop_others()
     return call
 
 
@@ -158,7 +159,7 @@ def _result(given: JsonReader, pairing: Pairing) -> tuple[ToolResult, list[File]
     response = given.mapping("response") or {}
     given.refuse("willContinue", "scheduling")
     shown = [_shown(each) for each in given.objects("parts")]
-    given.nothing_else()
+    given.drop_others()
     failed = response.keys() == {"error"}
     known = failed or response.keys() in _WHOLE_TEXT
     value = next(iter(response.values())) if known else response
@@ -168,7 +169,7 @@ def _result(given: JsonReader, pairing: Pairing) -> tuple[ToolResult, list[File]
 
 def _shown(given: JsonReader) -> Image | File:
     data, address = given.object("inlineData"), given.object("fileData")
-    given.nothing_else()
+    given.drop_others()
     if data is not None:
         return _data(data)
     if address is not None:

@@ -76,7 +76,7 @@ def batch_embed_contents(model: str, request: RouteRequest, host: Host) -> Route
     body = body_of(request, camel=True)
     wanted = [_wanted(each) for each in body.objects("requests")]
     body.raw("model")
-    body.nothing_else()
+    body.drop_others()
     if not 0 < len(wanted) <= _MOST:
         raise ValidationError(
             f"there are {len(wanted)}, not 1 to {_MOST}", path=body.at("requests")
@@ -96,7 +96,7 @@ def _wanted(given: JsonReader) -> _Wanted:
     dimensions = given.whole("outputDimensionality")
     given.refuse("title")
     given.raw("model")
-    given.nothing_else()
+    given.drop_others()
     return _Wanted(text, task, dimensions)
 
 
@@ -229,7 +229,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request, camel=True)
     inner = body.object("generateContentRequest")
     if inner is not None:
-        body.nothing_else()
+        body.drop_others()
     asked = _read(inner or body, model, host, in_pieces=False).asked
     if model.startswith(FEATURE):
         raise ValidationError(f"{model} is not a model: it counts no tokens")
@@ -260,7 +260,7 @@ def _read(body: JsonReader, model: str, host: Host, *, in_pieces: bool) -> _Read
     body.refuse("cachedContent")
     for neutral in ("model", "labels", "store", "serviceTier"):
         body.raw(neutral)
-    body.nothing_else()
+    body.drop_others()
     return _Read(asked, config.thoughts)
 
 

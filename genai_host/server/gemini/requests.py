@@ -138,10 +138,8 @@ _WHOLE_NUMBERS: Mapping[str, str] = {
 _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
 _UNSAID = "THINKING_LEVEL_UNSPECIFIED"
 _NOT_DONE = (
-    "responseLogprobs", "logprobs", "speechConfig", "imageConfig", "videoConfig",
-    "mediaResolution", "enableEnhancedCivicAnswers", "responseFormat", "translationConfig",
-    "routingConfig", "modelSelectionConfig", "modelConfig", "audioTimestamp",
-    "enableAffectiveDialog",
+    "responseLogprobs", "logprobs", "speechConfig", "imageConfig", "videoConfig", "responseFormat",
+    "translationConfig",
 )  # fmt: skip
 _JSON = "application/json"
 _ANY_JSON: Mapping[str, Any] = {}
@@ -184,7 +182,7 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> Configure
     if thinking is not None:
         parameters.update(_thinking(thinking, thoughts, taken))
     config.refuse(*_NOT_DONE)
-    config.nothing_else()
+    config.drop_others()
     given = {name: value for name, value in parameters.items() if value is not None}
     return Configured(given, schema, thoughts)
 
@@ -234,7 +232,7 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
         if level not in _LEVELS:
             raise given.wrong("thinkingLevel", f"not one of {', '.join(_LEVELS)}")
         found["reasoning_effort"] = level.lower()
-    given.nothing_else()
+    given.drop_others()
     return found
 
 
@@ -273,13 +271,13 @@ def chosen(
         return tools, None
     config.refuse("retrievalConfig", "includeServerSideToolInvocations")
     calling = config.object("functionCallingConfig")
-    config.nothing_else()
+    config.drop_others()
     if calling is None:
         return tools, None
     choice = _MODES[calling.choice("mode", tuple(_MODES), "MODE_UNSPECIFIED")]
     names = calling.texts("allowedFunctionNames")
     calling.refuse("streamFunctionCallArguments")
-    calling.nothing_else()
+    calling.drop_others()
     wanted, there = frozenset(names), {tool.name for tool in tools}
     allowed = [tool for tool in tools if tool.name in wanted] if names else tools
     for number, name in enumerate(names):
@@ -301,7 +299,7 @@ def _tool(given: JsonReader) -> ToolSchema:
     given.raw("response")  # says nothing to a model that is not told it
     given.raw("responseJsonSchema")
     given.choice("behavior", ("UNSPECIFIED", "BLOCKING"))
-    given.nothing_else()
+    given.drop_others()
     if parameters is not None:
         schema = json_schema(parameters)
         path = parameters.path

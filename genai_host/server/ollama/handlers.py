@@ -34,6 +34,7 @@ from genai_host.server.ollama.replies import (
 )
 from genai_host.server.ollama.requests import (
     OF_THE_MACHINE,
+    drop_others,
     images_in,
     messages_in,
     model_in,
@@ -86,11 +87,13 @@ def _embedded(
     if options is not None:
         names = [name for name in OF_THE_MACHINE if name in options and name in taken]
         parameters = {name: options.raw(name) for name in names}
+        options.drop_others()
     dimensions, truncate = body.whole("dimensions"), body.flag("truncate")
     if dimensions:
         parameters["dimensions"] = dimensions
     if truncate is not None and "truncate" in taken:
         parameters["truncate"] = truncate
+    drop_others(body)
     if not texts:
         return Embeddings([])
     limits, user = request.limits, request.user
@@ -198,6 +201,7 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
     messages = messages_in(body)
     tools = tools_in(body)
     parameters = {**parameters_in(body, can.parameters), **thinking}
+    drop_others(body)
     writer = Writer(sent, thoughts, as_message, host.clock)
     if not messages:
         return json_response(writer.nothing(what_is_wanted(body)))
@@ -232,6 +236,7 @@ def generate(request: RouteRequest, host: Host) -> RouteResponse:
     system, prompt = body.text("system"), body.text("prompt")
     images = images_in(body)
     parameters = {**parameters_in(body, can.parameters), **thinking}
+    drop_others(body)
     writer = Writer(sent, thoughts, as_response, host.clock)
     if not (prompt or images):
         return json_response(writer.nothing(what_is_wanted(body)))

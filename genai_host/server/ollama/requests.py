@@ -5,8 +5,8 @@ Parameters and Values"; `api/types.go`, which has further options, and the ids o
 newer clients send. The client `ollama` 0.6 sends no ids: its results are matched to calls by the
 names of the tools and their order.
 
-A model name without a tag is the same as with the tag `latest`. Ollama ignores unknown options,
-and so does this module.
+A model name without a tag is the same as with the tag `latest`. Ollama ignores unknown options and
+fields, and so does this module.
 """
 
 from __future__ import annotations
@@ -173,6 +173,7 @@ def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     given.update(
         {name: options.raw(name) for name in OF_THE_MACHINE if name in options and name in taken}
     )
+    options.drop_others()
     return given
 
 
@@ -211,6 +212,12 @@ def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
 
 
 def refuse_what_is_not_done(body: JsonReader, *names: str) -> None:
-    """Raises `ValidationError`; see `JsonReader.refuse`. Fields on how a model is kept in memory
-    are read and ignored."""
+    """Raises `ValidationError`; see `JsonReader.refuse`."""
     body.refuse("logprobs", "top_logprobs", *names)
+
+
+def drop_others(body: JsonReader) -> None:
+    """Leave out what nobody read. How a model is kept in memory is its provider's."""
+    for name in ("keep_alive", "truncate", "shift"):
+        body.raw(name)
+    body.drop_others()

@@ -14,12 +14,20 @@ from typing import Any
 
 from genai_host.api import ModerationResult, RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.errors import ValidationError
 from genai_host.host import Host
 from genai_host.server.openai.replies import Writer
 from genai_host.server.openai.requests import chosen, messages_in, tools_in
 from genai_host.serving.client_tools import check_schema
-from genai_host.serving.completion import ChatRequest, answer, capabilities, streamed, whole
+from genai_host.serving.completion import (
+    Capabilities,
+    ChatRequest,
+    answer,
+    capabilities,
+    streamed,
+    whole,
+)
 from genai_host.serving.models import ServedModel, name_in, served_model, served_models
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -35,6 +43,9 @@ _NEUTRAL = frozenset(
     }
 )
 """What changes nothing of an answer."""
+
+_DIALECT = "openai-chat"
+"""What the dialect of this format calls itself."""
 
 _REFUSED = (
     "audio",
@@ -93,7 +104,7 @@ def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
 
 def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     """The model parameters, by the host's names: those of the format, and others that the
-    model has. Raises `ValidationError`."""
+    model or its service has. Raises `ValidationError`."""
     found: dict[str, Any] = {}
     for name in _NUMBERS:
         found[name] = body.number(name)
@@ -110,18 +121,28 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
         raise ValidationError("there is one answer to a request", path=body.at("n"))
     if body.raw("modalities") not in (None, ["text"]):
         raise ValidationError("answers are texts here", path=body.at("modalities"))
-    others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
     at_once = body.flag("parallel_tool_calls")
+    others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
     if others or at_once is not None:
-        taken = capabilities(host, model).parameters
+        can = capabilities(host, model)
         # a wish that many clients always send, also of models that cannot be told
-        if "parallel_tool_calls" in taken:
+        if "parallel_tool_calls" in can.parameters:
             found["parallel_tool_calls"] = at_once
-        for name in set(others) - {"parallel_tool_calls"}:
-            if name not in taken:
-                raise ValidationError(f"unknown field {name!r} here", path=body.at(name))
-            found[name] = body.raw(name)
+        found.update(_further(body, others, can))
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _further(body: JsonReader, names: Sequence[str], can: Capabilities) -> dict[str, Any]:
+    """Fields beyond the format: parameters that the model has, those of a service that speaks it
+    too, which knows more of them than the host, and those that are left out."""
+    found = {name: body.raw(name) for name in names if name in can.parameters}
+    others = [name for name in names if name not in found]
+    if can.dialect != _DIALECT or EXTRA_BODY not in can.parameters:
+        body.drop(*others)
+    elif others:
+        extra = {name: body.raw(name) for name in others}
+        found = merged_parameters({EXTRA_BODY: extra}, found)
+    return found
 
 
 _MOST = 2048  # texts in one request
@@ -138,7 +159,7 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
     form = body.choice("encoding_format", ("float", "base64"), "float")
     size = body.whole("dimensions")
     body.text("user")
-    body.nothing_else()
+    body.drop_others()
     vectors = host.embed(
         texts,
         model=model,
@@ -210,7 +231,7 @@ def moderate(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     model = body.text("model") or None
     texts = _texts_to_moderate(body)
-    body.nothing_else()
+    body.drop_others()
     limits, user = request.limits, request.user
     verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
     return json_response(

@@ -271,7 +271,8 @@ class ResponsesApi:
 
     def _said(self, request: RouteRequest) -> tuple[Request, Reply, list[Item], list[Item]]:
         """The request, its reply to be, what it says, and all that was said."""
-        wanted = read_request(body_of(request).value, self._unseal(request))
+        body = body_of(request)
+        wanted = read_request(body.value, self._unseal(request), body)
         reply = Reply(wanted, self._kept.now())
         before = self._context.before(request.user, wanted)
         said = self._context.input(request.user, wanted.input, before, reply.new_tail)

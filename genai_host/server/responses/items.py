@@ -25,12 +25,6 @@ from genai_host.errors import NotFound, ValidationError
 K = TypeVar("K")
 
 
-class UnknownParameter(ValidationError):
-    """A field that the API does not have."""
-
-    code = "unknown_parameter"
-
-
 class UnsupportedParameter(ValidationError):
     """A field, or a value of it, that would change the answer in a way that is not had here."""
 

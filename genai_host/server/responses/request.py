@@ -3,7 +3,7 @@
     read_request → input, tools, text, reasoning, parameters
 
 The client runs the tools itself. Parameters that would change the answer, but are not supported,
-are refused by name, and so are parameters that the API does not have.
+are refused by name. Others, and what is unknown, are left out and named.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import ToolSchema
+from genai_host.api.http_routes import JsonReader
 from genai_host.errors import ValidationError
 from genai_host.server.responses.items import (
     Fields,
     Item,
     MissingParameter,
     PreviousNotFound,
-    UnknownParameter,
     Unseal,
     UnsupportedParameter,
     fields_of,
@@ -135,15 +135,13 @@ def _named(where: Fields, names: Collection[str]) -> str:
 _REFUSED: Mapping[str, tuple[Any, str]] = {
     "background": (False, "responses are made while you wait: stream them"),
     "background_options": (None, "responses are made while you wait: stream them"),
-    "truncation": ("disabled", "nothing is left out of what was said"),
     "prompt": (None, "there are no prompt templates here: send instructions and input"),
     "top_logprobs": (0, "there are no probabilities of tokens"),
-    "context_management": ([], "nothing is left out of what was said"),
     "moderation": (None, "nothing is moderated on the way"),
-    "access_programs": (None, "there are none"),
-    "image": (None, "pictures are sent as they are"),
 }
 """What is not had here: the one value that may be given beside null, and why."""
+
+_NOTHING_WISHED: Sequence[Any] = (None, [], "disabled")  # of `truncation` and the like
 
 _NEUTRAL = frozenset({
     "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "safety_identifier",
@@ -153,11 +151,6 @@ _READ = frozenset({
     "conversation", "include", "input", "instructions", "max_output_tokens", "max_tool_calls",
     "metadata", "model", "parallel_tool_calls", "previous_response_id", "reasoning", "store",
     "stream", "temperature", "text", "tool_choice", "tools", "top_p",
-})  # fmt: skip
-_INCLUDED = frozenset({
-    "code_interpreter_call.outputs", "computer_call_output.output.image_url",
-    "file_search_call.results", "message.input_image.image_url", "reasoning.encrypted_content",
-    "web_search_call.action.sources", "web_search_call.results",
 })  # fmt: skip
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -195,10 +188,15 @@ class Request:
     told: Mapping[str, Any]
 
 
-def read_request(value: Any, unseal: Unseal) -> Request:
-    """Raises `ValidationError`, and `PreviousNotFound` for what is no id of a response."""
+def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) -> Request:
+    """Raises `ValidationError`, and `PreviousNotFound` for what is no id of a response.
+
+    dropped   names what is left out
+    """
     given = fields_of(value)
     _refuse(given)
+    if dropped is not None:
+        dropped.drop(*_left_out(given))
     tools = read_tools(given)
     schema, text = _read_text(given)
     effort, summary = _read_reasoning(given)
@@ -255,8 +253,16 @@ def _refuse(given: Fields) -> None:
             neutral, why = _REFUSED[name]
             if value is not None and (type(value) is not type(neutral) or value != neutral):
                 raise UnsupportedParameter(f"{name} is not supported: {why}", path=path)
-        elif name not in _READ | _NEUTRAL:
-            raise UnknownParameter(f"unknown parameter {name!r}", path=path)
+
+
+def _left_out(given: Fields) -> list[str]:
+    """Wishes that are not fulfilled here, and what is unknown."""
+    known = _READ | _NEUTRAL | _REFUSED.keys()
+    return [
+        name
+        for name, value in given.value.items()
+        if name not in known and value not in _NOTHING_WISHED
+    ]
 
 
 def _read_neutral(given: Fields) -> dict[str, str]:
@@ -284,14 +290,14 @@ def read_metadata(given: Fields) -> dict[str, str]:
 
 
 def reads_encrypted(given: Fields) -> bool:
-    """Whether `include` asks for what was thought, sealed."""
+    """Whether `include` asks for what was thought, sealed. There is nothing else to include."""
     included = given.list("include") or []
     for at, each in enumerate(included):
-        if not isinstance(each, str) or each not in _INCLUDED:
-            path = f"{given.at('include')}[{at}]"
-            if each == _LOGPROBS:
-                raise UnsupportedParameter("there are no probabilities of tokens", path=path)
-            raise ValidationError("nothing of that name can be included", path=path)
+        path = f"{given.at('include')}[{at}]"
+        if not isinstance(each, str):
+            raise ValidationError("it is the name of what is to be included", path=path)
+        if each == _LOGPROBS:
+            raise UnsupportedParameter("there are no probabilities of tokens", path=path)
     return _ENCRYPTED in included
 
 

@@ -316,3 +316,22 @@ def test_an_answer_may_have_said_nothing(api: Api) -> None:
 def test_a_feature_is_a_model_as_well(api: Api) -> None:
     whole = api.answered(model="feature:chat")
     assert (whole["model"], whole["content"]) == ("feature:chat", [{"type": "text", "text": "hi"}])
+
+
+def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:
+    more: dict[str, Any] = {
+        "messages": [user({"type": "text", "text": "hi", "x": 1})],
+        "tools": [{**CLOCK, "defer_loading": True, "strict": True}],
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "output_config": {"task_budget": {"type": "tokens"}},
+        "thinking": {"type": "disabled", "x": 1},
+        "made_up\r\nname: a": 1,
+    }
+    for in_pieces in (False, True):
+        reply = api.sent(**more, stream=in_pieces)
+        assert reply.status_code == 200, reply.text
+        assert sorted(reply.headers["x-genai-host-dropped"].split(", ")) == [
+            "context_management", "made_up__name__a", "messages[0].content[0].x",
+            "output_config.task_budget", "thinking.x", "tools[0].defer_loading",
+        ]  # fmt: skip
+    assert "x-genai-host-dropped" not in api.sent(metadata={"user_id": "a"}).headers

@@ -86,7 +86,6 @@ class TestParameters:
             ({"thinkingConfig": {"thinkingLevel": "some"}},
              "generationConfig.thinkingConfig.thinkingLevel"),
             ({"thinkingConfig": 1}, "generationConfig.thinkingConfig"),
-            ({"another": 1}, "generationConfig"),
         ],
     )  # fmt: skip
     def test_that_are_wrong(self, api: Api, config: Any, field: str) -> None:
@@ -268,6 +267,23 @@ class TestTools:
         assert violation(api.refused(HI, **more)) == field
 
 
+def test_what_is_unknown_is_left_out_and_named(api: Api) -> None:
+    body = {
+        "contents": [user({"text": "hi", "else": 1})],
+        "generationConfig": {"temperature": 0, "media_resolution": "LOW", "another": 1},
+        "systemInstruction": {"parts": [{"text": "be brief", "x": 1}]},
+        "another": {"deep": 1},
+    }
+    for method in ("generateContent", "streamGenerateContent?alt=sse"):
+        reply = api.call(method, body)
+        assert reply.status_code == 200, reply.text
+        assert sorted(reply.headers["x-genai-host-dropped"].split(", ")) == [
+            "another", "contents[0].parts[0].else", "generationConfig.another",
+            "generationConfig.media_resolution", "systemInstruction.parts[0].x",
+        ]  # fmt: skip
+        assert api.fake.prompts[-1].parameters == {"temperature": 0}
+
+
 class TestContentsThatAreRefused:
     @pytest.mark.parametrize(
         ("contents", "field"),
@@ -281,7 +297,6 @@ class TestContentsThatAreRefused:
             ([user({"text": "a", "inlineData": {}})], "contents[0].parts[0]"),
             ([user({"text": "a", "videoMetadata": {"fps": 1}})],
              "contents[0].parts[0].videoMetadata"),
-            ([user({"text": "a", "else": 1})], "contents[0].parts[0]"),
             ([user({"inlineData": {"mimeType": "image/png", "data": "!"}})],
              "contents[0].parts[0].inlineData.data"),
             ([user({"inlineData": {"data": "AAAA"}})], "contents[0].parts[0].inlineData"),
@@ -304,8 +319,10 @@ class TestContentsThatAreRefused:
         ("more", "field"),
         [
             ({"cachedContent": "cachedContents/a"}, "cachedContent"),
-            ({"systemInstruction": {"parts": [{"inlineData": {}}]}}, "systemInstruction.parts[0]"),
-            ({"another": 1}, ""),
+            (
+                {"systemInstruction": {"parts": [{"inlineData": {"data": "AAAA"}}]}},
+                "systemInstruction.parts[0].inlineData",
+            ),
         ],
     )
     def test_beside_them(self, api: Api, more: Any, field: str) -> None:

@@ -63,6 +63,17 @@ class TestOptions:
         api.chat(HI, options=options, keep_alive="5m", truncate=True, unheard_of=1)
         assert api.fake.prompts[-1].parameters == {}
 
+    def test_those_that_are_left_out_are_named(self, api: Api) -> None:
+        options = {"num_ctx": 4096, "unheard_of": {}, "min_p": 0.0, "temperature": 0}
+        more = {"options": options, "keep_alive": "5m", "another": 1}
+        for path, said in (("chat", {"messages": [HI]}), ("generate", {"prompt": "hi"})):
+            for in_pieces in (False, True):
+                reply = api.post(path, model="fake", stream=in_pieces, **said, **more)
+                assert reply.status_code == 200, reply.text
+                assert reply.headers["x-genai-host-dropped"] == (
+                    "options.num_ctx, options.unheard_of, another"
+                )
+
     @pytest.mark.parametrize(
         ("options", "told"),
         [

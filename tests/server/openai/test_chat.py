@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
+import genai_vendor_openai
 import pytest
 from openai_form import HI, Api, openai_api
 
@@ -22,6 +23,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
+from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -216,6 +218,37 @@ def test_what_changes_nothing_is_taken(api: Api) -> None:
     assert api.fake.prompts[0].parameters == {}
 
 
+def test_what_is_unknown_is_left_out_and_named(api: Api) -> None:
+    reply = api.chat(nonsense=1, prompt_cache_key="a", temperature=0, top_q=None)
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["x-genai-host-dropped"] == "nonsense"
+    assert api.fake.prompts[0].parameters == {"temperature": 0}
+    many = api.chat(**{f"field_{n}": n for n in range(1000)}).headers["x-genai-host-dropped"]
+    assert many.count("field_") == 20
+    assert many.endswith(", ...")
+    feature = api.chat(model="feature:chat", nonsense=1)
+    assert feature.headers["x-genai-host-dropped"] == "nonsense"
+
+
+def test_what_only_the_service_knows_reaches_one_that_speaks_the_format(
+    make_host: MakeHost,
+) -> None:
+    said = {"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}]}
+    more = {"top_k": 40, "made_up": {"a": [1]}, "extra_body": {"x": 1}, "metadata": {"m": "n"}}
+    with FakeService([json_reply(said)]) as service:
+        with openai_api(make_host, FakeModel(), openai=genai_vendor_openai) as api:
+            api.host.instances.add("gate", "openai-compatible", {"base_url": service.url})
+            reply = api.chat(model="gate/m", **more)
+            assert reply.status_code == 200, reply.text
+            assert "x-genai-host-dropped" not in reply.headers
+            wrong = api.refused(model="gate/m", extra_body={"stream": True})
+            assert "extra_body cannot set stream" in wrong["message"]
+        (received,) = service.requests
+    sent = received.json()
+    assert (sent["top_k"], sent["made_up"], sent["x"]) == (40, {"a": [1]}, 1)
+    assert not {"metadata", "extra_body"} & sent.keys()
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_model_that_cannot_be_told_how_many_calls_to_make(api: Api, at_once: bool) -> None:
     api.completed(tools=[CLOCK], parallel_tool_calls=at_once)
@@ -261,7 +294,6 @@ def test_a_feature_is_a_model_as_well(api: Api) -> None:
         ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
-        ({"nonsense": 1}, "nonsense"),
         ({"model": ""}, "model"),
     ],
 )
