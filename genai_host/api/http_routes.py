@@ -29,7 +29,7 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 
 from genai_host.api.calls import CancelToken
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import ValueBudget, write_json
 from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT_BY_NAME, Must
 from genai_host.errors import (
     BudgetExceeded,
@@ -172,9 +172,10 @@ class RouteRequest:
     dropped: list[str] = field(factory=list, kw_only=True, eq=False, repr=False)
 
     def json(self) -> Any:
-        """The value that the body is the JSON of. Raises `ValidationError` if it is none."""
+        """The value that the body is the JSON of. Raises `ValidationError` if it is none, or has
+        too many values for its size (`ValueBudget`)."""
         try:
-            return read_json(self.body)
+            return ValueBudget().read(self.body)
         except ValueError as error:
             raise ValidationError(f"the body is not JSON: {error}", path="$") from error
 
@@ -286,6 +287,8 @@ class JsonReader:
 
     All that reads a field raises `ValidationError`, with the place, for what is no such thing.
     """
+
+    __slots__ = ("_camel", "_names", "dropped", "path", "read", "value")
 
     def __init__(
         self, value: Any, path: str, *, camel: bool = False, dropped: list[str] | None = None

@@ -30,6 +30,60 @@ def read_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+class ValueBudget:
+    """Limits the values that are read from the JSON of one request: a value takes more memory
+    than its text, an empty object about 25 times as much.
+
+        budget = ValueBudget()
+        body = budget.read(text)                # and, for JSON in a string of it,
+        arguments = budget.read(body["arguments"])
+
+    There may be `SPARE` values, and one more for each `BYTES` bytes of all that is read.
+    """
+
+    SPARE = 20_000
+    BYTES = 100
+
+    def __init__(self) -> None:
+        self._left = self.SPARE
+
+    def read(self, text: str | bytes) -> Any:
+        """The value of a JSON text. Raises `ValueError` as `read_json` does, and
+        `ValidationError` if it has more values than are left; they are counted before any is
+        made."""
+        most = self._left + len(text) // self.BYTES
+        self._left = most - _values_in(text, most)
+        if self._left < 0:
+            raise ValidationError(
+                f"there are more than {most} values in {len(text)} bytes of JSON",
+                hint="send fewer, in several requests",
+                path="$",
+            )
+        return read_json(text)
+
+
+_SLICE = 64 * 1024
+_NO_STRUCTURE = bytes(each for each in range(256) if each not in b'",[{')
+
+
+def _values_in(text: str | bytes, most: int) -> int:
+    """The number of values in a JSON text, or a greater number up to `most`: each follows a
+    comma or an opening bracket. Of a text that is no JSON, at least those before the fault."""
+    if isinstance(text, str):
+        text = text.encode(errors="replace")
+    about = sum(map(text.count, (b",", b"[", b"{")))
+    if about <= most:
+        return about  # most texts: what stands in strings is counted too
+    unescaped = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    bare = unescaped.translate(None, _NO_STRUCTURE)
+    count, is_string = 0, False
+    for at in range(0, len(bare), _SLICE):
+        pieces = bare[at : at + _SLICE].split(b'"')
+        count += sum(map(len, pieces[is_string::2]))
+        is_string ^= len(pieces) % 2 == 0
+    return count
+
+
 @cache
 def _quick_reader() -> tuple[Callable[[str | bytes], Any], type[Exception]]:
     """Several times as quick as Python's, and not there before there is JSON to read."""

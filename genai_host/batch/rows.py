@@ -21,7 +21,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api.http_routes import JsonReader, is_deep
-from genai_host.api.json_text import read_json
+from genai_host.api.json_text import ValueBudget
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util.text import short_repr
 from genai_host.util.text_encoding import encoding_of
@@ -117,9 +117,11 @@ def _row(number: int, line: bytes) -> Row:
     if len(line) > MOST_BYTES:
         return Row(number, "", {}, f"the line is longer than {MOST_BYTES >> 20} MiB")
     try:
-        value = read_json(line)
+        value = ValueBudget().read(line)
     except ValueError as error:
         return Row(number, "", {}, f"this is not JSON: {error}")
+    except ValidationError as error:
+        return Row(number, "", {}, str(error))
     id = ""
     try:
         given = JsonReader({"prompt": value} if isinstance(value, str) else value, "$")

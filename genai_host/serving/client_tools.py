@@ -11,7 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count, groupby
 from typing import Any
 
-from genai_host.api import File, Message, Part, SchemaValidator, Text, ToolResult, ToolSchema
+from genai_host.api import (
+    File,
+    Message,
+    Part,
+    SchemaValidator,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
+from genai_host.api.http_routes import is_deep
+from genai_host.api.json_text import ValueBudget
 from genai_host.errors import ValidationError
 
 
@@ -34,12 +45,51 @@ def offered_tool(
     return ToolSchema(name, description, parameters)
 
 
+_MOST_VALUES = 5000
+"""Of one schema, and four times as many of all tools of a request: the check of a schema takes
+about half a millisecond for each schema in it."""
+
+
 def check_schema(schema: Mapping[str, Any], path: str) -> None:
-    """Raises `ValidationError` if it is no JSON Schema."""
+    """Raises `ValidationError` if it is no JSON Schema, or too large."""
+    if _size(schema) > _MOST_VALUES:
+        raise ValidationError(f"the schema has more than {_MOST_VALUES} values", path=path)
     try:
         SchemaValidator(schema)
     except ValidationError as error:
         raise ValidationError(error.message, path=path + error.path.removeprefix("$")) from error
+
+
+def _size(schema: Any) -> int:
+    """The number of values in it."""
+    count, pending = 0, [schema]
+    while pending:
+        value = pending.pop()
+        count += 1
+        if isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, list | tuple):
+            pending += value
+    return count
+
+
+class CallReader:
+    """Reads the tool calls of one request, whose arguments come as the text of a JSON object."""
+
+    def __init__(self) -> None:
+        self._budget = ValueBudget()
+
+    def read(self, id: str, name: str, arguments: str) -> ToolCall:
+        """Arguments that are no object, or are nested too deeply, stay as the model wrote them:
+        it is to see them again. Raises `ValidationError` where those of all calls have too many
+        values."""
+        try:
+            value = self._budget.read(arguments) if arguments.strip() else {}
+        except ValueError:
+            value = None
+        if not isinstance(value, dict) or is_deep(value):
+            return ToolCall(id, name, malformed=arguments)
+        return ToolCall(id, name, value)
 
 
 CHOICES = ("auto", "none", "required")
@@ -79,7 +129,13 @@ _MOST = 512
 def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
     """Raises `ValidationError` if two have one name, or there are too many."""
     by_name: dict[str, ToolSchema] = {}
+    values = 0
     for tool in tools:
+        values += _size(tool.parameters)
+        if values > 4 * _MOST_VALUES:
+            raise ValidationError(
+                f"the schemas of the tools have more than {4 * _MOST_VALUES} values", path=path
+            )
         if len(by_name) == _MOST:
             raise ValidationError(f"there are more than {_MOST} tools", path=path)
         if tool.name in by_name:

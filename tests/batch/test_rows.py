@@ -71,7 +71,8 @@ def test_a_byte_order_mark_names_the_encoding(tmp_path: Path, encoding: str) -> 
             b'{"custom_id": "a", "url": "/v1/chat/completions", "body": {"stream": true}}',
             "no stream",
         ),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 10_000, "not JSON"),
+        (b"[" * 100_000, "more than 21000 values"),
         (b'{"prompt": "a", "parameters": {"x": ' + b"[" * 200 + b"]" * 200 + b"}}", "deep"),
     ],
 )

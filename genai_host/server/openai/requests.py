@@ -21,10 +21,10 @@ from genai_host.api import (
     ToolSchema,
 )
 from genai_host.api.http_routes import JsonReader, bytes_of
-from genai_host.api.json_text import read_json
 from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import (
     CHOICES,
+    CallReader,
     each_once,
     merge_consecutive,
     offered_tool,
@@ -121,8 +121,9 @@ def _said_in(given: Sequence[JsonReader]) -> Iterator[Message]:
     """Documents in results of tools come after all results that stand together."""
     names: dict[str, str] = {}
     files: list[Part] = []
+    calls = CallReader()
     for each in given:
-        message = _message(each, names, files)
+        message = _message(each, names, files, calls)
         if files and message.role != "tool":
             yield Message("user", files)
             files.clear()
@@ -131,7 +132,9 @@ def _said_in(given: Sequence[JsonReader]) -> Iterator[Message]:
         yield Message("user", files)
 
 
-def _message(given: JsonReader, names: dict[str, str], files: list[Part]) -> Message:
+def _message(
+    given: JsonReader, names: dict[str, str], files: list[Part], calls: CallReader
+) -> Message:
     """
     names   of the tools that were called so far, by the ids of the calls
     files   gets the documents of a result
@@ -142,7 +145,7 @@ def _message(given: JsonReader, names: dict[str, str], files: list[Part]) -> Mes
     if role in ("system", "developer"):
         return Message("system", texts_in(given) or [Text("")])
     if role == "assistant":
-        return Message("assistant", list(_said(given, names)))
+        return Message("assistant", list(_said(given, names, calls)))
     if role == "tool":
         id = given.text("tool_call_id")
         if id not in names:
@@ -153,7 +156,7 @@ def _message(given: JsonReader, names: dict[str, str], files: list[Part]) -> Mes
     raise ValidationError("a message has a role", path=given.at("role"))
 
 
-def _said(given: JsonReader, names: dict[str, str]) -> Iterator[Part]:
+def _said(given: JsonReader, names: dict[str, str], calls: CallReader) -> Iterator[Part]:
     given.refuse("audio", "function_call")
     thought = given.text("reasoning_content") or given.text("reasoning")
     if thought:
@@ -162,25 +165,18 @@ def _said(given: JsonReader, names: dict[str, str]) -> Iterator[Part]:
     if given.text("refusal"):
         yield Text(given.text("refusal"))
     for each in given.objects("tool_calls"):
-        call = _call(each)
+        call = _call(each, calls)
         names[call.id] = call.name
         yield call
 
 
-def _call(given: JsonReader) -> ToolCall:
+def _call(given: JsonReader, calls: CallReader) -> ToolCall:
     given.choice("type", ("function",))
     function = given.object("function")
     id, name = given.text("id"), "" if function is None else function.text("name")
     if function is None or not id or not name:
         raise ValidationError("a call has an id, and a function with a name", path=given.path)
-    text = function.text("arguments")
-    try:
-        arguments = read_json(text) if text.strip() else {}
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):  # as a model wrote it: it is to see that again
-        return ToolCall(id, name, {}, malformed=text)
-    return ToolCall(id, name, arguments)
+    return calls.read(id, name, function.text("arguments"))
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:

@@ -28,13 +28,12 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.http_routes import MOST_LEVELS, bytes_of
+from genai_host.api.http_routes import bytes_of
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import Role
-from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import ValidationError
 from genai_host.server.responses.items import Item, inline, is_inline
-from genai_host.serving.client_tools import result_and_files
+from genai_host.serving.client_tools import CallReader, result_and_files
 
 DIALECT = "openai-responses"
 """What the dialect of this format calls itself, in whose parts the phase of a message is."""
@@ -48,12 +47,13 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
     ends: list[int] = []  # of what is a message by itself
     pending: dict[str, str] = {}
     files: list[File] = []
+    calls = CallReader()
     for item in items:
         if files and item["type"] != "function_call_output":
             said += [("user", file) for file in files]
             ends.append(len(said))
             files.clear()
-        for role, part in _parts(item, files):
+        for role, part in _parts(item, files, calls):
             if isinstance(part, ToolCall):
                 pending[part.id] = part.name
             elif isinstance(part, ToolResult):
@@ -88,14 +88,14 @@ def _joined(said: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
     return messages
 
 
-def _parts(item: Item, files: list[File]) -> Iterator[tuple[Role, Part]]:
+def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[Role, Part]]:
     """What an item is made of, and who says it.
 
     files   gets the documents of a result: they come after all results that stand together
     """
     kind = item["type"]
     if kind == "function_call":
-        yield "assistant", _call(item["call_id"], item["name"], item["arguments"])
+        yield "assistant", calls.read(item["call_id"], item["name"], item["arguments"])
     elif kind == "function_call_output":
         result, found = result_and_files(item["call_id"], "", _output(item["output"]))
         files += found
@@ -117,20 +117,6 @@ def _parts(item: Item, files: list[File]) -> Iterator[tuple[Role, Part]]:
         role: Role = "user" if item["role"] == "user" else "system"
         for part in item["content"]:
             yield role, _part(part)
-
-
-def _call(id: str, name: str, arguments: str) -> ToolCall:
-    """Arguments that are nested too deeply stay as the model wrote them."""
-    call = read_tool_call(id, name, arguments)
-    level: list[Any] = [call.arguments]
-    for _ in range(MOST_LEVELS):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, (dict, list))
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-    return ToolCall(id, name, malformed=arguments) if level else call
 
 
 def _output(output: str | list[Item]) -> list[Part]:

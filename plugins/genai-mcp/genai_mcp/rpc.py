@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import ValueBudget, write_json
 from genai_host.errors import MalformedReply, ValidationError
 
 _LINE = 300
@@ -144,8 +144,8 @@ def read_messages(data: bytes) -> list[Message]:
     """The message in a JSON text, or those of a batch, which versions of MCP before
     2025-06-18 may send. Raises `WrongMessage` for what is none."""
     try:
-        value = read_json(data)
-    except ValueError as error:
+        value = ValueBudget().read(data)
+    except (ValueError, ValidationError) as error:
         raise WrongMessage(f"it is not JSON: {one_line(str(error))}", PARSE_ERROR) from error
     return [_message(each) for each in (value if isinstance(value, list) else [value])]
 

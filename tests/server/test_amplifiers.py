@@ -1,0 +1,174 @@
+"""A request takes memory in proportion to its body, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host import Host
+from genai_host.api import RouteRequest, RouteResponse
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.json_text import ValueBudget
+from genai_host.server.routes import own_routes
+from genai_host.serving.errors import error_reply
+from genai_host.serving.router import HttpRoutes
+from genai_host.store.store import Store
+from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
+
+TIMES = 10
+"""Bytes of memory that may be taken for each byte of a body."""
+
+SPARE = ValueBudget.SPARE * 1000
+"""And for the values that even a small body may have."""
+
+SIZE = 2**20
+WITH_BODY = [route for route in own_routes() if route.method in ("POST", "PATCH", "PUT")]
+
+
+@pytest.fixture
+def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
+    with Store(tmp_path / "store.db") as store:
+        yield make_host(fake=FakeModel(lambda heard: "ok"), store=store)
+
+
+@pytest.fixture
+def routes(host: Host) -> Iterator[HttpRoutes]:
+    found = HttpRoutes(host, own_routes(), error_reply)
+    yield found
+    found.close()
+
+
+def taken(routes: HttpRoutes, method: str, path: str, body: bytes) -> tuple[RouteResponse, int]:
+    """The reply, and the most memory that was taken at once for it, with the body."""
+    headers = {"content-type": "application/json"}
+    request = RouteRequest(method, path, headers=headers, body=body, limits=Cancellation())
+    tracemalloc.start()
+    try:
+        reply = routes.answer(request)
+        if not isinstance(reply.body, bytes):
+            reply = RouteResponse(b"".join(reply.body), headers=reply.headers)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return reply, most + len(body)
+
+
+def filled(element: str, size: int, before: str, after: str) -> bytes:
+    """A list of as many as there is room for."""
+    count = (size - len(before) - len(after)) // (len(element) + 1)
+    return (before + ",".join([element] * count) + after).encode()
+
+
+def padded(element: str, values: int, template: str) -> bytes:
+    """A list of as many as are taken, beside one long text.
+
+    values   of an element
+    """
+    count = (ValueBudget.SPARE + SIZE // ValueBudget.BYTES - 50) // values
+    listed = ",".join([element] * count)
+    text = "x" * (SIZE - len(listed) - len(template))
+    return template.replace("TEXT", text).replace("LIST", listed).encode()
+
+
+def keys(size: int) -> bytes:
+    return ("{" + ",".join(f'"k{number:07}":0' for number in range(size // 13)) + "}").encode()
+
+
+MANY = r"""{\"a\":[LIST]}""".replace("LIST", ",".join(["{}"] * 500))
+AMPLIFIERS: dict[str, Callable[[int], bytes]] = {
+    "objects": lambda size: filled("{}", size, '{"model":"fake","messages":[', "]}"),
+    "lists": lambda size: filled("[]", size, '{"model":"fake","input":[', "]}"),
+    "strings": lambda size: filled('""', size, '{"model":"fake","input":[', "]}"),
+    "escaped": lambda size: filled(r'"\""', size, '{"model":"fake","input":[', "]}"),
+    "numbers": lambda size: filled("0.1", size, '{"model":"fake","input":[', "]}"),
+    "keys": keys,
+    "depth": lambda size: b'{"messages":' + b"[" * size,
+    "calls": lambda size: filled(
+        r"""{"id":"a","function":{"name":"f","arguments":"MANY"}}""".replace("MANY", MANY),
+        size,
+        '{"model":"fake","messages":[{"role":"user","content":"x"},'
+        '{"role":"assistant","tool_calls":[',
+        "]}]}",
+    ),
+    "call items": lambda size: filled(
+        r"""{"type":"function_call","call_id":"a","name":"f","arguments":"MANY"}""".replace(
+            "MANY", MANY
+        ),
+        size,
+        '{"model":"fake","store":false,"input":[',
+        "]}",
+    ),
+    "digits": lambda size: b'{"model":"fake","top_p":' + b"1" * size + b"}",
+}
+
+
+def test_every_route_refuses_what_takes_much_memory_before_it_does(routes: HttpRoutes) -> None:
+    for route in WITH_BODY:
+        path = route.path.replace("{call}", "fake:generateContent")
+        path = re.sub(r"{[a-z_]+}", "x", path)
+        size = min(route.size, SIZE)
+        taken(routes, route.method, path, b"{}")  # what is imported, or made, when it is first used
+        reply, most = taken(routes, route.method, path, AMPLIFIERS["objects"](size))
+        assert 400 <= reply.status < 500, route.key
+        assert most <= TIMES * size, route.key
+
+
+@pytest.mark.parametrize("amplifier", AMPLIFIERS)
+def test_whatever_it_is_made_of(routes: HttpRoutes, amplifier: str) -> None:
+    body = AMPLIFIERS[amplifier](SIZE)
+    for path in ("/v1/chat/completions", "/v1beta/models/fake:generateContent", "/v1/responses"):
+        reply, most = taken(routes, "POST", path, body)
+        assert 400 <= reply.status < 500, path
+        assert most <= TIMES * SIZE, path
+
+
+IN_MESSAGES = '{"model":"fake","messages":[{"role":"user","content":"TEXT"},LIST]}'
+USER = '{"role":"user","content":""}'
+TAKEN = {
+    "/v1/chat/completions": padded(USER, 3, IN_MESSAGES),
+    "/v1beta/models/fake:generateContent": padded(
+        '{"text":"a"}', 2, '{"contents":[{"role":"user","parts":[{"text":"TEXT"},LIST]}]}'
+    ),
+    "/v1/responses": padded(
+        USER, 3, '{"model":"fake","input":[{"role":"user","content":"TEXT"},LIST]}'
+    ),
+    "/api/v1/jobs": padded(
+        '{"type":"text","text":"a"}',
+        3,
+        '{"feature":"chat","model":"fake","message":[{"type":"text","text":"TEXT"},LIST]}',
+    ),
+}
+
+
+@pytest.mark.parametrize("path", TAKEN)
+def test_what_is_taken_takes_memory_by_its_size(routes: HttpRoutes, path: str) -> None:
+    reply, most = taken(routes, "POST", path, TAKEN[path])
+    assert reply.status in (200, 202)
+    assert most <= TIMES * SIZE + SPARE
+
+
+def test_commas_and_brackets_in_texts_are_no_values(routes: HttpRoutes) -> None:
+    said = json.dumps('[{,\\"' * 100_000)
+    body = b'{"model":"fake","messages":[{"role":"user","content":%b}]}' % said.encode()
+    assert taken(routes, "POST", "/v1/chat/completions", body)[0].status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_a_schema_has_a_size(routes: HttpRoutes, path: str) -> None:
+    schema = {"type": "object", "anyOf": [{}] * 6000}
+    tool = {"type": "function", "name": "f", "parameters": schema}
+    body: dict[str, Any] = {"model": "fake", "input": "x", "tools": [tool]}
+    if path == "/v1/chat/completions":
+        messages = [{"role": "user", "content": "x"}]
+        tools = [{"type": "function", "function": tool}]
+        body = {"model": "fake", "messages": messages, "tools": tools}
+    reply, _ = taken(routes, "POST", path, json.dumps(body).encode())
+    assert reply.status == 400
+    assert b"more than 5000 values" in reply.body
