@@ -13,15 +13,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 import math
 import re
 from collections import OrderedDict, deque
 from collections.abc import Mapping
+from ipaddress import IPv6Network
+from typing import TypeVar
 
 from genai_host.api import HttpProblem
 from genai_host.server.heads import Head, Refused
 from genai_host.server.settings import ANY, ServerSettings
 from genai_host.util.addresses import address_of, is_loopback
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_log = logging.getLogger(__name__)
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -43,6 +51,11 @@ class AccessPolicy:
         # a name can be made to lead here, an address cannot
         self._takes_addresses = bound is not None and bound.is_unspecified
         self._takes_any = ANY in settings.hosts
+
+    def is_attempt(self, head: Head) -> bool:
+        """Whether it has a token, which is to be checked."""
+        is_open = head.is_reading and _is_open(head.path)
+        return bool(self._tokens and not is_open and _token(head.headers))
 
     def admit(self, head: Head) -> str:
         """The user who asks: whose conversations they may see; empty for whoever runs the
@@ -202,6 +215,66 @@ def _names(wanted: str) -> list[str]:
 
 _KNOWN = 10_000  # users and addresses whose rate is remembered
 _RETRY = 1.0  # seconds after which there may be room
+
+
+_FREE = 5  # wrong tokens that delay nothing
+_STEP = 0.125  # seconds of the first delay: each further wrong token doubles it
+_FORGET = 60.0  # seconds without a wrong token after which an address begins anew
+
+
+class FailedAttempts:
+    """Wrong tokens by address, and how long what comes from there waits for its reply. Of one loop.
+
+    A right token waits as long as a wrong one, or nobody would wait for the reply to a wrong one.
+    Those that came from an address before do not wait: a client with an old token must not slow
+    down all others behind the same proxy.
+
+    most   seconds of the longest delay
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._right: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def attempt(self, client: str, user: str | None, now: float) -> float:
+        """Seconds that a request waits. Wrong tokens of an address are logged when there are 5,
+        10, 20, 40 ...
+
+        user   whose token it has; None if that is wrong
+        now    seconds, of any clock that only goes on
+        """
+        network = _network(client)
+        count, then = self._failed.get(network, (0, now))
+        if now - then > _FORGET:
+            count = 0
+        if user is None:
+            _remember(self._failed, network, (count + 1, now))
+            times, rest = divmod(count + 1, _FREE)
+            if not rest and times & (times - 1) == 0:
+                _log.warning("%d wrong tokens in a row came from %s", count + 1, network or "-")
+        elif (network, user) in self._right or count < _FREE:
+            _remember(self._right, (network, user), None)
+            return 0.0
+        # as 2 to the power of a large number is no float
+        return min(self._most, _STEP * 2 ** min(count - _FREE, 30)) if count >= _FREE else 0.0
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    """As the latest of `_KNOWN`."""
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > _KNOWN:
+        known.popitem(last=False)
+
+
+def _network(client: str) -> str:
+    """The part of an address that who has it cannot choose: of version 6, the first 64 bits."""
+    address = address_of(client)
+    if address is None or address.version == 4:
+        return client
+    mapped = address.ipv4_mapped
+    return str(mapped or IPv6Network((int(address), 64), strict=False))
 
 
 class RequestQueue:

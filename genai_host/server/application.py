@@ -111,7 +111,7 @@ class RequestHandler:
             await self._send(RouteResponse(status=204), shared.guard.preflight(head))
             return
         self._more = shared.guard.cors(head)
-        self._user = shared.guard.admit(head)
+        self._user = await shared.admit(head)
         health = await shared.health.reply(head, shared.lack)
         if health is not None:
             await self._send(health, self._more)

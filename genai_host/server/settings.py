@@ -44,6 +44,7 @@ ANY = "*"
 _NAME = re.compile(r"(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]")
 _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _ROOT = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+_SHORTEST = 16  # characters of a token: 64 bits if it is written in hexadecimal
 _VISIBLE = re.compile(r"[!-~]+")
 
 
@@ -62,6 +63,8 @@ class ServerSettings:
     port          0 for any that is free
     tokens        whoever has one of these is let in: users by name, whose conversations are
                   theirs alone; the empty name is whoever runs the server. None: everybody
+    guess_delay   seconds that a request with a token waits, at most, after wrong ones came from
+                  the same address
     hosts         names under which clients may ask for it, besides its own; `*` for any
     cors          origins whose pages may use it, as `https://app.example`
     root_path     what stands before all paths behind a proxy, as `/host`
@@ -87,6 +90,7 @@ class ServerSettings:
     bind: str = "127.0.0.1"
     port: int = PORT
     tokens: Mapping[str, Secret] = field(factory=dict, repr=False)
+    guess_delay: float = 2.0
     hosts: tuple[str, ...] = field(default=(), converter=_lower)
     cors: tuple[str, ...] = field(default=(), converter=_lower)
     root_path: str = field(default="", converter=_without_slash)
@@ -125,8 +129,13 @@ def _check_access(settings: ServerSettings) -> None:
             hint="set one: export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
         )
     for user, token in settings.tokens.items():
+        owner = f"the token of {user}" if user else "the token of the server"
+        if 0 < len(token.reveal()) < _SHORTEST:
+            raise ConfigurationError(
+                f"{owner} is shorter than {_SHORTEST} characters, and could be guessed",
+                hint="generate one: openssl rand -hex 32",
+            )
         if not _VISIBLE.fullmatch(token.reveal()):
-            owner = f"the token of {user}" if user else "the token of the server"
             raise ConfigurationError(
                 f"{owner} is empty, or has characters that HTTP headers cannot have",
                 hint="generate one: openssl rand -hex 32",
@@ -161,7 +170,7 @@ def _check_numbers(settings: ServerSettings) -> None:
         value = getattr(settings, name)
         if value is not None and value < 1:
             raise ConfigurationError(f"server.{name} must be at least 1, not {value}")
-    seconds = ("head_seconds", "body_seconds", "send_seconds", "silence", "drain")
+    seconds = ("head_seconds", "body_seconds", "send_seconds", "silence", "drain", "guess_delay")
     for name in ("waiting", *seconds):
         value = getattr(settings, name)
         if value is not None and not value >= 0:

@@ -19,7 +19,13 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.observers import Watching
-from genai_host.server.access import AccessPolicy, ByteBudget, RequestQueue, UserRateLimiter
+from genai_host.server.access import (
+    AccessPolicy,
+    ByteBudget,
+    FailedAttempts,
+    RequestQueue,
+    UserRateLimiter,
+)
 from genai_host.server.heads import Head, Refused
 from genai_host.server.response_buffer import LoopCallbacks
 from genai_host.server.settings import AccessLogEntry, ServerSettings
@@ -96,6 +102,7 @@ class ServerState:
         self._make_routes = make_routes
         self._asking = RequestQueue(settings.at_once, settings.most_waiting)
         self._looking = RequestQueue(settings.at_once, settings.most_waiting)
+        self._failed = FailedAttempts(settings.guess_delay)
         self._allowance = UserRateLimiter(settings.rate)
 
     def start(self) -> asyncio.Future[HttpRoutes]:
@@ -128,6 +135,23 @@ class ServerState:
         if self._loaded.exception() is not None:
             raise Refused(HttpProblem(503, "stopping", "the server could not start"))
         return self._loaded.result()
+
+    async def admit(self, head: Head) -> str:
+        """As `AccessPolicy.admit`, later if wrong tokens came from the same address."""
+        try:
+            user = self.guard.admit(head)
+        except Refused as refused:
+            if refused.problem.status == 401:
+                await self._delay(head, None)
+            raise
+        await self._delay(head, user)
+        return user
+
+    async def _delay(self, head: Head, user: str | None) -> None:
+        if self.guard.is_attempt(head):
+            seconds = self._failed.attempt(head.client, user, time.monotonic())
+            if seconds:
+                await asyncio.sleep(seconds)
 
     def count(self, user: str, client: str) -> None:
         """Raises `Refused` for one who has sent more than they may."""

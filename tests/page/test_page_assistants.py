@@ -82,7 +82,7 @@ def test_without_the_plugin_nothing_is_shown(talking: MakeTalking, visit: Visiti
 
 
 def test_with_a_token(assisted: Assisted, visit: Visiting) -> None:
-    there = visit(assisted(searching), "#token=canary-token-77", token="canary-token-77")
+    there = visit(assisted(searching), "#token=canary-token-7731", token="canary-token-7731")
     make(there, "Geographer", files=FILE)
     talk(there, "Geographer")
     expect(there.answer(there.hear("how long?"))).to_contain_text("1233 km")

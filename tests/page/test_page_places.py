@@ -154,13 +154,13 @@ class TestUsage:
 
 class TestTheToken:
     def test_is_asked_for_and_kept_in_the_tab(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), token="right")
+        there = visit(talking(), token="the-right-token-of-it")
         field = there.dialog.get_by_label("Token")
         expect(field).to_have_attribute("type", "password")
         field.fill("wrong")
         field.press("Enter")
         expect(there.dialog).to_contain_text("not accepted")
-        there.dialog.get_by_label("Token").fill("right")
+        there.dialog.get_by_label("Token").fill("the-right-token-of-it")
         there.button("Continue", there.dialog).click()
         turn = there.hear("hi")
         expect(there.answer(turn)).to_have_text("hi")
@@ -172,7 +172,7 @@ class TestTheToken:
     def test_is_not_asked_for_again_by_a_late_refusal(
         self, talking: MakeTalking, visit: Visiting
     ) -> None:
-        there = visit(talking(), token="right")
+        there = visit(talking(), token="the-right-token-of-it")
         late: list[Route] = []
 
         def hold(route: Route) -> None:
@@ -186,7 +186,7 @@ class TestTheToken:
         there.dialog.get_by_label("Token").fill("wrong")
         there.button("Continue", there.dialog).click()
         expect(there.dialog).to_contain_text("not accepted")
-        there.dialog.get_by_label("Token").fill("right")
+        there.dialog.get_by_label("Token").fill("the-right-token-of-it")
         there.button("Continue", there.dialog).click()
         there.hear("hi")
         [held] = late
@@ -195,13 +195,13 @@ class TestTheToken:
         expect(there.dialog).to_have_count(0)
 
     def test_comes_in_the_address_once(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), "#token=right", token="right")
+        there = visit(talking(), "#token=the-right-token-of-it", token="the-right-token-of-it")
         expect(there.page.locator("#conversations .empty")).to_be_visible()
         assert there.page.url == f"{there.url}/"
         expect(there.dialog).to_have_count(0)
 
     def test_need_not_be_given(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), token="right")
+        there = visit(talking(), token="the-right-token-of-it")
         there.button("Cancel", there.dialog).click()
         expect(there.page.locator("#conversations")).to_contain_text(
             "a token of this server is needed"

@@ -254,8 +254,8 @@ def test_what_is_refused(side: Side) -> None:
 
 def test_a_key(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel(), config=CONFIG)
-    with served(host, tokens={"": Secret("right")}) as server:
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="right") as client:
+    with served(host, tokens={"": Secret("the-right-token-of-it")}) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="the-right-token-of-it") as client:
             made = client.chat.completions.create(model="fake", messages=HI)
             assert made.choices[0].message.content == "hi"
         with (

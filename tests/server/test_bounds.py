@@ -209,10 +209,10 @@ class TestPlaces:
 
 class TestRate:
     def test_of_each_user(self, host: Host, client: requests.Session) -> None:
-        tokens = {"ann": Secret("of-ann"), "bob": Secret("of-bob")}
+        tokens = {"ann": Secret("the-token-of-ann"), "bob": Secret("the-token-of-bob")}
         with served(host, tokens=tokens, rate=2) as server:
             url = f"{server.url}/size"
-            ann, bob = {"x-api-key": "of-ann"}, {"x-api-key": "of-bob"}
+            ann, bob = {"x-api-key": "the-token-of-ann"}, {"x-api-key": "the-token-of-bob"}
             assert [client.get(url, headers=ann).status_code for _ in range(2)] == [200] * 2
             refused = client.get(url, headers=ann)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")

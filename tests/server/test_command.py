@@ -199,12 +199,12 @@ class TestTokens:
         )
 
     def test_are_not_shown(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("GENAI_HOST_SERVER_TOKEN", "sk-secret")
+        monkeypatch.setenv("GENAI_HOST_SERVER_TOKEN", "sk-secret-of-the-server")
         code, out, err = terminal("config", "show", "--json")
         assert code == 0
         assert "server.port" in out
-        assert "sk-secret" not in out + err
-        settings = ServerSettings(tokens={"": Secret("sk-secret")})
+        assert "sk-secret-of-the-server" not in out + err
+        settings = ServerSettings(tokens={"": Secret("sk-secret-of-the-server")})
         assert "secret" not in repr(settings)
 
 

@@ -199,13 +199,17 @@ def test_a_stream_that_is_cut_upstream_does_not_seem_whole(
 
 
 def test_nobody_sees_conversations_of_others(make_host: MakeHost, tmp_path: Path) -> None:
-    tokens = {"ann": Secret("of-ann"), "bob": Secret("of-bob"), "": Secret("of-all")}
+    tokens = {
+        "ann": Secret("the-token-of-ann"),
+        "bob": Secret("the-token-of-bob"),
+        "": Secret("the-token-of-all"),
+    }
     with Store(tmp_path / "c.db") as store:
         host = make_host(mine=InlinePlugin(http_routes=ROUTES), store=store)
         with served(host, tokens=tokens) as server:
 
             def ask(method: str, path: str, user: str) -> requests.Response:
-                headers = {"authorization": f"Bearer of-{user}"}
+                headers = {"authorization": f"Bearer the-token-of-{user}"}
                 return requests.request(method, f"{server.url}{path}", headers=headers, timeout=30)
 
             id = ask("POST", "/mine", "ann").json()

@@ -20,7 +20,11 @@ from genai_host_testing.openai_service import chat
 
 pytestmark = pytest.mark.part
 
-TOKENS = {"ann": Secret("token-of-ann"), "bob": Secret("token-of-bob"), "": Secret("token-of-all")}
+TOKENS = {
+    "ann": Secret("the-token-of-ann"),
+    "bob": Secret("the-token-of-bob"),
+    "": Secret("the-token-of-all"),
+}
 OPEN = re.compile(r"/|/page|/page/assets/.*")
 OF_USERS = (
     "/api/v1/conversations/{id}",
@@ -50,7 +54,7 @@ BODIES: dict[str, Any] = {
 
 @pytest.fixture
 def here(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
-    with place(make_host, tmp_path, tokens=TOKENS) as here:
+    with place(make_host, tmp_path, tokens=TOKENS, guess_delay=0.0) as here:
         here.service.replies = [chat("a secret of hers")]
         yield here
 
@@ -58,7 +62,7 @@ def here(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
 def send(
     here: Place, user: str, method: str, path: str, body: Any = None, **headers: str
 ) -> requests.Response:
-    token = {"authorization": f"Bearer token-of-{user or 'all'}"}
+    token = {"authorization": f"Bearer the-token-of-{user or 'all'}"}
     return here.send(method, path, body, headers={**JSON, **token, **headers})
 
 
@@ -178,7 +182,7 @@ def test_who_is_not_let_in_reaches_no_route(here: Place, monkeypatch: pytest.Mon
         return answer(self, request, *given)
 
     monkeypatch.setattr(HttpRoutes, "answer", told)
-    good = {"authorization": "Bearer token-of-ann", **JSON}
+    good = {"authorization": "Bearer the-token-of-ann", **JSON}
     wrong: list[tuple[dict[str, Any], int]] = [
         ({"host": "evil.example"}, 421),
         ({"host": "127.0.0.1.evil.example"}, 421),
@@ -186,7 +190,7 @@ def test_who_is_not_let_in_reaches_no_route(here: Place, monkeypatch: pytest.Mon
         ({"origin": "null"}, 403),
         ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}, 403),
         ({"authorization": None}, 401),
-        ({"authorization": "Bearer token-of-anne"}, 401),
+        ({"authorization": "Bearer the-token-of-anne"}, 401),
         ({"content-type": "text/plain"}, 415),
     ]
     for route in own_routes():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret
 from genai_host.errors import ConfigurationError
-from genai_host.server.access import AccessPolicy
+from genai_host.server.access import AccessPolicy, FailedAttempts
 from genai_host.server.heads import Head, Refused, read_head
 from genai_host.server.settings import AccessLogEntry, ServerSettings
 from genai_host.testing import InlinePlugin
@@ -173,6 +173,63 @@ def test_all_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
         assert len(compared) == 2
 
 
+class TestFailedAttempts:
+    def test_each_further_one_doubles_the_delay_up_to_a_limit(self) -> None:
+        failed = FailedAttempts(2.0)
+        delays = [failed.attempt("10.0.0.1", None, 0) for _ in range(200)]
+        assert delays[:11] == [0, 0, 0, 0, 0, 0.125, 0.25, 0.5, 1, 2, 2]
+        assert delays[-1] == 2
+
+    def test_a_right_token_waits_as_long_as_a_wrong_one(self) -> None:
+        for count in range(20):
+            wrong = self.after(count, "10.0.0.1").attempt("10.0.0.1", None, 0)
+            assert self.after(count, "10.0.0.1").attempt("10.0.0.1", "ann", 0) == wrong
+
+    def test_one_that_was_right_there_before_does_not_wait(self) -> None:
+        failed = FailedAttempts(2.0)
+        assert failed.attempt("10.0.0.1", "ann", 0) == 0
+        for _ in range(9):
+            failed.attempt("10.0.0.1", None, 0)
+        assert failed.attempt("10.0.0.1", "ann", 0) == 0
+        assert failed.attempt("10.0.0.1", "bob", 0) == 2
+        assert failed.attempt("10.0.0.1", "bob", 0) == 2  # what is guessed is not remembered
+
+    def test_other_addresses_are_not_delayed(self) -> None:
+        failed = self.after(6, "10.0.0.1")
+        assert failed.attempt("10.0.0.2", None, 0) == 0
+        assert failed.attempt("", None, 0) == 0
+
+    def test_who_has_a_network_of_version_6_has_one_count(self) -> None:
+        failed = self.after(6, "2001:db8::1")
+        assert failed.attempt("2001:db8::ffff", None, 0) > 0
+        assert failed.attempt("2001:db8:0:1::1", None, 0) == 0
+        mapped = self.after(6, "::ffff:10.0.0.1")
+        assert mapped.attempt("::ffff:10.0.0.2", None, 0) == 0
+        assert mapped.attempt("::ffff:10.0.0.1", None, 0) > 0
+
+    def test_they_are_forgotten_after_a_minute_without_one(self) -> None:
+        assert self.after(6, "10.0.0.1").attempt("10.0.0.1", "ann", 60) > 0
+        assert self.after(6, "10.0.0.1").attempt("10.0.0.1", "ann", 61) == 0
+
+    def test_the_latest_10000_addresses_are_known(self) -> None:
+        failed = self.after(6, "10.0.0.1")
+        for number in range(10_000):
+            failed.attempt(f"client-{number}", None, 0)
+        assert failed.attempt("10.0.0.1", "ann", 0) == 0
+
+    def test_they_are_logged_ever_more_rarely(self, caplog: pytest.LogCaptureFixture) -> None:
+        self.after(100, "10.0.0.1")
+        counts = [int(line.split(" ")[0]) for line in caplog.messages]
+        assert counts == [5, 10, 20, 40, 80]
+        assert "10.0.0.1" in caplog.text
+
+    def after(self, count: int, client: str) -> FailedAttempts:
+        failed = FailedAttempts(2.0)
+        for _ in range(count):
+            failed.attempt(client, None, 0)
+        return failed
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -268,6 +325,31 @@ class TestOverHttp:
         assert "secret" not in str(lines)
         assert "token-of" not in str(lines)
 
+    def test_requests_with_tokens_wait_after_wrong_ones(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waits: list[float] = []
+        attempt = FailedAttempts.attempt
+
+        def attempted(self: FailedAttempts, *given: Any) -> float:
+            waits.append(attempt(self, *given))
+            return waits[-1] / 1000
+
+        monkeypatch.setattr(FailedAttempts, "attempt", attempted)
+        with served(host, tokens=TOKENS) as server, requests.Session() as client:
+            client.trust_env = False
+
+            def status(path: str = "/x", **headers: str) -> int:
+                return client.get(f"{server.url}{path}", headers=headers).status_code
+
+            tokens = [*(f"wrong-token-{number}" for number in range(7)), "the-token-of-ann"]
+            statuses = [status(authorization=f"Bearer {token}") for token in tokens]
+            assert statuses == [401] * 7 + [200]
+            assert waits == [0, 0, 0, 0, 0, 0.125, 0.25, 0.5]
+            assert status() == 401  # no token is no guess
+            assert status("/health", authorization="Bearer wrong") == 200
+            assert len(waits) == 8
+
     def test_a_page_of_another_origin_that_may(self, host: Host) -> None:
         origin = {"origin": "https://app.example"}
         asks = {
@@ -308,8 +390,9 @@ def called(request: RouteRequest, host: Host) -> RouteResponse:
         {"bind": "192.168.1.4"},
         {"bind": "my-machine"},
         {"tokens": {"": Secret("")}},
-        {"tokens": {"": Secret("two words")}},
-        {"tokens": {"a": Secret("same"), "b": Secret("same")}},
+        {"tokens": {"": Secret("two words of a token")}},
+        {"tokens": {"": Secret("fifteen-letters")}},
+        {"tokens": {"a": Secret("the-same-for-both"), "b": Secret("the-same-for-both")}},
         {"port": 70000},
         {"hosts": ["a b"]},
         {"hosts": ["a:80"]},
@@ -322,6 +405,7 @@ def called(request: RouteRequest, host: Host) -> RouteResponse:
         {"waiting": -1},
         {"rate": 0},
         {"drain": float("nan")},
+        {"guess_delay": -1},
         {"keyfile": "key.pem"},
     ],
     ids=str,

@@ -29,7 +29,7 @@ from genai_host_testing.serving import served
 
 pytestmark = pytest.mark.part
 
-TOKEN, OTHERS = "operator-canary-1", "ann-canary-2"
+TOKEN, OTHERS = "operator-canary-1", "user-ann-canary-2"
 NAME = "gen_ai_client_operation_duration_seconds"
 
 
