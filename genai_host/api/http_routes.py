@@ -22,6 +22,8 @@ message and a status (`http_status`). Any other exception becomes a 500 without 
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -56,10 +58,13 @@ from genai_host.errors import (
     UnsupportedPart,
     ValidationError,
 )
+from genai_host.util import paths
 from genai_host.util.text import short_repr
 from genai_host.util.text_encoding import decode_base64
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+_log = logging.getLogger(__name__)
 
 _METHODS = get_args(Method)
 _PATH = re.compile(r"/|(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
@@ -128,17 +133,33 @@ class HttpProblem:
 
     @classmethod
     def of(cls, error: GenaiError) -> HttpProblem:
-        """The problem that an error of the host is."""
+        """The problem that an error of the host is. Files are no client's to know: the log has
+        the error with them."""
+        message, hint = (_without_file(text, error) for text in (error.message, error.hint))
+        if message != error.message:
+            _log.warning("%s", error)
         return cls(
             http_status(error),
             error.code,
-            error.message,
-            error.hint,
+            message,
+            hint,
             error.path if isinstance(error, ValidationError) else "",
             error.retry_after if isinstance(error, (ProviderError, BudgetExceeded)) else None,
             # what clients of OpenAI and Anthropic heed: to ask again soon is no use
             {"x-should-retry": "false"} if isinstance(error, BudgetExceeded) else {},
         )
+
+
+def _without_file(text: str, error: GenaiError) -> str:
+    """Without the file or database that an error is about, and the user's folders."""
+    file = str(getattr(error, "file", ""))
+    if file and file in text:
+        text = text.removeprefix(f"{file}: ").replace(file, os.path.basename(file) or "(file)")
+    home = os.path.expanduser("~")
+    places = {paths.config_dir(), paths.cache_dir(), paths.state_dir(), paths.data_dir(""), home}
+    for place in sorted((each for each in places if len(each) > 1), key=len, reverse=True):
+        text = text.replace(place, "(folder)")
+    return text
 
 
 @frozen

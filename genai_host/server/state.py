@@ -44,7 +44,7 @@ class Health:
     def __init__(self, host: Host, workers: Workers) -> None:
         self._host = host
         self._workers = workers
-        self._looking: Future[bool] | None = None
+        self._looking: Future[str] | None = None
         self._seen = 0.0
 
     async def reply(self, head: Head, lack: str) -> RouteResponse | None:
@@ -56,30 +56,34 @@ class Health:
             return None
         if head.path == "/health":
             return json_response({"status": "ok"})
-        if not lack and not await self._has_store():
-            lack = "no store"
-        return json_response({"status": lack or "ready"}, 503 if lack else 200)
+        if lack:
+            return json_response({"status": lack}, 503)
+        reason = await self._lack_of_store()
+        if reason:
+            return json_response({"status": "no store", "reason": reason}, 503)
+        return json_response({"status": "ready"})
 
-    async def _has_store(self) -> bool:
-        """Looked at in a thread, once for all who ask at the same time."""
+    async def _lack_of_store(self) -> str:
+        """Why the store cannot be opened or read; empty if it can. Looked at in a thread, once for
+        all who ask at the same time."""
         is_old = time.monotonic() - self._seen > _KNOWN
         if self._looking is None or (self._looking.done() and is_old):
-            looking: Future[bool] = Future()
+            looking: Future[str] = Future()
             self._workers.submit(lambda: looking.set_result(self._look()))
             self._looking, self._seen = looking, time.monotonic()
         # who goes must not end it for the others
         return await asyncio.shield(asyncio.wrap_future(self._looking))
 
-    def _look(self) -> bool:
+    def _look(self) -> str:
         try:
             if self._host.store is not None:
                 self._host.store.check()
-        except GenaiError:
-            return False
+        except GenaiError as error:
+            return HttpProblem.of(error).message
         except BaseException:  # noqa: BLE001 - those who wait are told, whatever it is
             _log.exception("the store cannot be looked at")
-            return False
-        return True
+            return "the log of the server says why"
+        return ""
 
 
 class ServerState:

@@ -20,9 +20,10 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.request import pathname2url
 
 from genai_host.api.json_text import well_formed
 from genai_host.errors import StoreError
@@ -47,6 +48,7 @@ _HINTS = {
     "attempt to write a readonly database": "make the file and its folder writable",
     "unable to open database file": "make the file and its folder readable and writable",
 }
+_CANNOT_WRITE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 _PAGES = 10_000  # of 4 KB, that may be in the log before they are moved to the file
 
 
@@ -67,6 +69,7 @@ class Database:
         self._lock = threading.RLock()
         self._patience = patience
         self._is_closed = False
+        self._is_stuck = False
         self._url: URL | None = None
         self.file = self.place = where
         if "://" in where:
@@ -106,14 +109,30 @@ class Database:
                 return False
             return bool(cursor.fetchone() == (str(VERSION),))
 
+    def check_place(self, *, was_there: bool) -> None:
+        """Raises `StoreError` if the file of SQLite has gone, or cannot be made.
+
+        was_there   whether it was opened before
+        """
+        if os.path.isfile(self.file):
+            return
+        if was_there:
+            raise StoreError(f"{self.place}: it is not there any more", file=self.place)
+        folder = os.path.dirname(os.path.abspath(self.file))
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        can_be_made = os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+        if os.path.lexists(self.file) or not can_be_made:
+            raise StoreError(
+                f"{self.place}: it cannot be made there", file=self.place, hint=paths.ELSEWHERE
+            )
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """All that is read sees the same state."""
         from genai_host.store import engines
 
-        self._check_open()
-        engine = self.engine
-        with self.failing(), engines.failing(self.error), engines.reading(engine) as connection:
+        with self._transaction(engines.reading) as connection:
             yield connection
 
     @contextmanager
@@ -121,10 +140,27 @@ class Database:
         """A transaction: all of it, or nothing if it is left by an exception."""
         from genai_host.store import engines
 
+        with self._transaction(engines.writing) as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: Callable[[Engine], Any]) -> Iterator[Connection]:
+        from genai_host.store import engines
+
         self._check_open()
         engine = self.engine
-        with self.failing(), engines.failing(self.error), engines.writing(engine) as connection:
-            yield connection
+        try:
+            with self.failing(), engines.failing(self.error), begin(engine) as connection:
+                yield connection
+        except StoreError:
+            self._is_stuck = True
+            raise
+        finally:
+            # a connection that could not write never can, and one to a file that does not change
+            # sees no change: what comes next connects anew
+            if self._is_stuck:
+                self._is_stuck = False
+                engine.dispose()
 
     def connect(self) -> Any:
         """A connection of the driver, on which a statement is a transaction of its own
@@ -136,10 +172,12 @@ class Database:
             pooled.detach()
             connection.autocommit = True
             return connection
-        connection = sqlite3.connect(
-            self.file, timeout=self._patience, isolation_level=None, check_same_thread=False
-        )
+        connection = self._connect(self.file)
         try:
+            if self._reads_only(connection):
+                connection.close()
+                file = pathname2url(os.path.abspath(self.file))
+                connection = self._connect(f"file:{file}?immutable=1", uri=True)
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
@@ -147,6 +185,31 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def _connect(self, name: str, *, uri: bool = False) -> sqlite3.Connection:
+        return sqlite3.connect(
+            name,
+            timeout=self._patience,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=uri,
+        )
+
+    def _reads_only(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file can only be read as one that does not change: on a full disk, and in a
+        folder that may not be written, SQLite cannot make the files that it has beside it. That
+        loses nothing if the last process that wrote has ended, and left no log."""
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            name = getattr(error, "sqlite_errorname", None) or ""
+            log = f"{self.file}-wal"
+            has_log = os.path.exists(log) and os.path.getsize(log) > 0
+            self._is_stuck = name.startswith(_CANNOT_WRITE) and not has_log
+            return self._is_stuck
+        except sqlite3.DatabaseError:
+            pass  # it is none: whoever reads it says so
+        return False
 
     @contextmanager
     def failing(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import count
+from genai_host.errors import StoreError
 from genai_host.store.database import Database, storable, time_of
 from genai_host.store.search import tokenize
 from genai_host.store.tables import conversations, entries, messages, tries
@@ -60,6 +61,14 @@ class Indexer:
         for id in found:
             while self._go_on(id):
                 pass
+
+    def catch_up_if_possible(self, which: ColumnElement[bool] | None = None) -> None:
+        """The same for who only reads: on a full disk, and in a store that may not be written, what
+        was derived before is there still."""
+        try:
+            self.catch_up(which)
+        except StoreError as error:
+            _log.warning("what was added last may be missing from lists: %s", error)
 
     def _go_on(self, id: str) -> bool:
         """Whether there may be more."""

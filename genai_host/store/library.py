@@ -136,7 +136,7 @@ class ConversationQueries:
         return str(found[0])
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
-        self._indexer.catch_up(self._mine())
+        self._indexer.catch_up_if_possible(self._mine())
         chosen = select(conversations, *_COSTS).where(self._mine())
         if after is not None:
             chosen = chosen.where(_comes_after(self.find(after)))
@@ -146,7 +146,7 @@ class ConversationQueries:
 
     def summary(self, id: str) -> Summary:
         id = self.find(id)
-        self._indexer.catch_up(conversations.c.id == id)
+        self._indexer.catch_up_if_possible(conversations.c.id == id)
         found = self._summaries(select(conversations, *_COSTS).where(conversations.c.id == id))
         if not found:
             raise _unknown(repr(id))
@@ -165,7 +165,7 @@ class ConversationQueries:
 
     def tries(self, id: str) -> list[StoredTry]:
         id = self.find(id)
-        self._indexer.catch_up(conversations.c.id == id)
+        self._indexer.catch_up_if_possible(conversations.c.id == id)
         wanted = [column for column in tries.c if column is not tries.c.conversation]
         chosen = select(*wanted).where(tries.c.conversation == id)
         with self._database.reading() as connection:
@@ -173,7 +173,7 @@ class ConversationQueries:
             return [StoredTry(**row._mapping) for row in rows]
 
     def search(self, words: str, *, limit: int = 20) -> list[Found]:
-        self._indexer.catch_up(self._mine())
+        self._indexer.catch_up_if_possible(self._mine())
         columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
         chosen = (
             select(*columns, conversations.c.name, conversations.c.title)
@@ -191,7 +191,7 @@ class ConversationQueries:
     def usage(
         self, by: Sequence[str], since: str, until: str, user: str | None, most: int
     ) -> list[UsageRow]:
-        self._indexer.catch_up()
+        self._indexer.catch_up_if_possible()
         with self._database.reading() as connection:
             return read_usage(connection, by, since, until, user, most)
 
@@ -217,6 +217,7 @@ class ConversationQueries:
 
     def purge(self, *, days: float | None = None, number: int | None = None) -> int:
         oldest = None if days is None else self._now() - days * _DAY
+        self._indexer.catch_up(self._mine())  # or what goes on would be taken for old
         deleted = 0
         for place, each in enumerate(self.conversations(limit=None)):
             old = oldest is not None and each.updated < oldest

@@ -141,9 +141,11 @@ class Store:
         return f"{self._opened.file or usual}.set-aside.jsonl"
 
     def check(self) -> None:
-        """A short look, for who looks often. Raises `StoreError` if it cannot be read."""
+        """A short look, for who looks often: nothing is made. Raises `StoreError` if it cannot be
+        read, or made where there is none yet."""
         if self._opened.is_sqlite:
-            self._opened.is_current()
+            if not self._opened.is_current():
+                self._opened.check_place(was_there="_database" in vars(self))
         else:
             with self._opened.reading() as connection:
                 connection.exec_driver_sql("SELECT 1")

@@ -230,7 +230,8 @@ def test_it_is_not_ready_without_its_store(
         with served(host) as server:
             requests.get(f"{server.url}/nope", timeout=30)
             reply = requests.get(f"{server.url}/ready", timeout=30)
-            assert (reply.status_code, reply.json()) == (503, {"status": "no store"})
+            told = {"status": "no store", "reason": "file is not a database"}
+            assert (reply.status_code, reply.json()) == (503, told)
             assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
 
 
@@ -241,7 +242,38 @@ def test_it_is_not_ready_where_its_store_breaks(
         requests.get(f"{server.url}/nope", timeout=30)  # the host is loaded then
         monkeypatch.setattr(store, "check", lambda: 1 / 0)
         reply = requests.get(f"{server.url}/ready", timeout=5)
-        assert (reply.status_code, reply.json()) == (503, {"status": "no store"})
+        told = {"status": "no store", "reason": "the log of the server says why"}
+        assert (reply.status_code, reply.json()) == (503, told)
+
+
+def test_it_is_not_ready_where_its_store_cannot_be_made(
+    make_host: MakeHost, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "c.db").mkdir()
+    for place in (tmp_path / "a-file" / "c.db", tmp_path / "c.db"):
+        with Store(place) as store, served(make_host(store=store)) as server:
+            requests.get(f"{server.url}/nope", timeout=30)
+            ready = requests.get(f"{server.url}/ready", timeout=30)
+            assert (ready.status_code, ready.json()["status"]) == (503, "no store")
+            opened = requests.get(f"{server.url}/api/v1/conversations", timeout=30)
+            assert (opened.status_code, opened.json()["error"]["code"]) == (503, "store")
+            for reply in (ready, opened):  # no file is a client's to know
+                assert str(tmp_path) not in reply.text
+                assert os.path.expanduser("~") not in reply.text
+            assert str(place) in caplog.text
+
+
+def test_it_is_not_ready_once_its_store_is_gone(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "_KNOWN", 0.0)
+    with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
+        requests.get(f"{server.url}/nope", timeout=30)
+        assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
+        store.conversations()
+        (tmp_path / "c.db").unlink()
+        assert requests.get(f"{server.url}/ready", timeout=30).status_code == 503
 
 
 def test_all_hear_of_a_store_that_takes_its_time(

@@ -66,6 +66,35 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
         assert [message.text for message in again.history] == ["before", "before"]
 
 
+def test_where_nothing_can_be_written_what_is_there_can_be_read(
+    make_host: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "x.db"
+    with Store(file) as store:
+        derived = make_host(store=store).open("chat", "mock")
+        derived.say("the first")
+        store.conversations()
+        late = make_host(store=store).open("chat", "mock")
+        late.say("the second")
+    beside = tmp_path / "x.db-shm"
+    beside.mkdir()  # SQLite cannot make its files, as on a full disk, or in a folder of others
+    with Store(file) as store:
+        assert {each.id for each in store.conversations()} == {derived.id, late.id}
+        assert [each.turn for each in store.search("first")] == [0, 0]
+        assert store.usage() is not None
+        assert store.summary(late.id).id == late.id
+        assert "what was added last may be missing" in caplog.text
+        again = make_host(store=store).conversation(late.id)
+        assert again.history[0].text == "the second"
+        with pytest.raises(StoreError):
+            store.delete(late.id)
+        with pytest.raises(StoreError):
+            store.purge(number=0)
+        beside.rmdir()
+        assert [each.turn for each in store.search("second")] == [0, 0]
+        store.delete(late.id)
+
+
 @pytest.mark.smoke
 @pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="limits are POSIX's")
