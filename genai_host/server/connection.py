@@ -22,6 +22,7 @@ from genai_host.server.heads import pairs_of
 from genai_host.server.settings import ServerSettings
 from genai_host.serving.router import problem_reply
 
+_LOG_AGAIN = 60.0  # seconds
 _LINGER = 5.0  # seconds that a client may go on to send what nobody wants
 
 _log = logging.getLogger(__name__)
@@ -39,10 +40,14 @@ class Connection(HttpToolsProtocol):
     """One of them. These are set in a class of each server:
 
     settings   its bounds
+    most       connections that may be open at once
+    logged     when it was logged last that more came
     is_last    whether the next request on any of them is the last: the server is to end
     """
 
     settings: ServerSettings
+    most: int
+    logged: list[float]
     is_last = False
 
     def __init__(self, *given: Any, **more: Any) -> None:
@@ -60,7 +65,19 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > self.most:
+            self._is_deaf = True
+            self._log_full()
+            transport.write(_FULL)
+            transport.close()
+            return
         self._await_head()
+
+    def _log_full(self) -> None:
+        now = self.loop.time()
+        if now - self.logged[0] >= _LOG_AGAIN:
+            self.logged[0] = now
+            _log.warning("%d connections are open: no more are taken", self.most)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
@@ -299,6 +316,7 @@ def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)
 
 
+_FULL = _refusal(503, "Service Unavailable", "overloaded", "as many connections are open as may be")
 _WRONG = _refusal(400, "Bad Request", "bad_request", "this is not an HTTP request")
 _TOO_LARGE = _refusal(
     431, "Request Header Fields Too Large", "too_large", "the head is larger than is taken"

@@ -44,7 +44,7 @@ def url_of(bind: str, port: int, scheme: str) -> str:
 
 
 class SharedListener(socket.socket):
-    """One that other processes have as well: all of them are woken by a connection, and one
+    """One that other processes may have as well: all of them are woken by a connection, and one
     takes it.
 
     That is why it is shared, and not one of its own for each process (SO_REUSEPORT): what waits
@@ -57,6 +57,10 @@ class SharedListener(socket.socket):
     """Connections to take whenever it is woken: who took all that wait would leave none to the
     others, and keep them for as long as their clients do. Of 32 that were made at once to two
     processes, the busier had 20 so, 24 where each took all, and 19 by SO_REUSEPORT."""
+
+    ALONE = 8
+    """The same where no other process listens: they are counted, and those beyond the limit closed,
+    only after all of them have been taken."""
 
     def __init__(self, number: int) -> None:
         super().__init__(fileno=number)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -31,7 +32,7 @@ from genai_host.providers.instance import ProviderInstance
 from genai_host.secrets.backends import Kept, KeyFile
 from genai_host.server.application import Application
 from genai_host.server.connection import Connection
-from genai_host.server.listener import BACKLOG, SharedListener, listen, url_of
+from genai_host.server.listener import SharedListener, listen, url_of
 from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
 from genai_host.server.state import ServerState
@@ -209,7 +210,9 @@ class Server:
             self._uvicorn.hand_over()
 
     def _listen(self) -> socket.socket:
-        listener = self._listener or listen(self.settings.bind, self.settings.port)
+        listener = self._listener
+        if listener is None:
+            listener = SharedListener(listen(self.settings.bind, self.settings.port).detach())
         self._port = listener.getsockname()[1]
         return listener
 
@@ -254,12 +257,16 @@ class _Uvicorn(uvicorn.Server):
     ) -> None:
         settings = shared.settings
         self._application = Application(shared)
-        self._connection: Any = type("Connection", (Connection,), {"settings": settings})
+        self._connection: Any = type(
+            "Connection",
+            (Connection,),
+            {"settings": settings, "most": settings.most_connections, "logged": [-math.inf]},
+        )
         super().__init__(
             uvicorn.Config(
                 self._application,
                 http=self._connection,
-                backlog=SharedListener.AT_ONCE if is_shared else BACKLOG,
+                backlog=SharedListener.AT_ONCE if is_shared else SharedListener.ALONE,
                 ws="none",
                 loop="asyncio",
                 lifespan="off",

@@ -73,6 +73,8 @@ class ServerSettings:
     rate          requests a minute of one user, or of one address without tokens; None for
                   no limit
     bodies        bytes of all bodies that are held at once
+    connections   that may be open at once; None for as many as the limit of open files leaves room
+                  for (`usual_connections`)
     head_size     bytes of the head of a request
     head_seconds  in which it must be there
     body_seconds  in which the body must be there
@@ -98,6 +100,7 @@ class ServerSettings:
     waiting: int | None = None
     rate: int | None = None
     bodies: int = 512 * 1024 * 1024
+    connections: int | None = None
     head_size: int = 64 * 1024
     head_seconds: float = 10.0
     body_seconds: float = 30.0
@@ -118,8 +121,28 @@ class ServerSettings:
         return 2 * self.at_once if self.waiting is None else self.waiting
 
     @property
+    def most_connections(self) -> int:
+        return usual_connections() if self.connections is None else self.connections
+
+    @property
     def scheme(self) -> str:
         return "https" if self.certfile else "http"
+
+
+_FILES = 64  # that are open besides: of the store, the plugins, and calls of services
+_MOST_CONNECTIONS = 20_000
+
+
+def usual_connections() -> int:
+    """A quarter of the files that may be open is left to what requests open themselves."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return _MOST_CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return max(8, min(_MOST_CONNECTIONS, files - max(_FILES, files // 4)))
 
 
 def _check_access(settings: ServerSettings) -> None:
@@ -166,7 +189,7 @@ def _check_names(settings: ServerSettings) -> None:
 def _check_numbers(settings: ServerSettings) -> None:
     if not 0 <= settings.port < 65536:
         raise ConfigurationError(f"server.port must be 0 to 65535, not {settings.port}")
-    for name in ("at_once", "rate", "bodies", "head_size"):
+    for name in ("at_once", "rate", "bodies", "connections", "head_size"):
         value = getattr(settings, name)
         if value is not None and value < 1:
             raise ConfigurationError(f"server.{name} must be at least 1, not {value}")

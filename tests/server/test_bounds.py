@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host.server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_host.server.heads import Refused
+from genai_host.server.settings import ServerSettings
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
@@ -287,3 +289,30 @@ def settled() -> int:
         before = held.pieces
         waited.wait(0.2)
     return before
+
+
+def test_connections_beyond_the_limit_are_refused(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(host, connections=3) as server, ExitStack() as open_ones:
+        idle = [open_ones.enter_context(dial(server.url)) for _ in range(3)]
+        for client in idle:  # they are there once they are answered
+            client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        for _ in range(20):
+            with dial(server.url) as more:
+                assert heard(more).startswith(b"HTTP/1.1 503")
+        assert caplog.text.count("no more are taken") == 1
+        open_ones.close()
+        while requests.get(f"{server.url}/health", timeout=30).status_code == 503:
+            pass  # the server sees that they have gone
+
+
+def test_the_limit_of_open_files_leaves_room_for_what_requests_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resource = pytest.importorskip("resource")
+    limits = {resource.RLIM_INFINITY: 20_000, 10**6: 20_000, 1024: 768, 200: 136, 16: 8}
+    for files, connections in limits.items():
+        monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, files))
+        assert ServerSettings().most_connections == connections
