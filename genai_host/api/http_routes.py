@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from attrs import field, frozen
@@ -212,6 +212,8 @@ class RouteResponse:
         silence: Sent between pieces whenever there was none for some seconds, so that nothing in
             between takes the connection for dead: what the client skips, as a comment in a stream
             of events. Empty for nothing.
+        begin: Called before the body is asked for. Where it raises, that is the reply; if it takes
+            more than a second, the head is sent meanwhile, and the body has to say what went wrong.
     """
 
     body: bytes | Iterable[bytes] = field(default=b"", repr=False)
@@ -222,6 +224,7 @@ class RouteResponse:
     )
     headers: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
     silence: bytes = field(default=b"", kw_only=True)
+    begin: Callable[[], None] | None = field(default=None, kw_only=True, repr=False, eq=False)
 
 
 def json_response(

@@ -72,6 +72,7 @@ class RequestHandler:
         self._limits = Cancellation()
         self._outbox = ResponseBuffer(self._loop, shared.errands)
         self._turn: asyncio.Future[None] | None = None
+        self._begun: RouteResponse | None = None
         self._held = 0
         self._has_begun = False
         self._is_gone = False
@@ -222,11 +223,27 @@ class RequestHandler:
     def _reply(
         self, request: RouteRequest, found: Found | HttpProblem, watched: Observation
     ) -> None:
-        reply = self._sendable(self._shared.answer(request, found), request)
-        watched.status = reply.status
+        reply = self._sendable(self._shared.answer(request, found, self._begins), request)
         wanted = self._outbox.put_reply(reply)
+        reply = self._outbox.sent or reply  # one whose head was sent before it began
+        if self._begun is not None and self._begun is not reply:
+            _close(self._begun)
+        watched.status = reply.status
         if not isinstance(reply.body, bytes):
             self._write(reply, wanted=wanted and self._wants_body())
+
+    def _begins(self, reply: RouteResponse) -> None:
+        """Send the head if it takes its time: a client, or what is in between, may not wait."""
+        self._begun = reply
+        if is_sendable(reply):
+            self._shared.errands.put(self._wait_to_send, reply)
+
+    def _wait_to_send(self, reply: RouteResponse) -> None:
+        self._loop.call_later(self._shared.settings.head_wait, self._send_early, reply)
+
+    def _send_early(self, reply: RouteResponse) -> None:
+        if not self._is_over:
+            self._outbox.put_reply(reply)
 
     def _sendable(self, reply: RouteResponse, request: RouteRequest) -> RouteResponse:
         if is_sendable(reply):

@@ -81,13 +81,20 @@ class ResponseBuffer:
     # of the thread
 
     def put_reply(self, reply: RouteResponse) -> bool:
-        """The head of what is sent, once; whether anybody wants more. A whole body is the
-        end as well."""
+        """The head of what is sent; whether anybody wants more. Only the first one counts. A
+        whole body is the end as well."""
         with self._changed:
+            if self._reply is not None:
+                return not self._is_closed
             self._reply = reply
             self._has_ended = isinstance(reply.body, bytes)
             self._wake()
             return not self._is_closed
+
+    @property
+    def sent(self) -> RouteResponse | None:
+        """The one that counted."""
+        return self._reply
 
     def put(self, piece: bytes) -> bool:
         """A piece, once there is room for it; whether anybody wants more."""

@@ -79,6 +79,8 @@ class ServerSettings:
     head_seconds  in which it must be there
     body_seconds  in which the body must be there
     send_seconds  in which a client that reads must take something
+    head_wait     seconds that a stream may take to begin before its head is sent: what goes wrong
+                  after that has no status any more, and is told in the stream
     silence       seconds without a piece after which a reply says that it goes on, if it can;
                   0 for never
     drain         seconds that those under way may go on once the server is to end
@@ -105,6 +107,7 @@ class ServerSettings:
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     send_seconds: float = 60.0
+    head_wait: float = 1.0
     silence: float = 15.0
     drain: float = 10.0
     log: Callable[[AccessLogEntry], None] | None = None
@@ -193,7 +196,15 @@ def _check_numbers(settings: ServerSettings) -> None:
         value = getattr(settings, name)
         if value is not None and value < 1:
             raise ConfigurationError(f"server.{name} must be at least 1, not {value}")
-    seconds = ("head_seconds", "body_seconds", "send_seconds", "silence", "drain", "guess_delay")
+    seconds = (
+        "head_seconds",
+        "body_seconds",
+        "send_seconds",
+        "head_wait",
+        "silence",
+        "drain",
+        "guess_delay",
+    )
     for name in ("waiting", *seconds):
         value = getattr(settings, name)
         if value is not None and not value >= 0:

@@ -30,7 +30,7 @@ from genai_host.server.heads import Head, Refused
 from genai_host.server.response_buffer import LoopCallbacks
 from genai_host.server.settings import AccessLogEntry, ServerSettings
 from genai_host.serving.errors import error_reply
-from genai_host.serving.router import Found, HttpRoutes
+from genai_host.serving.router import Begins, Found, HttpRoutes
 from genai_host.serving.workers import Workers
 
 _KNOWN = 1.0  # seconds for which what was seen of the store is taken for true
@@ -171,10 +171,12 @@ class ServerState:
         with contextlib.suppress(RuntimeError):  # all has ended already
             self.workers.submit(partial(limits.cancel, error))
 
-    def answer(self, request: RouteRequest, found: Found | HttpProblem) -> RouteResponse:
+    def answer(
+        self, request: RouteRequest, found: Found | HttpProblem, begins: Begins
+    ) -> RouteResponse:
         """In a thread: the reply, whatever the function of the route does."""
         try:
-            return self._loaded.result().answer(request, found)
+            return self._loaded.result().answer(request, found, begins)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("%s %s failed", request.method, request.path)
             problem = HttpProblem(500, "internal", "this failed; the log of the server says why")

@@ -10,6 +10,7 @@ requests name things that not every model has, and that may be left out.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -47,13 +48,17 @@ from genai_host.conversations.record import (
 from genai_host.errors import (
     Cancelled,
     ConversationClosed,
+    GenaiError,
     NoRoute,
     NotFound,
+    PluginError,
     StoreError,
     UnexpectedFinish,
     ValidationError,
 )
 from genai_host.host import Host
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -65,6 +70,19 @@ def close_on_disconnect(limits: CancelToken, conversation: Conversation) -> Iter
             yield
     except ConversationClosed as error:  # before the turn began
         raise (ended_with(limits) or Cancelled("cancelled")) from error
+
+
+@contextmanager
+def _expected() -> Iterator[None]:
+    """What nobody expects becomes an error that a stream can tell of: a client that sees only
+    its connection end takes what it has for the whole."""
+    try:
+        yield
+    except (GenaiError, StopIteration):
+        raise
+    except Exception as error:
+        _log.exception("an answer failed")
+        raise PluginError("this failed; the log of the server says why") from error
 
 
 FEATURE = "feature:"
@@ -97,26 +115,45 @@ class ChatRequest:
     in_pieces: bool = False
 
 
-class CompletionStream:
-    """An answer that has begun: iterate over its pieces, once; `completion` is the whole.
+COMMENT = b": ping\n\n"
+"""What clients of server-sent events skip."""
 
-    What fails before the first piece is raised where this is made, so that the reply can
-    still have the status of that. `close`, or closing the reply, ends the answer.
+
+class CompletionStream:
+    """An answer: iterate over its pieces, once; `completion` is the whole.
+
+    `begin` waits for the first piece: what fails before is raised there, so that the reply can
+    still have the status of that, and again where the pieces are asked for, if it has been sent
+    meanwhile. `close`, or closing the reply, ends the answer.
     """
 
     def __init__(self, answer: Generator[Delta, None, Completion]) -> None:
         self._answer = answer
         self._first: Delta | None = None
         self._whole: Completion | None = None
+        self._failed: GenaiError | None = None
+        self._has_begun = False
+
+    def begin(self) -> None:
+        self._has_begun = True
         try:
-            self._first = next(answer)
+            with _expected():
+                self._first = next(self._answer)
         except StopIteration as end:
             self._whole = end.value
+        except GenaiError as error:
+            self._failed = error
+            raise
 
     def __iter__(self) -> Iterator[Delta]:
+        if not self._has_begun:
+            self.begin()
+        if self._failed is not None:
+            raise self._failed
         if self._first is not None:
             yield self._first
-            self._whole = yield from self._answer
+            with _expected():
+                self._whole = yield from self._answer
 
     @property
     def completion(self) -> Completion:
@@ -130,7 +167,7 @@ class CompletionStream:
 
 
 def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionStream:
-    """Ask, and wait for the first piece of the answer. The client going ends it.
+    """What is asked, which is sent once it begins. The client going ends it.
 
     Raises what a call raises, as `GenaiError`; `ValidationError` for what a feature is not
     asked for.
@@ -180,14 +217,18 @@ def streamed(
     answering: CompletionStream,
     write: Callable[[CompletionStream], Iterator[bytes]],
     kind: str = "text/event-stream",
+    silence: bytes = COMMENT,
 ) -> RouteResponse:
     """A reply whose body is written as the answer comes.
 
-    write   the bytes of the answer: what fails on the way, it writes as well
-    kind    its media type
+    answering   has not begun: it begins within `RouteResponse.begin`
+    write       the bytes of the answer: what fails on the way, it writes as well
+    kind        its media type
+    silence     as `RouteResponse` has it
     """
     headers = {"content-type": kind, "cache-control": "no-store"}
-    return RouteResponse(_Body(answering, write), headers=headers)
+    body = _Body(answering, write)
+    return RouteResponse(body, headers=headers, silence=silence, begin=answering.begin)
 
 
 class _Body:

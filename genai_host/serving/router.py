@@ -29,6 +29,7 @@ from genai_host.util.text import short_repr
 Handler = Callable[[RouteRequest], RouteResponse]
 Form = Callable[[str, Mapping[str, str], HttpProblem], RouteResponse]
 """A problem as a reply, of a path and the headers of a request."""
+Begins = Callable[[RouteResponse], None]
 Found = tuple[HttpRoute, Mapping[str, str]]
 
 _log = logging.getLogger(__name__)
@@ -103,19 +104,25 @@ class HttpRoutes:
         return 0 if isinstance(found, HttpProblem) else found[0].size
 
     def answer(
-        self, request: RouteRequest, found: Found | HttpProblem | None = None
+        self,
+        request: RouteRequest,
+        found: Found | HttpProblem | None = None,
+        begins: Begins | None = None,
     ) -> RouteResponse:
-        """The reply to a request, its `parameters` still empty.
+        """The reply to a request, its `parameters` still empty. It has begun.
 
-        found   what `find` gave for it, where that was asked before
+        found    what `find` gave for it, where that was asked before
+        begins   is given a reply before it begins, which may take its time; it may send that
+                 even if it fails to begin, and has to close it. None where nobody waits
         """
-        reply = self._answered(request, found or self.find(request.method, request.path))
+        found = found or self.find(request.method, request.path)
+        reply = self._answered(request, found, begins)
         if isinstance(reply, HttpProblem):
             return self._form(request.path, request.headers, reply)
         return reply
 
     def _answered(
-        self, request: RouteRequest, found: Found | HttpProblem
+        self, request: RouteRequest, found: Found | HttpProblem, begins: Begins | None
     ) -> RouteResponse | HttpProblem:
         if isinstance(found, HttpProblem):
             return found
@@ -129,6 +136,8 @@ class HttpRoutes:
                 raise TypeError(
                     f"{route.load} gave {short_repr(reply)}, which is not a RouteResponse"
                 )
+            if reply.begin is not None:
+                _begin(reply, reply.begin, begins)
         except GenaiError as error:
             return HttpProblem.of(error)
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
@@ -185,6 +194,18 @@ class HttpRoutes:
                     self._made[found] = found(self._host)
                 found = made = self._made[found]
         return found if made is not None else lambda request: found(request, self._host)
+
+
+def _begin(reply: RouteResponse, begin: Callable[[], None], begins: Begins | None) -> None:
+    if begins is not None:
+        begins(reply)
+    try:
+        begin()
+    except BaseException:
+        close = getattr(reply.body, "close", None)
+        if begins is None and close is not None:
+            close()
+        raise
 
 
 class _Pattern:

@@ -36,6 +36,7 @@ class Front:
     shaped          what a body has besides where the answer must be of a schema
     done            what says in a stream that the answer is all there
     failed          what says that it is not
+    silence         what says that it goes on
     """
 
     name: str
@@ -44,6 +45,7 @@ class Front:
     shaped: Callable[[Any], Mapping[str, Any]]
     done: bytes
     failed: bytes
+    silence: bytes = b": ping\n\n"
 
     def __str__(self) -> str:
         return self.name
@@ -86,6 +88,7 @@ FRONTS = [
         },
         done=b"message_stop",
         failed=b"event: error",
+        silence=b'event: ping\ndata: {"type":"ping"}\n\n',
     ),
     Front(
         "gemini",
@@ -102,6 +105,7 @@ FRONTS = [
         },
         b"finishReason",
         b'data: {"error":{',
+        b"\r\n",
     ),
     Front(
         "ollama",
@@ -109,6 +113,7 @@ FRONTS = [
         shaped=lambda schema: {"format": schema},
         done=b'"done":true',
         failed=b'{"error":"',
+        silence=b" ",
     ),
     Front(
         "native",

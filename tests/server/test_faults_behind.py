@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fronts import DELTA, FRONTS, MODEL, WORD, Front, Place, place, raw
+from fronts import DELTA, FRONTS, JSON, MODEL, WORD, Front, Place, place, raw
 from talking import dial, until
 
-from genai_host.testing.fake_service import CUT, HANG, RESET, Reply, Step, sse_reply
+from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Reply, Step, sse_reply
 from genai_host.testing.fake_service import reply as service_reply
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import chat, failure
@@ -19,6 +19,7 @@ from genai_host_testing.several import wait_until
 
 pytestmark = pytest.mark.part
 
+STOP = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
 each_front = pytest.mark.parametrize("front", FRONTS, ids=str)
 BOTH = (False, True)
 
@@ -168,6 +169,34 @@ def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front:
         assert not line.startswith(b'{"done"')
         assert b"\x00" not in line
     assert json.dumps("data: [DONE]")[1:-1].encode() in reply.content
+
+
+@each_front
+@pytest.mark.parametrize("begun", [[], [DELTA]], ids=["before", "amid"])
+@pytest.mark.parametrize("end", [[STOP, b"[DONE]"], [CUT]], ids=["whole", "cut"])
+def test_a_stream_that_takes_its_time_says_that_it_goes_on(
+    make_host: MakeHost, tmp_path: Path, front: Front, begun: list[Step], end: list[Step]
+) -> None:
+    """A cut has no status any more once the head is sent: it is an event."""
+    with place(make_host, tmp_path, head_wait=0.0, silence=0.01) as here:
+        here.service.replies = [sse_reply([*begun, HOLD, DELTA, *end])]
+        path, body = here.asked(front, stream=True)
+        sent = json.dumps(body).encode()
+        with here.client.post(
+            here.url + path, sent, headers=JSON, stream=True, timeout=30
+        ) as reply:
+            assert reply.status_code == 200
+            pieces = reply.iter_content(None)
+            said = next(pieces)
+            while said.count(front.silence) < 3:
+                said += next(pieces)
+            here.service.let_go()
+            said += b"".join(pieces)
+        assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
+        for line in said.splitlines():  # nothing but values, names of events, and comments
+            text = line.strip().removeprefix(b"data: ")
+            if text and text != b"[DONE]" and not text.startswith((b"event: ", b":")):
+                json.loads(text)
 
 
 @each_front

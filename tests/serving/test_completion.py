@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +11,17 @@ from typing import Any
 import pytest
 
 from genai_host import Host
-from genai_host.api import Message, RouteRequest, ToolSchema
+from genai_host.api import Completion, Delta, Message, RouteRequest, ToolSchema
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
-from genai_host.errors import Cancelled, Interrupted, NoRoute, ServiceUnavailable, ValidationError
+from genai_host.errors import (
+    Cancelled,
+    Interrupted,
+    NoRoute,
+    PluginError,
+    ServiceUnavailable,
+    ValidationError,
+)
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest, CompletionStream
 from genai_host.serving.models import served_model, served_models
@@ -31,9 +38,11 @@ def request(user: str = "", limits: Cancellation | None = None) -> RouteRequest:
 
 
 def ask(host: Host, model: str | None = "fake", **given: Any) -> CompletionStream:
-    return completion.answer(
-        host, ChatRequest(model=model, messages=given.pop("messages", HI), **given), request()
-    )
+    """It, begun."""
+    asked = ChatRequest(model=model, messages=given.pop("messages", HI), **given)
+    answering = completion.answer(host, asked, request())
+    answering.begin()
+    return answering
 
 
 def test_a_model_answers(make_host: MakeHost) -> None:
@@ -65,6 +74,17 @@ def test_what_fails_first_is_raised_where_it_is_asked(make_host: MakeHost) -> No
         ask(make_host(fake=fake))
 
 
+def test_what_nobody_expects_is_told_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    def answer() -> Generator[Delta, None, Completion]:
+        yield Delta("so")
+        raise ZeroDivisionError("secret")
+
+    answering = CompletionStream(answer())
+    with pytest.raises(PluginError, match="the log of the server says why"):
+        list(answering)
+    assert "secret" in caplog.text
+
+
 def test_a_feature_takes_no_tools_and_answers_users_alone(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel())
     with pytest.raises(ValidationError):
@@ -79,7 +99,7 @@ def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> 
     gone = Cancellation()
     gone.cancel()
     with pytest.raises(Cancelled):
-        completion.answer(host, ChatRequest(model=model, messages=HI), request(limits=gone))
+        completion.whole(host, ChatRequest(model=model, messages=HI), request(limits=gone))
 
 
 @pytest.mark.parametrize("model", ["fake", "feature:chat"])

@@ -16,7 +16,7 @@ from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import body_of, number_in
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
-from genai_host.server.anthropic.replies import NO_THREADS, Writer, problem_reply
+from genai_host.server.anthropic.replies import NO_THREADS, PING, Writer, problem_reply
 from genai_host.server.anthropic.requests import Wanted, read
 from genai_host.serving.completion import FEATURE, answer, streamed, whole
 from genai_host.serving.models import ServedModel, name_in, served_model, served_models
@@ -33,7 +33,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
         raise ValidationError("it is needed", path="$.max_tokens")
     writer = _writer(wanted)
     if asked.in_pieces:
-        return streamed(answer(host, asked, request), writer.events)
+        return streamed(answer(host, asked, request), writer.events, silence=PING)
     return json_response(writer.whole(whole(host, asked, request)))
 
 

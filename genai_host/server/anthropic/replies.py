@@ -141,6 +141,9 @@ def event(kind: str, data: Mapping[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), write_json({"type": kind, **data}))
 
 
+PING = event("ping", {})
+
+
 class Stream:
     """Makes blocks of pieces. Each has its number, and ends before the next one begins.
 
@@ -289,7 +292,7 @@ class Writer:
         unsaid: _Wire = {"content": [], "stop_reason": None, "stop_sequence": None}
         start = {**self._head(), **unsaid, "usage": _usage(Usage())}  # it is told at the end
         yield event("message_start", {"message": start})
-        yield event("ping", {})
+        yield PING
         try:
             for delta in answering:
                 yield from stream.add(delta)

@@ -56,6 +56,10 @@ _TASKS = (
 _QUERIES = {"RETRIEVAL_QUERY", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY"}
 
 
+_EMPTY_LINE = b"\r\n"
+"""Between events or values: Google's client for Python reads a comment as JSON."""
+
+
 class _Wanted(NamedTuple):
     """
     task        one of `_TASKS`
@@ -221,8 +225,8 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     read = _read(body_of(request, camel=True), model, host, in_pieces=True)
     answering = answer(host, read.asked, request)
     if form == "sse":
-        return streamed(answering, read.writer.events)
-    return streamed(answering, read.writer.array, "application/json")
+        return streamed(answering, read.writer.events, silence=_EMPTY_LINE)
+    return streamed(answering, read.writer.array, "application/json", silence=_EMPTY_LINE)
 
 
 def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:

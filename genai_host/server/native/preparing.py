@@ -31,7 +31,8 @@ from genai_host.providers.instance import ProviderInstance
 from genai_host.serializers.listings import listed_rows
 from genai_host.server.native.fields import failed
 from genai_host.server.native.providers import instance_named, instance_row
-from genai_host.server.native.turns import COMMENT, sse_event
+from genai_host.server.native.turns import sse_event
+from genai_host.serving.completion import COMMENT
 from genai_host.util.text import describe_exception
 
 _LISTING = 15.0  # seconds

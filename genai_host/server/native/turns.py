@@ -39,7 +39,7 @@ from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused
 from genai_host.host import Host
 from genai_host.server.native.fields import answered, conversation_in, failed, message_in, waiting
 from genai_host.server.native.job_records import JobRecords
-from genai_host.serving.completion import close_on_disconnect
+from genai_host.serving.completion import COMMENT, close_on_disconnect
 
 _TRIES = 5
 
@@ -201,13 +201,9 @@ def leave_interrupted(host: Host, user: str, conversation: Conversation) -> None
         conversation.drop()
 
 
-COMMENT = b": \n\n"
-"""What clients skip."""
-
-
 class TurnStream:
-    """The body of a reply. The turn has begun when this is made, so that what is wrong with
-    it is still a status; closing it cancels the turn.
+    """The body of a reply. `begin` waits for the first event of the turn, so that what is wrong
+    with it is still a status, if that is soon; closing it cancels the turn.
 
     is_done   whether its end was told, and is no failure: what it says is on record
     """
@@ -220,8 +216,21 @@ class TurnStream:
         self._first: tuple[Event, ...] = ()
         self.is_done = False
         self._open.enter_context(live.turn(turn.conversation, limits))
+        self._has_begun = False
+        self._pieces = self._written()
+
+    def begin(self) -> None:
+        """Where it raises, the turn has ended."""
+        self._has_begun = True
         try:
-            self._events = turn.take()
+            self._take()
+        except GenaiError as error:
+            self._failed = error
+            raise
+
+    def _take(self) -> None:
+        try:
+            self._events = self._turn.take()
             self._open.callback(self._events.close)
             self._first = tuple(islice(self._events, 1))
         except TurnPaused as error:
@@ -229,7 +238,6 @@ class TurnStream:
         except BaseException as error:
             if not self._open.__exit__(type(error), error, error.__traceback__):
                 raise
-        self._pieces = self._written()
 
     def __iter__(self) -> Iterator[bytes]:
         return self._pieces
@@ -241,6 +249,8 @@ class TurnStream:
     def _written(self) -> Generator[bytes, None, None]:
         yield sse_event("turn", {"turn": self._turn.number})
         try:
+            if not self._has_begun:
+                self.begin()
             if self._failed is not None:
                 raise self._failed
             for event in chain(self._first, self._events):
@@ -307,7 +317,7 @@ def _taken(
     if in_pieces:
         stream = TurnStream(turn, live, request.limits, host.codec)
         headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
-        return RouteResponse(stream, headers=headers, silence=COMMENT)
+        return RouteResponse(stream, headers=headers, silence=COMMENT, begin=stream.begin)
     return json_response(whole(live, turn, request.limits, host.codec))
 
 

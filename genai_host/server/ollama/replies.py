@@ -48,6 +48,9 @@ def error_object(problem: HttpProblem) -> dict[str, str]:
 
 
 LINES = "application/x-ndjson"
+SPACE = b" "
+"""Before the JSON of the next line: Ollama's client for Python reads an empty line as JSON."""
+
 _SECOND = 10**9  # in nanoseconds
 
 _Wire = dict[str, Any]
@@ -128,7 +131,7 @@ class Writer:
 def reply(writer: Writer, host: Host, asked: ChatRequest, request: RouteRequest) -> RouteResponse:
     """To a request, in pieces if it asks for that."""
     if asked.in_pieces:
-        return streamed(answer(host, asked, request), writer.lines, LINES)
+        return streamed(answer(host, asked, request), writer.lines, LINES, SPACE)
     return json_response(writer.whole(whole(host, asked, request)))
 
 

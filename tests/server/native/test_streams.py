@@ -29,7 +29,7 @@ from genai_host.api.json_text import write_json
 from genai_host.conversations.transcript import turns_of
 from genai_host.errors import Cancelled, GenaiError, Interrupted
 from genai_host.server.native.api import Api
-from genai_host.server.native.turns import COMMENT
+from genai_host.serving.completion import COMMENT
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin
 from genai_host_testing import serving
@@ -100,7 +100,10 @@ def taken(host: Host, limits: Cancellation, **body: Any) -> tuple[str, RouteResp
     with host.open("pauses", owner="") as conversation:
         id = conversation.id
     said = {"message": "hi", "stream": True, **body}
-    return id, api.say(RouteRequest("POST", "/x", {"id": id}, body=write_json(said), limits=limits))
+    reply = api.say(RouteRequest("POST", "/x", {"id": id}, body=write_json(said), limits=limits))
+    assert reply.begin is not None
+    reply.begin()
+    return id, reply
 
 
 @pytest.mark.parametrize(

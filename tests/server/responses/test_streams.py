@@ -244,6 +244,8 @@ def test_a_stream_that_nobody_reads_is_closed(api: Api) -> None:
 
     reply = Reply(read_request({"input": "hi"}, lambda text: None), 1)
     events = Events(reply, lambda item: item, lambda c, o: {}, hold=False)
-    found: RouteResponse = streamed(CompletionStream(answer()), events.write)
+    answering = CompletionStream(answer())
+    found: RouteResponse = streamed(answering, events.write)
+    answering.begin()
     found.body.close()  # type: ignore[union-attr]
     assert closed.is_set()
