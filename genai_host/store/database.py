@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 
-VERSION = 2
+VERSION = 3
 """Of the schema in `tables`."""
 
 # beginnings of what SQLite says, and what can be done about it

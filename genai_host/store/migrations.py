@@ -4,7 +4,8 @@ A new store is created as `tables` defines it. An older store goes through the s
 in one transaction, after a backup. One process does this at a time. A store of a newer version is
 left unchanged.
 
-From version 1 to 2, the usage of calls and the amounts spent of budgets are added.
+From version 1 to 2, the usage of calls and the amounts spent of budgets are added; from 2 to 3,
+PostgreSQL has room for counts of tokens beyond 2^31 in single calls.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _KEY = ("day", "owner", "feature", "provider", "model", "code", "bucket")
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 
 
-def step(connection: Connection) -> None:
+def _add_usage(connection: Connection) -> None:
     for statement in _TABLES:
         connection.execute(text(statement))
     sums: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -73,6 +74,12 @@ def step(connection: Connection) -> None:
     rows = [dict(zip(_KEY, key, strict=True)) | values for key, values in sums.items()]
     if rows:
         connection.execute(text(_ADD), rows)
+
+
+def _widen_counts(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":  # an INTEGER of SQLite has 64 bits
+        types = ", ".join(f"ALTER COLUMN {name} TYPE BIGINT" for name in _COUNTED)
+        connection.execute(text(f"ALTER TABLE tries {types}"))
 
 
 def _add(sums: dict[tuple[Any, ...], dict[str, Any]], row: Any) -> None:
@@ -100,7 +107,7 @@ def _day(moment: float) -> str:
 
 Step = Callable[[Connection], None]
 
-STEPS: Mapping[int, Step] = {1: step}
+STEPS: Mapping[int, Step] = {1: _add_usage, 2: _widen_counts}
 """From the version that is the key to the next one. What a step does stays as it was
 written, whatever becomes of `tables`."""
 

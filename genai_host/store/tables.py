@@ -102,10 +102,10 @@ tries = Table(
     Column("seconds", Double, nullable=False),
     Column("code", Text),
     Column("http_status", Integer),
-    Column("input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("cached_tokens", Integer),
-    Column("reasoning_tokens", Integer),
+    Column("input_tokens", BigInteger),
+    Column("output_tokens", BigInteger),
+    Column("cached_tokens", BigInteger),
+    Column("reasoning_tokens", BigInteger),
     Column("cost", Double),
 )
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_json import HOSTILE, changed, places
 from sqlalchemy import delete, insert, select, update
 
 from genai_host import Message
@@ -23,12 +22,6 @@ from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server, store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
-
-HOSTILE: tuple[Any, ...] = (
-    *("", "\ud83c", "a\ud800\0b", "\0", "x" * 5000, "İ" * 90),
-    *(-1, 2**31, 2**53, 2**63 - 1, 2**63, 10**400, -(2**64), 0.5, 1e308, True, None),
-    *([], ["\ud83c"], {}, {"\ud83c": "\udfff", "a": 2**64}, [[[[]]]]),
-)
 
 
 def recorded(make_host: MakeHost, store: Store) -> str:
@@ -48,25 +41,6 @@ def recorded(make_host: MakeHost, store: Store) -> str:
     conversation.undo()
     conversation.say("third")
     return str(conversation.id)
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Of everything in a JSON value."""
-    yield path
-    if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places(each, (*path, key))
-
-
-def changed(value: Any, path: tuple[Any, ...], hostile: Any) -> Any:
-    if not path:
-        return hostile
-    made = copy.deepcopy(value)
-    within = made
-    for key in path[:-1]:
-        within = within[key]
-    within[path[-1]] = hostile
-    return made
 
 
 def spoil(store: Store, id: str) -> int:

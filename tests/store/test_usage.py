@@ -259,6 +259,26 @@ class TestVersion1:
             assert now.usage()[0].calls == 3
             now.ledger.spend([("ann", "2030-01")], Spent(1.0))
 
+    def test_from_version_2_on_a_call_may_have_any_count_of_tokens(
+        self, at_noon: Store, place: str
+    ) -> None:
+        said(at_noon, answered())
+        at_noon.close()
+        database = Database(place, 5.0)
+        with database.writing() as connection:
+            if connection.dialect.name == "postgresql":
+                for name in ("input", "output", "cached", "reasoning"):
+                    column = f"{name}_tokens"
+                    connection.execute(text(f"ALTER TABLE tries ALTER {column} TYPE INTEGER"))
+            connection.execute(text("UPDATE meta SET value = '2' WHERE name = 'schema'"))
+        bring_up_to_date(database)
+        database.close()
+        with Store(place) as now:
+            used = {"input": 2**53 - 1, "output": 2**31}
+            id = said(now, {**answered(), "usage": used})
+            assert now.usage()[0].input_tokens == 2**53 - 1 + 10
+            assert now.summary(id).status == "idle"
+
     def test_an_older_store_has_the_tables_of_a_new_one(self, make_store: MakeStore) -> None:
         """What a step makes is what `tables` says."""
         from sqlalchemy import create_engine, inspect
@@ -271,7 +291,8 @@ class TestVersion1:
             for table in (conversations, entries, tries):
                 table.create(connection)
             connection.execute(text("ALTER TABLE conversations DROP COLUMN copied"))
-            migrations.step(connection)
+            for _, step in sorted(migrations.STEPS.items()):
+                step(connection)
             found = inspect(connection)
             for name in ("usage", "spent"):
                 made = {each["name"]: each["nullable"] for each in found.get_columns(name)}
