@@ -152,8 +152,9 @@ class Database:
         try:
             with self.failing(), engines.failing(self.error), begin(engine) as connection:
                 yield connection
-        except StoreError:
-            self._is_stuck = True
+        except StoreError as error:
+            cause = getattr(error.__cause__, "orig", error.__cause__)  # of SQLAlchemy's error
+            self._is_stuck = self._is_stuck or _cannot_write(cause)
             raise
         finally:
             # a connection that could not write never can, and one to a file that does not change
@@ -202,10 +203,9 @@ class Database:
         try:
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
-            name = getattr(error, "sqlite_errorname", None) or ""
             log = f"{self.file}-wal"
             has_log = os.path.exists(log) and os.path.getsize(log) > 0
-            self._is_stuck = name.startswith(_CANNOT_WRITE) and not has_log
+            self._is_stuck = _cannot_write(error) and not has_log
             return self._is_stuck
         except sqlite3.DatabaseError:
             pass  # it is none: whoever reads it says so
@@ -269,6 +269,11 @@ class Database:
     def closed(self) -> StoreError:
         """The error for who comes after the end."""
         return StoreError(f"{self.place}: the store is closed", file=self.place)
+
+
+def _cannot_write(error: object) -> bool:
+    """Whether SQLite has found that a file cannot be written."""
+    return (getattr(error, "sqlite_errorname", None) or "").startswith(_CANNOT_WRITE)
 
 
 LATEST = 253402214400
