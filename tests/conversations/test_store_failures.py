@@ -326,22 +326,22 @@ class TestBegin:
     def test_what_cannot_be_put_on_record_is_told(
         self, keeping: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fail(*given: Any) -> None:
+        def fail(*given: Any, **more: Any) -> None:
             raise StoreError("the disk is full")
 
         with keeping.open("chat", "mock") as conversation:
-            monkeypatch.setattr(StoredRecord, "_write", fail)
+            monkeypatch.setattr(StoredRecord, "_add", fail)
             with pytest.raises(StoreError, match="disk is full"):
                 conversation.begin("hi")
 
     def test_a_conversation_that_is_unrecorded_begins_none(
         self, keeping: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fail(*given: Any) -> None:
+        def fail(*given: Any, **more: Any) -> None:
             raise StoreError("the disk is full")
 
         with keeping.open("chat", "mock") as conversation:
-            monkeypatch.setattr(StoredRecord, "_write", fail)
+            monkeypatch.setattr(StoredRecord, "_add", fail)
             conversation.say("hi")
             with pytest.raises(StoreError, match="disk is full"):
                 conversation.begin("more")

@@ -43,7 +43,7 @@ FAULTS: list[Reply] = [
 @pytest.fixture
 def here(make_host: MakeHost, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Place]:
     caplog.set_level(logging.DEBUG)
-    with place(make_host, tmp_path, tokens={"": Secret(TOKEN)}) as here:
+    with place(make_host, tmp_path, tokens={"": Secret(TOKEN)}, guess_delay=0.0) as here:
         here.client.headers.update({"authorization": f"Bearer {TOKEN}"})
         yield here
 

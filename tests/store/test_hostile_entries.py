@@ -190,14 +190,22 @@ def test_an_end_without_a_beginning_leaves_the_conversation_readable(
     make_host: MakeHost, make_store: MakeStore
 ) -> None:
     """As an interrupted write left it in an earlier version."""
+
+    def answer(prompt: Any) -> str:
+        if prompt.text == "lost":
+            raise ProviderTimeout("too late")
+        return str(prompt.text)
+
     store = make_store()
-    conversation = make_host(store=store).open("chat", "mock")
+    conversation = make_host(store=store, fake=FakeModel(answer)).open("chat", "fake")
     conversation.say("hi")
-    conversation.say("lost")
+    with pytest.raises(ProviderTimeout):
+        conversation.say("lost")
     with store._database.writing() as connection:
         mine = (entries.c.conversation == conversation.id, entries.c.turn == 1)
         connection.execute(delete(entries).where(*mine, entries.c.kind != "turn_ended"))
-    again = make_host(store=make_store()).conversation(conversation.id)
+    host = make_host(store=make_store(), fake=FakeModel(answer))
+    again = host.conversation(conversation.id)
     assert [each.text for each in again.history] == ["hi", "hi"]
     again.say("there")
     assert [each.text for each in again.history[::2]] == ["hi", "there"]

@@ -82,7 +82,6 @@ class TestEmbeddings:
             {"content": None},
             {"content": {"parts": []}},
             {"content": {"parts": [{"inlineData": {}}]}},
-            {"else": 1},
         ],
     )
     def test_that_are_refused(self, api: Api, more: Any) -> None:
