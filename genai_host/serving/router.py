@@ -136,6 +136,7 @@ class HttpRoutes:
                 raise TypeError(
                     f"{route.load} gave {short_repr(reply)}, which is not a RouteResponse"
                 )
+            reply = _naming(dropped, reply) if dropped else reply
             if reply.begin is not None:
                 _begin(reply, reply.begin, begins)
         except GenaiError as error:
@@ -143,7 +144,7 @@ class HttpRoutes:
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
             _log.exception("the route %s failed", route.key)
             return HttpProblem(500, "internal", "this failed; the log of the server says why")
-        return _naming(dropped, reply) if dropped else reply
+        return reply
 
     def close(self) -> None:
         """Close what was made for routes, as far as it can be."""
