@@ -283,22 +283,23 @@ def _plugins_of(distribution: Distribution) -> Iterator[InstalledPlugin]:
     text = distribution.read(_ENTRY_POINTS)
     if GROUP not in text:
         return
-    points = list(_points_in(text)) or [("", "", f"{_ENTRY_POINTS} has no section [{GROUP}]")]
     name, version = distribution.name, distribution.version
     record = _digest(distribution.read("RECORD"))
     lacks = "" if distribution.has_metadata else "METADATA is missing"
-    for point, value, fault in points:
+    for point, value, fault in _points_in(text):
         yield InstalledPlugin(point or name, value, name, version, record, fault or lacks)
 
 
 def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
     """Name and value of each entry point of our group, and what is wrong with it (PyPA, Entry
     points specification)."""
-    is_ours = False
-    for number, line in enumerate(text.splitlines(), 1):
-        row = line.strip()
+    head, is_ours = f"[{GROUP}]", False
+    rows = [line.strip() for line in text.splitlines()]
+    if head in text and head not in rows:
+        yield "", "", f"{_ENTRY_POINTS}: {head} does not stand in a line of its own"
+    for number, row in enumerate(rows, 1):
         if row.startswith("["):
-            is_ours = row == f"[{GROUP}]"
+            is_ours = row == head
         elif is_ours and row and not row.startswith(("#", ";")):
             name, _, value = (part.strip() for part in row.partition("="))
             if name and name.isprintable() and _VALUE.fullmatch(value):

@@ -202,6 +202,16 @@ class TestReading:
         assert odd.unreadable
         assert not one.unreadable
 
+    @pytest.mark.parametrize(
+        "raw", ["[genai_host]\n", "[console_scripts]\nx = genai_host_tool:main\n"]
+    )
+    def test_a_distribution_that_only_names_the_group_has_no_plugin(
+        self, site: Path, cache: Path, raw: str
+    ) -> None:
+        info = make_distribution(site, "other")
+        (info / "entry_points.txt").write_text(raw)
+        assert look(cache, site) == []
+
     def test_a_missing_name_in_metadata_is_survived(self, site: Path, cache: Path) -> None:
         info = make_distribution(site, "odd")
         (info / "METADATA").write_text("Metadata-Version: 2.1\n")
