@@ -45,7 +45,7 @@ def test_completions(api: Api, document: Document) -> None:
     document.check("CreateChatCompletionResponse", api.completed(response_format=form))
 
 
-@pytest.mark.parametrize("finish", ["length", "content_filter", "other"])
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
 def test_why_it_ended(api: Api, document: Document, finish: Any) -> None:
     api.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
     document.check("CreateChatCompletionResponse", api.completed())

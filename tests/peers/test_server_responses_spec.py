@@ -113,5 +113,5 @@ def _new(api: Api) -> str:
 def test_counts_and_errors(api: Api, document: Document) -> None:
     counted = api.ok("POST", "/responses/input_tokens", {"model": "fake", "input": "hi"})
     document.check("TokenCountsResource", counted)
-    document.check("Error", api.refused(seed=1))
+    document.check("Error", api.refused(temperature="hot"))
     document.check("Error", api.error("GET", "/responses/resp_x"))
