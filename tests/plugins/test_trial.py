@@ -27,6 +27,19 @@ def genai_models():
     {0}
     yield Model(__name__, ["plain"])
 """
+_EXITS_WITH_B = """
+import os, sys, threading, time
+def end():
+    while "b_slow" not in sys.modules:
+        time.sleep(0.01)
+    os._exit(5)
+threading.Thread(target=end, daemon=True).start()
+"""
+_WAITS_FOR_A = """
+import sys, threading
+if "a_late" in sys.modules:
+    threading.Event().wait()
+"""
 _ENDS = "it ends the process while it is loaded (exit code {0})"
 _SUSPECT = "the process ended while it was loaded the last time: it crashed, or was killed"
 _NEVER = "it takes longer than 1 s to load"
@@ -120,9 +133,8 @@ class TestTrial:
         """The first ends the process while the second is loaded."""
         install(
             site,
-            a_late="import os, threading\nthreading.Timer(0.2, os._exit, [5]).start()\n"
-            + _GOOD.format("pass"),
-            b_slow="import time\ntime.sleep(0.6)\n" + _GOOD.format("pass"),
+            a_late=_EXITS_WITH_B + _GOOD.format("pass"),
+            b_slow=_WAITS_FOR_A + _GOOD.format("pass"),
             c_good=_GOOD.format("pass"),
         )
         assert self.faults(site) == {}
