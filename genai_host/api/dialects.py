@@ -94,7 +94,7 @@ def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def details_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The same for what is no part of the answer, such as usage: empty for other types too."""
+    """The same for data that is not part of the answer, such as usage: other types are empty."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
 

@@ -24,7 +24,7 @@ def encoding_of(head: bytes, default: str = "utf-8") -> str:
 
     Args:
         head: The first bytes, at least four if there are as many.
-        default: What is meant where there is no mark.
+        default: The encoding if there is no mark.
     """
     return next((name for mark, name in _MARKS if head.startswith(mark)), default)
 
