@@ -41,7 +41,7 @@ _PROJECT = "https://github.com/genai-host/genai-host/"
 _LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: )([^)\s]+)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", documents())
+@pytest.mark.parametrize("path", [*documents(), "CONTRIBUTING.md"])
 def test_links_within_the_project_lead_somewhere(path: str) -> None:
     file = ROOT / path
     for link in _LINK.findall(
