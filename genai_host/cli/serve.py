@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -78,7 +77,6 @@ class Log(NamedTuple):
     metavar="N",
     help="Number of worker processes.  [1]",
 )
-@click.option("--pin/--no-pin", default=None, help="Pin each worker to a CPU core (Linux).")
 @click.option(
     "--drain",
     type=FiniteRange(min=0, max=_MOST),
@@ -132,12 +130,11 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
     server = read_config().server
     log = _log(app, chosen.pop("log_json", server.log_json))
     workers = chosen.pop("workers", server.workers)
-    pins = chosen.pop("pin", server.pin)
     if workers > 1:
         chosen = {**server._asdict(), "bind": server.host, **chosen}
-        _supervise(app, chosen, workers, pins, listening, log)
+        _supervise(app, chosen, workers, listening, log)
     else:
-        _serve(app, chosen, pins, listening, log)
+        _serve(app, chosen, listening, log)
 
 
 def _bound_kept_memory() -> None:
@@ -164,12 +161,8 @@ def _log(app: App, as_json: bool) -> Log:
     return Log(write_answered, write_note)
 
 
-def _serve(app: App, chosen: dict[str, Any], pins: bool, listening: Listening, log: Log) -> None:
+def _serve(app: App, chosen: dict[str, Any], listening: Listening, log: Log) -> None:
     """In this process alone."""
-    if pins:
-        from genai_host.server.supervisor import cores_for
-
-        os.sched_setaffinity(0, {cores_for(1)[0]})
     server = _server(app, chosen, log)
     server.run(lambda: listening(server.url, server.settings.root_path))
 
@@ -178,22 +171,20 @@ def _supervise(
     app: App,
     chosen: dict[str, Any],
     workers: int,
-    pins: bool,
     listening: Listening,
     log: Log,
 ) -> None:
     """In processes of their own, which this one looks after."""
     from genai_host.server.listener import listen, url_of
-    from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
+    from genai_host.server.supervisor import Child, Supervisor, must_share
 
     must_share()
-    cores = cores_for(workers) if pins else [None] * workers
     listener = listen(chosen["bind"], chosen["port"])
     scheme = "https" if chosen["certfile"] else "http"
     url = url_of(chosen["bind"], listener.getsockname()[1], scheme)
 
     def start(number: int) -> Child:
-        return Child(listener, cores[number], app.arguments, number)
+        return Child(listener, app.arguments, number)
 
     supervisor = Supervisor(listener, workers, start, log.warning)
     supervisor.run(lambda: listening(url, chosen["root_path"].rstrip("/")))
@@ -202,7 +193,6 @@ def _supervise(
 def _work(app: App, worker: WorkerProcess, chosen: dict[str, Any]) -> None:
     """As one of several processes: how many and where, the supervisor has chosen."""
     several = max(2, chosen.pop("workers", 2))
-    chosen.pop("pin", None)
     try:
         # what a client asks for next may be asked of another of them
         app.host.config = app.host.config.replaced({"server.workers": several})

@@ -16,6 +16,7 @@ from genai_host.config.schema import (
     MODELS,
     OF_INSTANCES,
     OF_MODELS,
+    REMOVED,
     TABLES,
     BudgetConfig,
     BudgetsConfig,
@@ -125,6 +126,7 @@ class Reader:
 
     def config(self, data: dict[str, Any]) -> Config:
         self._must_be_ours(data)
+        warnings = self._removed(data)
         self._only(data, "")
         for table in ("defaults", "plugins", "conversations", "server", "budgets"):
             self._only(self._table(data, table), table)
@@ -153,7 +155,19 @@ class Reader:
             server=self._server(data, found),
             budgets=self._budgets(data, found),
             file=self._path,
+            warnings=warnings,
         )
+
+    def _removed(self, data: dict[str, Any]) -> tuple[str, ...]:
+        """Remove the keys that have no effect, and return a warning for each."""
+        found = []
+        for key, instead in REMOVED.items():
+            *tables, name = key.split(".")
+            table = self._table(data, *tables)
+            if name in table:
+                del table[name]
+                found.append(str(self._wrong((*tables, name), f"is ignored: {instead}")))
+        return tuple(found)
 
     def _must_be_ours(self, data: dict[str, Any]) -> None:
         version = data.get("version", VERSION)

@@ -79,7 +79,6 @@ class ServerConfig(NamedTuple):
     waiting: int | None = None
     rate: int | None = None
     workers: int = 1
-    pin: bool = False
     drain: float = 10.0
     log: bool = False
     log_json: bool = False
@@ -154,6 +153,7 @@ class Config(NamedTuple):
         budgets: What calls of models may cost.
         safe: Load no plugin of a third party; said by the environment alone.
         file: Where it stands, for errors; empty if in no file.
+        warnings: What is in the file and has no effect.
     """
 
     feature: str = "chat"
@@ -176,6 +176,7 @@ class Config(NamedTuple):
     budgets: BudgetsConfig = BudgetsConfig()
     safe: bool = False
     file: str = ""
+    warnings: Sequence[str] = ()
 
     @property
     def configurations(self) -> dict[str, ModelConfig]:
@@ -293,7 +294,6 @@ KEYS: dict[str, Key] = {
     "server.waiting": Key(int, None, "queue size; twice server.at_once if not set"),
     "server.rate": Key(int, None, "requests per minute per user; no limit if not set"),
     "server.workers": Key(int, 1, "number of worker processes"),
-    "server.pin": Key(bool, False, "pin each worker to a CPU core (Linux)"),
     "server.drain": Key(float, 10.0, "seconds for running requests to finish at shutdown"),
     "server.log": Key(bool, False, "log requests"),
     "server.log_json": Key(bool, False, "write the log as lines of JSON"),
@@ -303,6 +303,9 @@ KEYS: dict[str, Key] = {
     "budgets.unknown": Key(str, "allow", "calls of unknown cost under a budget: allow or refuse"),
 }
 """By their place in the file, with a dot between table and name."""
+
+REMOVED = {"server.pin": "assign CPU cores with taskset or the service manager"}
+"""Keys of earlier versions, which are ignored, to what replaces them."""
 
 MODELS = {"model": "chat", "embed": "embed", "moderate": "moderate"}
 """Default models: the name in the file, and the operation."""
