@@ -17,7 +17,7 @@ from genai_host.config import (
     unread_config,
 )
 from genai_host.config.environment import is_set, overrides_in, unknown_in, variable_of
-from genai_host.config.schema import KEYS
+from genai_host.config.schema import known_keys
 from genai_host.errors import ConfigurationError
 from genai_host.testing import InlinePlugin
 
@@ -54,7 +54,7 @@ def test_each_key_has_a_variable() -> None:
         "GENAI_HOST_SERVER__CERTFILE": "c.pem",
         "GENAI_HOST_SERVER__KEYFILE": "k.pem",
     }
-    assert {variable_of(*key.split(".")) for key in KEYS} == set(environ)
+    assert {variable_of(*key.split(".")) for key in known_keys()} == set(environ)
     assert read_config(environ=environ) == Config(
         feature="agent",
         models={"chat": "a", "embed": "b", "moderate": "c"},
@@ -66,7 +66,6 @@ def test_each_key_has_a_variable() -> None:
         read_only=True,
         record=False,
         store="~/talks.db",
-        record_served=True,
         budgets=BudgetsConfig(run=0.5, unknown="refuse"),
         server=ServerConfig(
             host="::1",
@@ -74,6 +73,7 @@ def test_each_key_has_a_variable() -> None:
             hosts=("a.example", "b.example"),
             cors=("https://c.example",),
             root_path="/host",
+            record=True,
             at_once=3,
             waiting=4,
             rate=5,
