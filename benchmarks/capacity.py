@@ -117,11 +117,12 @@ class Place:
     ) -> Iterator[Server]:
         port = free_port()
         store = self.database.address if self.database is not None else ""
-        options = ["--workers", str(workers)] if workers > 1 or pin else []
-        options += ["--pin"] if pin else []
+        options = ["--workers", str(workers)] if workers > 1 else []
         command, environment = serve_command(
             port, f"{self.service.url}{knobs}/v1", self.folder, at_once, options, store=store
         )
+        if pin:
+            command = ["taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), *command]
         started = Started(command, environment, self.folder / "log")
         try:
             server = Server(started, port, self)

@@ -1,7 +1,7 @@
 """A deployment as `capacity_model.py` calculates it: proxies, hosts with their workers, and one
 PostgreSQL, with conversations that come at random.
 
-A turn goes by a proxy to a worker, which has a core of its own (`--pin`); reads its conversation;
+A turn goes by a proxy to a worker, which has a core of its own; reads its conversation;
 is put on record; waits for the model; passes pieces on as they come; is put on record again. One
 that is cut off is sent again, with its key, some times; then its conversation is lost.
 """

@@ -10,7 +10,7 @@ turn by turn in each round; figures are medians of the rounds. CPU is that of th
 processes, so that a million over the microseconds of a request is how many one core does,
 whatever else the machine has to do. With `--core` each has that core alone (on Linux): where
 threads of Python wander among cores, a request takes up to twice as much, as luck has it.
-With `--workers`, the server is measured with so many processes as well, pinned and not, and
+With `--workers`, the server is measured with so many processes as well, and
 LiteLLM's and Portkey's with as many, where they have an option for it; memory and CPU are then
 those of all processes.
 wrk makes the requests (`apt-get install wrk`). The paths are those of the program `litellm` of an
@@ -119,9 +119,9 @@ def _commands(
     if portkey:
         commands["portkey"] = lambda port: _portkey_command(portkey, port)
     if workers:
-        for name, pin in ((f"{workers} workers", []), (f"{workers} pinned", ["--pin"])):
-            options = ["--workers", str(workers), *pin]
-            commands[name] = partial(_several_command, url, folder / name, options)
+        name = f"{workers} workers"
+        options = ["--workers", str(workers)]
+        commands[name] = partial(_several_command, url, folder / name, options)
         if litellm:
             commands[f"litellm, {workers}"] = lambda port: _litellm_command(
                 litellm, port, url, folder, workers

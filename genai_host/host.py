@@ -129,6 +129,8 @@ class Host:
         if config is None:
             for variable, hint in unknown_in(os.environ).items():
                 _log.warning("the environment variable %s is ignored: %s", variable, hint)
+            for warning in self.config.warnings:
+                _log.warning("%s", warning)
         if not paths.has_home():
             _log.warning("there is no home directory, so that nothing is kept: %s", paths.ELSEWHERE)
         self.keys = keys or SecretStore()

@@ -169,15 +169,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def run_worker(arguments: Sequence[str]) -> int:
     """Run the command line as one of several processes that serve; the exit code.
 
-    arguments   what its supervisor hands on: descriptors of listener and channel and the core,
-                with commas between them, and then those of the command line
+    arguments   what its supervisor hands on: descriptors of listener and channel, with a
+                comma between them, and then those of the command line
     """
     from genai_host.cli.app import App
     from genai_host.server.supervisor import WorkerProcess
 
     handed, *arguments = arguments
-    listener, channel, core = handed.split(",")
-    worker = WorkerProcess(int(listener), int(channel), int(core) if core else None)
+    listener, channel = handed.split(",")
+    worker = WorkerProcess(int(listener), int(channel))
     return _ended(App(arguments, worker), arguments)
 
 

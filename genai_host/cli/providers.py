@@ -18,7 +18,7 @@ from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json, echo_table
 from genai_host.config import SetConfig
 from genai_host.config.environment import overrides_in
-from genai_host.config.schema import KEYS, MODELS, OF_NAMES
+from genai_host.config.schema import OF_NAMES, known_keys
 from genai_host.errors import ConfigurationError
 from genai_host.providers.limits import CallLimits
 from genai_host.serializers.listings import absent_row, provider_row, provider_rows
@@ -51,7 +51,7 @@ def configured(host: Host) -> list[Configured]:
     config = host.config
     overrides = overrides_in(os.environ)
     rows = []
-    for key, known in KEYS.items():
+    for key, known in known_keys().items():
         value = value_of(config, key)
         source = "default" if value == _plain(known.default) else "file"
         if key in overrides:
@@ -111,8 +111,6 @@ def value_of(config: Config, key: str) -> Any:
                 f"unknown alias {name!r}", hint=f"define it: genai-host config alias {name} MODEL"
             )
         return config.aliases[name]
-    if name in MODELS:
-        return config.models.get(MODELS[name], "")
     return _plain(config.value(key))
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import FiniteRange
 from genai_host.cli.terminal import echo, echo_json_line, note
-from genai_host.config.schema import MOST_WORKERS
-from genai_host.errors import GenaiError
+from genai_host.config.key import Key
+from genai_host.config.schema import ServerConfig, keys_of, read_key
+from genai_host.errors import ConfigurationError, GenaiError
 
 if TYPE_CHECKING:
     from genai_host.server.listener import SharedListener
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from genai_host.server.settings import AccessLogEntry
     from genai_host.server.supervisor import WorkerProcess
 
+F = TypeVar("F", bound=Callable[..., Any])
 Listening = Callable[[str, str], None]
 """Told the address, and what stands before all paths there, once it is listened at."""
 
 _FILES = 65536
-_MOST = 10**9  # requests, or seconds
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # of mallopt, as malloc.h has them
 
 
@@ -37,62 +37,46 @@ class Log(NamedTuple):
     warning: Callable[[str], None]
 
 
+def _options(function: F) -> F:
+    """Add an option for each key of the table `server` that has one."""
+    for key in reversed([*keys_of(ServerConfig)]):
+        if key.option is not None:
+            function = _option(key)(function)
+    return function
+
+
+def _option(key: Key) -> Callable[[F], F]:
+    name = key.option or f"--{key.field.replace('_', '-')}"
+    repeatable = " (repeatable)" if key.kind is list else ""
+    help = f"{key.help[0].upper()}{key.help[1:]}{repeatable}."
+    if key.kind is bool:
+        return click.option(name, key.field, is_flag=True, default=None, help=help)
+    if key.default:
+        help += f"  [{key.default:g}]" if key.kind in (int, float) else f"  [{key.default}]"
+    return click.option(
+        name,
+        key.field,
+        type=click.Path(exists=True, dir_okay=False) if key.metavar == "FILE" else str,
+        metavar=key.metavar or "N",
+        multiple=key.kind is list,
+        callback=partial(_read, key),
+        help=help,
+    )
+
+
+def _read(key: Key, context: click.Context, option: click.Parameter, value: Any) -> Any:
+    """Read the value of an option as that of its key; None if it was not given."""
+    if value in (None, ()):
+        return None
+    try:
+        text = ",".join(value) if key.kind is list else value
+        return read_key("", text, f"server.{key.field}")
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error).strip()) from error
+
+
 @click.command(name="serve")
-@click.option("--host", "bind", metavar="ADDRESS", help="Address to listen on.  [127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 selects a free one.  [8642]")
-@click.option(
-    "--allow-host",
-    "hosts",
-    metavar="NAME",
-    multiple=True,
-    help="Accept this Host header, for example behind a proxy (repeatable; * for any).",
-)
-@click.option(
-    "--cors",
-    metavar="ORIGIN",
-    multiple=True,
-    help="Allow requests from pages of this origin (repeatable).",
-)
-@click.option("--root-path", metavar="PATH", help="Path prefix added by a reverse proxy.")
-@click.option(
-    "--at-once",
-    type=click.IntRange(1, _MOST),
-    metavar="N",
-    help="Maximum number of concurrent requests.  [64]",
-)
-@click.option(
-    "--waiting",
-    type=click.IntRange(0, _MOST),
-    metavar="N",
-    help="Queue size; further requests get 429.  [twice --at-once]",
-)
-@click.option(
-    "--rate",
-    type=click.IntRange(1, _MOST),
-    metavar="N",
-    help="Requests per minute per user, or per address without tokens.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, MOST_WORKERS),
-    metavar="N",
-    help="Number of worker processes.  [1]",
-)
-@click.option("--pin/--no-pin", default=None, help="Pin each worker to a CPU core (Linux).")
-@click.option(
-    "--drain",
-    type=FiniteRange(min=0, max=_MOST),
-    metavar="SECONDS",
-    help="Time for running requests to finish at shutdown.  [10]",
-)
-@click.option(
-    "--certfile", type=click.Path(exists=True, dir_okay=False), help="TLS certificate (PEM)."
-)
-@click.option(
-    "--keyfile", type=click.Path(exists=True, dir_okay=False), help="TLS private key (PEM)."
-)
-@click.option("--log", is_flag=True, default=None, help="Log requests.")
-@click.option("--log-json", is_flag=True, default=None, help="Write the log as lines of JSON.")
+@_options
 @click.option("--open", "opens", is_flag=True, help="Open the web page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
 @pass_app
@@ -125,19 +109,17 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
         if opens:
             _open_page(url + root_path)
 
-    chosen = {name: value for name, value in given.items() if value not in (None, ())}
+    chosen = {name: value for name, value in given.items() if value is not None}
     if app.worker is not None:
         _work(app, app.worker, chosen)
         return
-    server = read_config().server
-    log = _log(app, chosen.pop("log_json", server.log_json))
-    workers = chosen.pop("workers", server.workers)
-    pins = chosen.pop("pin", server.pin)
-    if workers > 1:
-        chosen = {**server._asdict(), "bind": server.host, **chosen}
-        _supervise(app, chosen, workers, pins, listening, log)
+    server = read_config().server._replace(**chosen)
+    log = _log(app, server.log_json)
+    if server.workers > 1:
+        _supervise(app, server, listening, log)
     else:
-        _serve(app, chosen, pins, listening, log)
+        started = _server(app, server, log)
+        started.run(lambda: listening(started.url, started.settings.root_path))
 
 
 def _bound_kept_memory() -> None:
@@ -164,75 +146,51 @@ def _log(app: App, as_json: bool) -> Log:
     return Log(write_answered, write_note)
 
 
-def _serve(app: App, chosen: dict[str, Any], pins: bool, listening: Listening, log: Log) -> None:
-    """In this process alone."""
-    if pins:
-        from genai_host.server.supervisor import cores_for
-
-        os.sched_setaffinity(0, {cores_for(1)[0]})
-    server = _server(app, chosen, log)
-    server.run(lambda: listening(server.url, server.settings.root_path))
-
-
-def _supervise(
-    app: App,
-    chosen: dict[str, Any],
-    workers: int,
-    pins: bool,
-    listening: Listening,
-    log: Log,
-) -> None:
-    """In processes of their own, which this one looks after."""
+def _supervise(app: App, server: ServerConfig, listening: Listening, log: Log) -> None:
+    """Serve in several processes, which this one supervises."""
     from genai_host.server.listener import listen, url_of
-    from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
+    from genai_host.server.supervisor import Child, Supervisor, must_share
 
     must_share()
-    cores = cores_for(workers) if pins else [None] * workers
-    listener = listen(chosen["bind"], chosen["port"])
-    scheme = "https" if chosen["certfile"] else "http"
-    url = url_of(chosen["bind"], listener.getsockname()[1], scheme)
+    listener = listen(server.host, server.port)
+    scheme = "https" if server.certfile else "http"
+    url = url_of(server.host, listener.getsockname()[1], scheme)
 
     def start(number: int) -> Child:
-        return Child(listener, cores[number], app.arguments, number)
+        return Child(listener, app.arguments, number)
 
-    supervisor = Supervisor(listener, workers, start, log.warning)
-    supervisor.run(lambda: listening(url, chosen["root_path"].rstrip("/")))
+    supervisor = Supervisor(listener, server.workers, start, log.warning)
+    supervisor.run(lambda: listening(url, server.root_path.rstrip("/")))
 
 
 def _work(app: App, worker: WorkerProcess, chosen: dict[str, Any]) -> None:
-    """As one of several processes: how many and where, the supervisor has chosen."""
-    several = max(2, chosen.pop("workers", 2))
-    chosen.pop("pin", None)
+    """Serve as one of several processes: their number and address are the supervisor's."""
     try:
-        # what a client asks for next may be asked of another of them
-        app.host.config = app.host.config.replaced({"server.workers": several})
-        log = _log(app, chosen.pop("log_json", app.host.config.server.log_json))
-        worker.run(_server(app, chosen, log, worker.listener))
+        server = app.host.config.server._replace(**chosen)
+        # the next request of a client may come to another of them
+        server = server._replace(workers=max(2, server.workers))
+        log = _log(app, server.log_json)
+        worker.run(_server(app, server, log, worker.listener))
     except GenaiError as error:
         worker.fail(error)
         raise click.exceptions.Exit(1) from error
 
 
 def _server(
-    app: App, chosen: dict[str, Any], log: Log, listener: SharedListener | None = None
+    app: App, config: ServerConfig, log: Log, listener: SharedListener | None = None
 ) -> Server:
     from genai_host.server.server import Server
+    from genai_host.server.settings import settings_of
 
+    app.host.config = app.host.config._replace(server=config)
     if app.host.config.record:
         app.host.store = app.store
-    server = Server(app.host, listener, **_settings(app, chosen, log))
+    settings = settings_of(app.host.config, app.host.keys)
+    settings["log"] = log.answered if config.log or app.is_verbose else None
+    server = Server(app.host, listener, **settings)
     _take_files()
     _collect_seldom()
     return server
-
-
-def _settings(app: App, chosen: dict[str, Any], log: Log) -> dict[str, Any]:
-    """What is given here comes before what is configured."""
-    from genai_host.server.settings import settings_of
-
-    wants_log = chosen.pop("log", app.host.config.server.log) or app.is_verbose
-    chosen["log"] = log.answered if wants_log else None
-    return {**settings_of(app.host.config, app.host.keys), **chosen}
 
 
 def _take_files() -> None:

@@ -18,17 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from genai_host.config.schema import (
-    KEYS,
-    MODELS,
-    Config,
-    InstanceConfig,
-    SetConfig,
-    hint_for,
-    read_value,
-    wrong_with,
-    wrong_with_store,
-)
+from genai_host.config.key import hint_for, read_value
+from genai_host.config.schema import Config, InstanceConfig, SetConfig, known_keys, read_key
 from genai_host.errors import ConfigurationError
 from genai_host.util.names import PLAIN_NAME, VARIABLES
 
@@ -58,7 +49,7 @@ def is_set(variable: str, environ: Mapping[str, str]) -> bool:
 def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that begin as ours do and name nothing, each with a hint. Not those that are
     empty, nor those that Kubernetes and makers of images are known to set."""
-    usual = {variable_of(*key.split(".")) for key in KEYS}
+    usual = {variable_of(*key.split(".")) for key in known_keys()}
     known = [*sorted(usual), *VARIABLES]
     places = (_OF_TESTS, _PROVIDERS, _TOOLS)
     return {
@@ -76,7 +67,7 @@ def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
 
 def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Places in the file, with dots, to the variables that come before them."""
-    usual = {variable_of(*key.split(".")): key for key in KEYS}
+    usual = {variable_of(*key.split(".")): key for key in known_keys()}
     found: dict[str, str] = {}
     for variable in sorted(environ):
         if not environ[variable] or not variable.startswith(_PREFIX):
@@ -102,25 +93,12 @@ def overridden(config: Config, environ: Mapping[str, str]) -> Config:
     if not found:
         return config
     values = {
-        key: read_value(f"the environment variable {variable}", environ[variable], KEYS[key].kind)
+        key: read_key(f"the environment variable {variable}", environ[variable], key)
         for key, variable in found.items()
-        if key in KEYS
+        if key in known_keys()
     }
-    for key, value in values.items():
-        wrong = wrong_with(key, value)
-        if wrong:
-            raise ConfigurationError(f"the environment variable {found[key]} {wrong}")
-    what, hint = wrong_with_store(values.get("conversations.store", ""))
-    if what:
-        variable = found["conversations.store"]
-        raise ConfigurationError(f"the environment variable {variable} {what}", hint=hint)
-    models = dict(config.models)
-    for name, operation in MODELS.items():
-        if f"defaults.{name}" in values:
-            models[operation] = values.pop(f"defaults.{name}")
     of_instances = [key for key in found if key.startswith("providers.")]
     return config._replace(
-        models=models,
         providers=_with_instances(config.providers, found, of_instances, environ),
         tools=_with_tools(config.tools, found),
     ).replaced(values)

@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from genai_host.config.key import Key, hint_for
 from genai_host.config.schema import (
     APPROVALS,
-    KEYS,
-    MODELS,
     OF_INSTANCES,
     OF_MODELS,
-    TABLES,
+    REMOVED,
     BudgetConfig,
-    BudgetsConfig,
     Config,
     InstanceConfig,
     ModelConfig,
-    ServerConfig,
     SetConfig,
     configuration_in,
-    hint_for,
+    keys_of,
+    known_keys,
     names_in,
-    wrong_with,
-    wrong_with_amount,
-    wrong_with_store,
 )
 from genai_host.errors import ConfigurationError
 from genai_host.util.names import ALIAS, PLAIN_NAME, PLAIN_NAME_RULE
@@ -39,7 +34,11 @@ _LINE = re.compile(r"\bline (\d+)\b")
 
 
 def parse(text: str, path: str) -> dict[str, Any]:
-    """What a file says. Raises `ConfigurationError` with the line."""
+    """Parse the text of a file.
+
+    Raises:
+        ConfigurationError: It is not TOML; the error has the line.
+    """
     import tomllib  # where there is something to read
 
     try:
@@ -57,8 +56,8 @@ def parse(text: str, path: str) -> dict[str, Any]:
 
 
 def line_of(text: str, key: Sequence[str]) -> int | None:
-    """The line, from 1, on which a key of a valid text is set, or else the nearest above
-    it in the tree; None if there is none."""
+    """Return the line, from 1, on which a key of a valid text is set, or else the nearest above it
+    in the tree; None if there is none."""
     best: tuple[int, int] | None = None
     for line, path in _statements(text):
         same = _in_common(path, key)
@@ -68,8 +67,8 @@ def line_of(text: str, key: Sequence[str]) -> int | None:
 
 
 def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Each table and each key with its line. A statement ends with the first line that
-    makes it whole, which TOML's own reader knows best."""
+    """Yield each table and each key with its line. A statement ends with the first line that makes
+    it valid for TOML's own reader."""
     import tomllib
 
     table: tuple[str, ...] = ()
@@ -93,7 +92,7 @@ def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def _paths(said: Any) -> Iterator[tuple[str, ...]]:
-    """The way to each value, and to each table that holds nothing."""
+    """Yield the path of each value, and of each empty table."""
     left: list[tuple[tuple[str, ...], Any]] = [((), said)]
     while left:  # it may be nested more deeply than calls can be
         path, value = left.pop()
@@ -118,257 +117,239 @@ _KINDS = {int: "an integer", float: "a number", str: "a string", bool: "true or 
 _FOUND = {**_KINDS, bool: "a boolean", list: "a list", dict: "a table"}
 
 
-class Reader:
+class TableReader:
+    """Reads values of the tables of a file, and raises errors with their line."""
+
     def __init__(self, path: str, text: str) -> None:
-        self._path = path
+        self.path = path
         self._text = text
 
+    def table(self, data: Mapping[str, Any], *where: str) -> dict[str, Any]:
+        """Return the table of the last of these names; an empty one if it is missing."""
+        value = data.get(where[-1], {})
+        if not isinstance(value, dict):
+            raise self.wrong(where, f"must be a table, not {_found(value)}")
+        return value
+
+    def of(self, kind: type, value: Any, *where: str) -> Any:
+        """Return a value of a kind, see `Key.kind`."""
+        if kind is float and type(value) is int:
+            return float(value)
+        if kind is list:
+            if isinstance(value, list) and all(isinstance(item, str) for item in value):
+                return tuple(value)
+            raise self.wrong(where, "must be a list of strings")
+        if type(value) is not kind:
+            raise self.wrong(where, f"must be {_KINDS[kind]}, not {_found(value)}")
+        return value
+
+    def values(self, known: Iterable[Key], table: Mapping[str, Any], *where: str) -> dict[str, Any]:
+        """Return the values of those keys that a table has, by the names of their fields."""
+        found = {}
+        for key in known:
+            name = key.name.rpartition(".")[2]
+            if name in table:
+                value = self.of(key.kind, table[name], *where, name)
+                what, hint = key.wrong(value)
+                if what:
+                    raise self.wrong((*where, name), what, hint)
+                found[key.field] = value
+        return found
+
+    def only(self, known: Collection[str], table: Mapping[str, Any], *where: str) -> None:
+        """Refuse keys that are not known."""
+        for name, value in table.items():
+            if name in known:
+                continue
+            if isinstance(value, dict) and not where:
+                near = close_matches(name, known)
+                hint = f"did you mean [{near[0]}]?" if near else hint_for(name, known)
+                raise self.error((name,), f"unknown table [{name}]", hint)
+            what = f"unknown key {'.'.join((*where, name))!r}"
+            raise self.error((*where, name), what, hint_for(name, known))
+
+    def name(self, pattern: str, what: str, rule: str, *where: str) -> None:
+        """Refuse a name that does not match."""
+        if not re.fullmatch(pattern, where[-1]):
+            raise self.wrong(where, f"is not a valid {what}", rule)
+
+    def wrong(self, where: Sequence[str], what: str, hint: str = "") -> ConfigurationError:
+        """Return an error about a key."""
+        return self.error(where, f"{'.'.join(where)} {what}", hint)
+
+    def error(self, where: Sequence[str], what: str, hint: str = "") -> ConfigurationError:
+        """Return an error with the line of a key."""
+        line = line_of(self._text, where)
+        place = f"{self.path}:{line}" if line else self.path
+        return ConfigurationError(f"{place}: {what}", file=self.path, line=line, hint=hint)
+
+
+def _found(value: Any) -> str:
+    return _FOUND.get(type(value), "a date or time")
+
+
+class Reader(TableReader):
+    """Reads the configuration."""
+
     def config(self, data: dict[str, Any]) -> Config:
-        self._must_be_ours(data)
-        self._only(data, "")
-        for table in ("defaults", "plugins", "conversations", "server", "budgets"):
-            self._only(self._table(data, table), table)
-        found = {key: self._of_key(data, key) for key in KEYS}
-        chosen = {operation: found[f"defaults.{name}"] for name, operation in MODELS.items()}
-        providers = self._table(data, "providers")
+        """Return what the file configures."""
+        self._check_version(data)
+        warnings = self._removed(data)
+        for table in dict.fromkeys(name.rpartition(".")[0] for name in known_keys()):
+            inner = self.table(data, table) if table else data
+            self.only(names_in(table), inner, *filter(None, [table]))
+        values = {}
+        for name, key in known_keys().items():
+            *tables, last = name.split(".")
+            inner = self.table(data, *tables) if tables else data
+            if last in inner:
+                values[name] = self.values([key], inner, *tables)[key.field]
         aliases = self._aliases(data)
-        configs = self._model_configs(data, aliases)
-        return Config(
-            feature=found["defaults.feature"],
-            models={operation: name for operation, name in chosen.items() if name},
-            prefer=found["defaults.prefer"],
-            disabled=found["plugins.disabled"],
-            allowed=found["plugins.allowed"],
-            strict=found["plugins.strict"],
-            providers={name: self._instance(providers, name) for name in providers},
+        config = Config().replaced(values)
+        return config._replace(
+            server=config.server._replace(**self._tokens(self.table(data, "server"))),
+            budgets=config.budgets._replace(**self._budgets(self.table(data, "budgets"))),
+            providers=self._providers(data),
             aliases=aliases,
-            model_configs=configs,
+            model_configs=self._model_configs(data, aliases),
             approvals=self._approvals(data),
             tools=self._tools(data),
-            remember=found["defaults.remember"],
-            read_only=found["read_only"],
-            record=found["conversations.record"],
-            store=self._store(found["conversations.store"]),
-            record_served=found["server.record"],
-            server=self._server(data, found),
-            budgets=self._budgets(data, found),
-            file=self._path,
+            file=self.path,
+            warnings=warnings,
         )
 
-    def _must_be_ours(self, data: dict[str, Any]) -> None:
+    def _removed(self, data: dict[str, Any]) -> tuple[str, ...]:
+        """Remove the keys that have no effect, and return a warning for each."""
+        found = []
+        for key, instead in REMOVED.items():
+            *tables, name = key.split(".")
+            table = self.table(data, *tables)
+            if name in table:
+                del table[name]
+                found.append(str(self.wrong((*tables, name), f"is ignored: {instead}")))
+        return tuple(found)
+
+    def _check_version(self, data: dict[str, Any]) -> None:
         version = data.get("version", VERSION)
         if type(version) is not int or version < 1:
-            raise self._wrong(("version",), f"must be {VERSION}")
+            raise self.wrong(("version",), f"must be {VERSION}")
         if version > VERSION:
-            raise self._wrong(
+            raise self.wrong(
                 ("version",),
                 f"{version} is newer than this genai-host supports ({VERSION})",
                 "upgrade: genai-host upgrade genai-host",
             )
 
-    def _instance(self, providers: dict[str, Any], name: str) -> InstanceConfig:
-        where = ("providers", name)
-        if not re.fullmatch(PLAIN_NAME, name):
-            raise self._wrong(where, "is not a valid provider name", PLAIN_NAME_RULE)
-        table = self._table(providers, name, *where)
-        if "type" not in table:
-            raise self._wrong(where, "must have a type", "list types: genai-host config types")
-        models = self._table(table, "models", *where, "models")
-        return InstanceConfig(
-            type=self._of(str, table["type"], *where, "type"),
-            enabled=self._of(bool, table.get("enabled", True), *where, "enabled"),
-            models={
-                model: self._of(str, id, *where, "models", model) for model, id in models.items()
-            },
-            settings={key: value for key, value in table.items() if key not in OF_INSTANCES},
-            calls=self._table(table, "calls", *where, "calls"),
-        )
+    def _providers(self, data: dict[str, Any]) -> dict[str, InstanceConfig]:
+        found = {}
+        for name, table in self._rows(data, "provider name", "providers"):
+            where = ("providers", name)
+            if "type" not in table:
+                raise self.wrong(where, "must have a type", "list types: genai-host config types")
+            models = self.table(table, *where, "models")
+            found[name] = InstanceConfig(
+                **self.values(keys_of(InstanceConfig), table, *where),
+                models={
+                    model: self.of(str, id, *where, "models", model) for model, id in models.items()
+                },
+                settings={key: value for key, value in table.items() if key not in OF_INSTANCES},
+                calls=self.table(table, *where, "calls"),
+            )
+        return found
 
-    def _server(self, data: dict[str, Any], found: dict[str, Any]) -> ServerConfig:
-        table = self._table(data, "server")
-        users = self._table(table, "users", "server", "users")
-        for name in users:
+    def _tokens(self, server: dict[str, Any]) -> dict[str, Any]:
+        users = {}
+        for name, table in self._rows(server, "user name", "server", "users"):
             where = ("server", "users", name)
-            if not re.fullmatch(PLAIN_NAME, name):
-                raise self._wrong(where, "is not a valid user name", PLAIN_NAME_RULE)
-            if list(self._table(users, name, *where)) != ["token"]:
-                raise self._wrong(where, "must have a token, and nothing else", _SECRETS)
-        tokens = {name: self._token(users[name], "server", "users", name) for name in users}
-        values = {
-            key.removeprefix("server."): value
-            for key, value in found.items()
-            if key.startswith("server.") and key != "server.record"
-        }
-        return ServerConfig(**values, token=self._token(table, "server"), users=tokens)
+            if list(table) != ["token"]:
+                raise self.wrong(where, "must have a token, and nothing else", _SECRETS)
+            users[name] = self._token(table, *where)
+        return {"token": self._token(server, "server"), "users": users}
 
     def _token(self, table: dict[str, Any], *where: str) -> Any:
-        """Where it is: what is wrong is not shown, since it may be the token itself."""
+        """A reference to a token. Another value is not shown, since it may be the token itself."""
         token = table.get("token")
         if token is not None and not isinstance(token, dict):
-            raise self._wrong((*where, "token"), "must not be in the file", _SECRETS)
+            raise self.wrong((*where, "token"), "must not be in the file", _SECRETS)
         return token
 
-    def _budgets(self, data: dict[str, Any], found: dict[str, Any]) -> BudgetsConfig:
-        table = self._table(data, "budgets")
-        users = self._table(table, "users", "budgets", "users")
-        for name in users:
-            where = ("budgets", "users", name)
-            if not re.fullmatch(PLAIN_NAME, name):
-                raise self._wrong(where, "is not a valid user name", PLAIN_NAME_RULE)
-        return BudgetsConfig(
-            found["budgets.run"],
-            found["budgets.unknown"],
-            self._budget(table, "total", "budgets", "total"),
-            self._budget(table, "user", "budgets", "user"),
-            {name: self._budget(users, name, "budgets", "users", name) for name in users},
-        )
+    def _budgets(self, table: dict[str, Any]) -> dict[str, Any]:
+        users = self._rows(table, "user name", "budgets", "users")
+        return {
+            **{
+                name: self._budget(self.table(table, "budgets", name), "budgets", name)
+                for name in ("total", "user")
+            },
+            "users": {name: self._budget(each, "budgets", "users", name) for name, each in users},
+        }
 
-    def _budget(self, data: dict[str, Any], key: str, *where: str) -> BudgetConfig:
-        values = {}
-        for name, value in self._table(data, key, *where).items():
-            if name not in BudgetConfig._fields:
-                hint = hint_for(name, BudgetConfig._fields)
-                raise self._wrong((*where, name), "is unknown", hint)
-            kind = int if name.endswith("_tokens") else float
-            values[name] = self._of(kind, value, *where, name)
-            wrong = wrong_with_amount(values[name])
-            if wrong:
-                raise self._wrong((*where, name), wrong)
-        return BudgetConfig(**values)
+    def _budget(self, table: dict[str, Any], *where: str) -> BudgetConfig:
+        self.only(BudgetConfig._fields, table, *where)
+        return BudgetConfig(**self.values(keys_of(BudgetConfig), table, *where))
 
     def _aliases(self, data: dict[str, Any]) -> dict[str, str]:
-        aliases = self._table(data, "aliases")
+        aliases = self.table(data, "aliases")
         for name, model in aliases.items():
-            self._of(str, model, "aliases", name)
-            if not re.fullmatch(ALIAS, name):
-                raise self._wrong(("aliases", name), "is not a valid alias", f"match {ALIAS}")
+            self.of(str, model, "aliases", name)
+            self.name(ALIAS, "alias", f"match {ALIAS}", "aliases", name)
             if not model:
-                raise self._wrong(("aliases", name), "must name a model")
+                raise self.wrong(("aliases", name), "must name a model")
         return aliases
 
     def _model_configs(
         self, data: dict[str, Any], aliases: dict[str, str]
     ) -> dict[str, ModelConfig]:
-        table = self._table(data, "models")
+        table = self.table(data, "models")
         configs = {name: self._model_config(table, name) for name in table}
         names = {**aliases, **{name: each.of for name, each in configs.items()}}
         for name in names:
             where = ("models" if name in configs else "aliases", name)
             if name in configs and name in aliases:
-                raise self._wrong(where, "is an alias as well", "remove one of them")
+                raise self.wrong(where, "is an alias as well", "remove one of them")
             chain = [name]
             while following := configuration_in(names[chain[-1]], names):
-                if following == chain[-1]:  # what is declared by that name
+                if following == chain[-1]:  # the declared model of that name
                     break
                 if following in chain:
                     way = " of ".join([*chain, following])
-                    raise self._wrong(where, f"must not refer to itself: {way}")
+                    raise self.wrong(where, f"must not refer to itself: {way}")
                 chain.append(following)
         return configs
 
     def _model_config(self, models: dict[str, Any], name: str) -> ModelConfig:
         where = ("models", name)
-        if not re.fullmatch(ALIAS, name):
-            raise self._wrong(where, "is not a valid configuration name", f"match {ALIAS}")
-        table = self._table(models, name, *where)
-        for key in table:
-            if key not in OF_MODELS:
-                raise self._unknown((*where, key), table[key], OF_MODELS)
+        self.name(ALIAS, "configuration name", f"match {ALIAS}", *where)
+        table = self.table(models, *where)
+        self.only(OF_MODELS, table, *where)
         if not table.get("of"):
-            raise self._wrong(where, "must name a model", 'for example of = "smollm2"')
-        return ModelConfig(
-            self._of(str, table["of"], *where, "of"),
-            self._strings(table.get("provider_order", []), *where, "provider_order"),
-            self._json(self._table(table, "parameters", *where, "parameters"), where),
-        )
-
-    def _json(self, parameters: dict[str, Any], where: tuple[str, ...]) -> dict[str, Any]:
-        for name, value in parameters.items():
+            raise self.wrong(where, "must name a model", 'for example of = "smollm2"')
+        parameters = self.table(table, *where, "parameters")
+        for parameter, value in parameters.items():
             try:
                 json.dumps(value, allow_nan=False)
-            except (TypeError, ValueError):  # TOML has dates, and numbers that are none
-                raise self._wrong((*where, "parameters", name), "is not JSON") from None
-        return parameters
+            except (TypeError, ValueError):  # TOML has dates, and numbers that JSON has not
+                raise self.wrong((*where, "parameters", parameter), "is not JSON") from None
+        known = self.values(keys_of(ModelConfig), table, *where)
+        return ModelConfig(**known, parameters=parameters)
 
     def _approvals(self, data: dict[str, Any]) -> dict[str, str]:
-        approvals = self._table(data, "approvals")
+        approvals = self.table(data, "approvals")
         for tool, approval in approvals.items():
-            if self._of(str, approval, "approvals", tool) not in APPROVALS:
-                raise self._wrong(("approvals", tool), f"must be one of {', '.join(APPROVALS)}")
-            if "*" in tool[:-1]:  # it would hold for no tool, and say nothing of it
-                raise self._wrong(("approvals", tool), "may have a * only at its end")
+            if self.of(str, approval, "approvals", tool) not in APPROVALS:
+                raise self.wrong(("approvals", tool), f"must be one of {', '.join(APPROVALS)}")
+            if "*" in tool[:-1]:  # it would match no tool, without a warning
+                raise self.wrong(("approvals", tool), "may have a * only at its end")
         return approvals
 
     def _tools(self, data: dict[str, Any]) -> dict[str, SetConfig]:
-        tools = self._table(data, "tools")
-        for name in tools:
-            if not re.fullmatch(PLAIN_NAME, name):
-                what = "is not a valid name for a set of tools"
-                raise self._wrong(("tools", name), what, PLAIN_NAME_RULE)
-        return {name: SetConfig(self._table(tools, name, "tools", name)) for name in tools}
+        rows = self._rows(data, "name for a set of tools", "tools")
+        return {name: SetConfig(table) for name, table in rows}
 
-    def _store(self, place: str) -> str:
-        what, hint = wrong_with_store(place)
-        if what:
-            raise self._wrong(("conversations", "store"), what, hint)
-        return place
-
-    def _of_key(self, data: dict[str, Any], key: str) -> Any:
-        known = KEYS[key]
-        table, _, name = key.rpartition(".")
-        values = self._table(data, table) if table else data
-        if name not in values:
-            return known.default
-        where = (table, name) if table else (name,)
-        if known.kind is list:
-            return self._strings(values[name], *where)
-        value = self._of(known.kind, values[name], *where)
-        wrong = wrong_with(key, value)
-        if wrong:
-            raise self._wrong(where, wrong)
-        return value
-
-    def _table(self, data: dict[str, Any], key: str, *where: str) -> dict[str, Any]:
-        value = data.get(key, {})
-        if not isinstance(value, dict):
-            raise self._wrong(where or (key,), f"must be a table, not {_found(value)}")
-        return value
-
-    def _of(self, kind: type, value: Any, *where: str) -> Any:
-        if kind is float and type(value) is int:
-            return float(value)
-        if type(value) is not kind:
-            raise self._wrong(where, f"must be {_KINDS[kind]}, not {_found(value)}")
-        return value
-
-    def _strings(self, value: Any, *where: str) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._wrong(where, "must be a list of strings")
-        return tuple(value)
-
-    def _only(self, table: dict[str, Any], where: str) -> None:
-        known = names_in(where)
-        for key in table:
-            if key not in known:
-                raise self._unknown((where, key) if where else (key,), table[key], known)
-
-    def _unknown(
-        self, where: tuple[str, ...], value: Any, known: Iterable[str]
-    ) -> ConfigurationError:
-        if isinstance(value, dict) and len(where) == 1:
-            near = close_matches(where[0], TABLES)
-            hint = f"did you mean [{near[0]}]?" if near else hint_for(where[0], known)
-            return self._error(where, f"unknown table [{where[0]}]", hint)
-        return self._error(where, f"unknown key {'.'.join(where)!r}", hint_for(where[-1], known))
-
-    def _wrong(self, where: tuple[str, ...], what: str, hint: str = "") -> ConfigurationError:
-        return self._error(where, f"{'.'.join(where)} {what}", hint)
-
-    def _error(self, where: tuple[str, ...], what: str, hint: str) -> ConfigurationError:
-        line = line_of(self._text, where)
-        place = f"{self._path}:{line}" if line else self._path
-        return ConfigurationError(f"{place}: {what}", file=self._path, line=line, hint=hint)
-
-
-def _found(value: Any) -> str:
-    return _FOUND.get(type(value), "a date or time")
+    def _rows(
+        self, data: dict[str, Any], what: str, *where: str
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the tables in a table, with their names."""
+        tables = self.table(data, *where)
+        for name in tables:
+            self.name(PLAIN_NAME, what, PLAIN_NAME_RULE, *where, name)
+            yield name, self.table(tables, *where, name)

@@ -36,6 +36,7 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from genai_host.config.reader import TableReader, parse
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.prompts.attachments import PIPED
 from genai_host.util import paths
@@ -143,7 +144,7 @@ def read_template(name: str) -> Template:
     """The template of that name. Raises `ConfigurationError` if there is none, and with
     file and place if it is not in order."""
     file = template_file(name)
-    return _Reader(file).template(_parse(_text(file, name), file))
+    return _read(file, _text(file, name))
 
 
 def template_source(name: str) -> str:
@@ -156,7 +157,7 @@ def save_template(name: str, template: Template) -> str:
     name, if it would not be in order, or cannot be written."""
     file = template_file(name)
     data = _written(template, file)
-    if _Reader(file).template(_parse(data.decode(), file)) != template._replace(file=file):
+    if _read(file, data.decode()) != template._replace(file=file):
         raise _wrong(file, "cannot hold this")  # what is read has to be what was given
     try:
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
@@ -216,40 +217,26 @@ def _none(name: str, suggested: Iterable[str]) -> ConfigurationError:
     return ConfigurationError(f"unknown template {name!r}", hint=hint)
 
 
-def _parse(text: str, file: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _wrong(file, f"invalid TOML: {error}") from error
-    except RecursionError as error:
-        raise _wrong(file, "is nested too deeply") from error
+def _read(file: str, text: str) -> Template:
+    return _Reader(file, text).template(parse(text, file))
 
 
-class _Reader:
-    """Reads the tables of a template, and names the place of what is wrong."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
+class _Reader(TableReader):
+    """Reads a template."""
 
     def template(self, data: Mapping[str, Any]) -> Template:
-        known = [name for name in Template._fields if name != "file"]
-        for key in data:
-            if key not in known:
-                hint = did_you_mean(key, known) or f"choose from {', '.join(known)}"
-                raise _wrong(self._file, f"unknown key {key!r}", hint)
+        self.only([name for name in Template._fields if name != "file"], data)
         texts = ("prompt", "system", "model", "provider", "feature")
         template = Template(
-            **{key: self._string(data.get(key, ""), key) for key in texts},
+            **{key: self.of(str, data.get(key, ""), key) for key in texts},
             fragments=self._strings(data, "fragments"),
             attachments=self._strings(data, "attachments"),
             schema=self._schema(data),
             variables=self._texts(data, "variables"),
             roles=self._texts(data, "roles"),
-            parameters=self._values(data, "parameters"),
-            settings=self._values(data, "settings"),
-            file=self._file,
+            parameters=self._json(self.table(data, "parameters"), "parameters"),
+            settings=self._json(self.table(data, "settings"), "settings"),
+            file=self.path,
         )
         self._check_variables(template)
         return template
@@ -257,21 +244,18 @@ class _Reader:
     def _check_variables(self, template: Template) -> None:
         for key in ("prompt", "system"):
             text = getattr(template, key)
-            # substituted once: what is no variable is found so
+            # substituted once, which finds each $ that begins no variable
             try:
                 string.Template(text).substitute(dict.fromkeys(_names(text), ""))
             except ValueError as error:
-                raise _wrong(
-                    self._file,
-                    f"{key}: there is a $ that begins no variable",
-                    "$$ is a dollar sign",
-                ) from error
+                what = f"{key}: there is a $ that begins no variable"
+                raise self.error((key,), what, "$$ is a dollar sign") from error
         if _INPUT in _names(template.system):
-            raise _wrong(self._file, "system: $input is allowed only in the prompt")
+            raise self.error(("system",), "system: $input is allowed only in the prompt")
         for name in template.variables:
             if name not in template.needs:
                 hint = did_you_mean(name, template.needs)
-                raise _wrong(self._file, f"variables.{name} is not used in prompt or system", hint)
+                raise self.wrong(("variables", name), "is not used in prompt or system", hint)
 
     def _schema(self, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         from genai_host.api.json_text import read_json
@@ -283,50 +267,33 @@ class _Reader:
             try:
                 schema = read_json(schema)
             except ValueError as error:
-                raise _wrong(self._file, f"schema is not JSON: {error}") from error
+                raise self.wrong(("schema",), f"is not JSON: {error}") from error
         if not isinstance(schema, dict):
-            raise _wrong(self._file, "schema must be an object")
+            raise self.wrong(("schema",), "must be an object")
         return self._json(schema, "schema")
 
-    def _values(self, data: Mapping[str, Any], key: str) -> dict[str, Any]:
-        return self._json(self._table(data, key), key)
-
     def _texts(self, data: Mapping[str, Any], key: str) -> dict[str, str]:
-        table = self._table(data, key)
-        return {name: self._string(value, f"{key}.{name}") for name, value in table.items()}
+        table = self.table(data, key)
+        return {name: self.of(str, value, key, name) for name, value in table.items()}
 
-    def _strings(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
-        values = data.get(key, [])
-        if not isinstance(values, list):
-            raise _wrong(self._file, f"{key} must be a list of strings")
+    def _strings(self, data: Mapping[str, Any], key: str) -> Sequence[str]:
+        values: Sequence[str] = self.of(list, data.get(key, []), key)
         if PIPED in values:
-            raise _wrong(self._file, f"{key} cannot have standard input", "name a file")
-        return tuple(self._string(value, f"{key}[{at}]") for at, value in enumerate(values))
-
-    def _table(self, data: Mapping[str, Any], key: str) -> dict[str, Any]:
-        table = data.get(key, {})
-        if not isinstance(table, dict):
-            raise _wrong(self._file, f"{key} must be a table")
-        return table
-
-    def _string(self, value: object, place: str) -> str:
-        if not isinstance(value, str):
-            raise _wrong(self._file, f"{place} must be a string")
-        return value
+            raise self.wrong((key,), "cannot have standard input", "name a file")
+        return values
 
     def _json(self, table: dict[str, Any], place: str) -> dict[str, Any]:
-        """The same, if it is JSON: TOML has dates and infinities as well."""
+        """Return the table if it is JSON: TOML has dates and infinities as well."""
         from genai_host.api.json_text import check_numbers
 
         try:
             check_numbers(table)
         except ValidationError as error:
-            raise _wrong(self._file, f"{place}: {error}") from error
+            raise self.error((place,), f"{place}: {error}") from error
         for name, value in _leaves(table, place):
             if not (value is None or isinstance(value, (str, bool, int, float))):
-                raise _wrong(
-                    self._file, f"{name} is a {type(value).__name__}, which JSON does not have"
-                )
+                what = f"{name} is a {type(value).__name__}, which JSON does not have"
+                raise self.error((place,), what)
         return table
 
 

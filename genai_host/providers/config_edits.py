@@ -24,16 +24,8 @@ from genai_host.api.json_text import read_json
 from genai_host.api.models import merged_parameters
 from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.config import ModelConfig
-from genai_host.config.schema import (
-    KEYS,
-    OF_INSTANCES,
-    OF_NAMES,
-    TABLES,
-    hint_for,
-    names_in,
-    read_value,
-    wrong_with,
-)
+from genai_host.config.key import hint_for, read_value
+from genai_host.config.schema import OF_INSTANCES, OF_NAMES, TABLES, known_keys, names_in, read_key
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.providers.limits import CallLimits
 from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, what_there_is
@@ -47,7 +39,7 @@ _REFERENCES = ("env", "file", "keyring")
 def split_key(key: str) -> tuple[str, ...]:
     """The names on the way to a key. What is last may have dots itself."""
     table, *rest = key.split(".", 1)
-    if key in KEYS:
+    if key in known_keys():
         return tuple(key.split("."))
     if table in OF_NAMES and rest:
         return (table, *rest)
@@ -68,7 +60,7 @@ def split_key(key: str) -> tuple[str, ...]:
             hint="change model configurations: genai-host models set",
         )
     known = [
-        *KEYS,
+        *known_keys(),
         "aliases.NAME",
         "approvals.TOOL",
         "tools.NAME.SETTING",
@@ -125,10 +117,7 @@ def set_keys(
         elif where[0] in OF_NAMES:
             _table(document, where[0])[where[1]] = text
         else:
-            value = read_value(key, text, KEYS[key].kind)
-            wrong = wrong_with(key, value)
-            if wrong:
-                raise ConfigurationError(f"{key} {wrong}, not {text!r}")
+            value = read_key(key, text, key)
             inner = _table(document, *where[:-1])
             inner[where[-1]] = list(value) if isinstance(value, tuple) else value
     for name in instances:

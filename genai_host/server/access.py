@@ -22,8 +22,9 @@ from ipaddress import IPv6Network
 from typing import TypeVar
 
 from genai_host.api import HttpProblem
+from genai_host.config.key import ANY
 from genai_host.server.heads import Head, Refused
-from genai_host.server.settings import ANY, ServerSettings
+from genai_host.server.settings import ServerSettings
 from genai_host.util.addresses import address_of, is_loopback
 
 K = TypeVar("K")

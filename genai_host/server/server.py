@@ -276,8 +276,8 @@ class _Uvicorn(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=_IDLE,
-                ssl_certfile=settings.certfile,
-                ssl_keyfile=settings.keyfile,
+                ssl_certfile=settings.certfile or None,
+                ssl_keyfile=settings.keyfile or None,
             )
         )
         self.failure: BaseException | None = None
@@ -397,10 +397,12 @@ def _signals(end: Callable[..., None]) -> Iterator[None]:
 
 
 def _check_certificate(settings: ServerSettings) -> None:
-    if settings.certfile is None:
+    if not settings.certfile:
         return
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certfile, settings.keyfile)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            settings.certfile, settings.keyfile or None
+        )
     except OSError as error:  # of which errors of TLS are
         raise ConfigurationError(
             f"{settings.certfile} has no certificate that can be used, with its key: {error}",

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from genai_host.api import Secret
 from genai_host.api.settings import Setting
-from genai_host.config import Config
+from genai_host.config import Config, ServerConfig
+from genai_host.config.key import Key
+from genai_host.config.schema import keys_of
 from genai_host.errors import ConfigurationError
 from genai_host.secrets.keys import SecretStore
 from genai_host.util.addresses import is_loopback
@@ -39,13 +41,11 @@ class AccessLogEntry:
         return ascii(said)[1:-1]
 
 
-PORT = 8642
-ANY = "*"
-_NAME = re.compile(r"(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]")
-_ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-_ROOT = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _SHORTEST = 16  # characters of a token: 64 bits if it is written in hexadecimal
 _VISIBLE = re.compile(r"[!-~]+")
+
+
+_USUAL = ServerConfig()
 
 
 def _lower(given: Iterable[str]) -> tuple[str, ...]:
@@ -58,49 +58,43 @@ def _without_slash(given: str) -> str:
 
 @frozen(kw_only=True)
 class ServerSettings:
-    """
-    bind          the address to listen at; others than this machine's own need a token
-    port          0 for any that is free
-    tokens        whoever has one of these is let in: users by name, whose conversations are
-                  theirs alone; the empty name is whoever runs the server. None: everybody
-    guess_delay   seconds that a request with a token waits, at most, after wrong ones came from
-                  the same address
-    hosts         names under which clients may ask for it, besides its own; `*` for any
-    cors          origins whose pages may use it, as `https://app.example`
-    root_path     what stands before all paths behind a proxy, as `/host`
-    at_once       requests that are answered at once
-    waiting       requests that wait while so many are answered; None for twice as many
-    rate          requests a minute of one user, or of one address without tokens; None for
-                  no limit
-    bodies        bytes of all bodies that are held at once
-    connections   that may be open at once; None for as many as the limit of open files leaves room
-                  for (`usual_connections`)
-    head_size     bytes of the head of a request
-    head_seconds  in which it must be there
-    body_seconds  in which the body must be there
-    send_seconds  in which a client that reads must take something
-    head_wait     seconds that a stream may take to begin before its head is sent: what goes wrong
-                  after that has no status any more, and is told in the stream
-    silence       seconds without a piece after which a reply says that it goes on, if it can;
-                  0 for never
-    drain         seconds that those under way may go on once the server is to end
-    log           is told of each request that was answered, which is a line by `str`; None for
-                  none. It is called in the loop
-    certfile, keyfile   for https, in PEM
+    """Settings of a server. `ServerConfig` describes those that are keys of the configuration.
 
-    Raises `ConfigurationError` for what does not fit.
+    Attributes:
+        bind: The key `server.host`.
+        tokens: Tokens by user, who have separate conversations. The empty name is the operator.
+            If there is none, every client is accepted.
+        guess_delay: Longest delay, in seconds, of a request with a token after requests with wrong
+            tokens from the same address.
+        bodies: Bytes of request bodies that are held concurrently.
+        connections: Largest number of open connections; None for what the limit of open files
+            allows (`usual_connections`).
+        head_size: Largest number of bytes of the head of a request.
+        head_seconds: Timeout of the head of a request.
+        body_seconds: Timeout of the body of a request.
+        send_seconds: Timeout of a client that receives nothing of a reply.
+        head_wait: Seconds that a stream may take to begin before its head is sent. A later error
+            has no status, and is an event of the stream.
+        silence: Seconds without data after which a reply sends a keep-alive, if its format has one;
+            0 for never.
+        log: Called with each request that was answered, in the event loop; None for no log.
+        certfile: Certificate for HTTPS, in PEM.
+        keyfile: Private key for HTTPS, in PEM.
+
+    Raises:
+        ConfigurationError: A setting is not valid.
     """
 
-    bind: str = "127.0.0.1"
-    port: int = PORT
+    bind: str = _USUAL.host
+    port: int = _USUAL.port
     tokens: Mapping[str, Secret] = field(factory=dict, repr=False)
     guess_delay: float = 2.0
     hosts: tuple[str, ...] = field(default=(), converter=_lower)
     cors: tuple[str, ...] = field(default=(), converter=_lower)
-    root_path: str = field(default="", converter=_without_slash)
-    at_once: int = 64
-    waiting: int | None = None
-    rate: int | None = None
+    root_path: str = field(default=_USUAL.root_path, converter=_without_slash)
+    at_once: int = _USUAL.at_once
+    waiting: int | None = _USUAL.waiting
+    rate: int | None = _USUAL.rate
     bodies: int = 512 * 1024 * 1024
     connections: int | None = None
     head_size: int = 64 * 1024
@@ -109,15 +103,14 @@ class ServerSettings:
     send_seconds: float = 60.0
     head_wait: float = 1.0
     silence: float = 15.0
-    drain: float = 10.0
+    drain: float = _USUAL.drain
     log: Callable[[AccessLogEntry], None] | None = None
-    certfile: str | None = None
-    keyfile: str | None = None
+    certfile: str = ""
+    keyfile: str = ""
 
     def __attrs_post_init__(self) -> None:
         _check_access(self)
-        _check_names(self)
-        _check_numbers(self)
+        _check_values(self)
 
     @property
     def most_waiting(self) -> int:
@@ -174,41 +167,25 @@ def _check_access(settings: ServerSettings) -> None:
         raise ConfigurationError("a key requires a certificate", hint="use --certfile FILE")
 
 
-def _check_names(settings: ServerSettings) -> None:
-    for name in settings.hosts:
-        if name != ANY and not _NAME.fullmatch(name):
-            raise ConfigurationError(f"invalid host name {name!r}", hint="for example host.example")
-    for origin in settings.cors:
-        if not _ORIGIN.fullmatch(origin):
-            raise ConfigurationError(
-                f"invalid origin {origin!r}", hint="for example https://app.example"
-            )
-    if not _ROOT.fullmatch(settings.root_path) or {".", ".."} & set(settings.root_path.split("/")):
-        raise ConfigurationError(
-            f"invalid root path {settings.root_path!r}", hint="for example /host"
-        )
+_LEAST = {
+    **dict.fromkeys(("bodies", "connections", "head_size"), 1),
+    **dict.fromkeys(("head_seconds", "body_seconds", "send_seconds"), 0),
+    **dict.fromkeys(("head_wait", "silence", "guess_delay"), 0),
+}
 
 
-def _check_numbers(settings: ServerSettings) -> None:
-    if not 0 <= settings.port < 65536:
-        raise ConfigurationError(f"server.port must be 0 to 65535, not {settings.port}")
-    for name in ("at_once", "rate", "bodies", "connections", "head_size"):
-        value = getattr(settings, name)
-        if value is not None and value < 1:
-            raise ConfigurationError(f"server.{name} must be at least 1, not {value}")
-    seconds = (
-        "head_seconds",
-        "body_seconds",
-        "send_seconds",
-        "head_wait",
-        "silence",
-        "drain",
-        "guess_delay",
-    )
-    for name in ("waiting", *seconds):
-        value = getattr(settings, name)
-        if value is not None and not value >= 0:
-            raise ConfigurationError(f"server.{name} must be at least 0, not {value}")
+def _check_values(settings: ServerSettings) -> None:
+    keys = [*_shared_keys(), *(Key("", name, least, field=name) for name, least in _LEAST.items())]
+    for key in keys:
+        what, hint = key.wrong(getattr(settings, key.field))
+        if what:
+            raise ConfigurationError(f"server.{key.field} {what}", hint=hint)
+
+
+def _shared_keys() -> list[Key]:
+    """The keys that are a setting by the same name, and need no conversion."""
+    names = {each.name for each in fields(ServerSettings)} - {"log"}
+    return [key for key in keys_of(ServerConfig) if key.field in names]
 
 
 _TOKEN = Setting("token", "Secret", "", (), True, True, None)
@@ -217,21 +194,14 @@ _TOKEN = Setting("token", "Secret", "", (), True, True, None)
 def settings_of(
     config: Config, keys: SecretStore, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """As `ServerSettings` takes them. Raises `ConfigurationError` for a token that is not
-    where it should be."""
-    server = config.server
+    """Return what is configured, as `ServerSettings` takes it.
+
+    Raises:
+        ConfigurationError: A token is not where its reference says.
+    """
     return {
-        "bind": server.host,
-        "port": server.port,
-        "hosts": server.hosts,
-        "cors": server.cors,
-        "root_path": server.root_path,
-        "at_once": server.at_once,
-        "waiting": server.waiting,
-        "rate": server.rate,
-        "drain": server.drain,
-        "certfile": server.certfile or None,
-        "keyfile": server.keyfile or None,
+        **{key.field: getattr(config.server, key.field) for key in _shared_keys()},
+        "bind": config.server.host,
         "tokens": _tokens(config, keys, os.environ if environ is None else environ),
     }
 

@@ -43,12 +43,9 @@ class WorkerProcess:
 
     listener   the descriptor of the socket that it listens at
     channel    the descriptor of its end of the channel
-    core       the only core that it may use; None for any
     """
 
-    def __init__(self, listener: int, channel: int, core: int | None = None) -> None:
-        if core is not None:  # before there is any thread, as each has cores of its own
-            os.sched_setaffinity(0, {core})
+    def __init__(self, listener: int, channel: int) -> None:
         self.listener = SharedListener(listener)
         self._channel = socket.socket(fileno=channel)
         self._channel.set_inheritable(False)
@@ -103,7 +100,6 @@ class Child:
     """Begins with it.
 
     listener    the socket to listen at
-    core        the only core that it may use; None for any
     arguments   of the command line that serves
 
     is_ready          it takes connections
@@ -112,11 +108,8 @@ class Child:
     began, ready_at   on the monotonic clock
     """
 
-    def __init__(
-        self, listener: socket.socket, core: int | None, arguments: Sequence[str], number: int
-    ) -> None:
+    def __init__(self, listener: socket.socket, arguments: Sequence[str], number: int) -> None:
         self.number = number
-        self.core = core
         self.is_ready = self.is_leaving = False
         self.error: GenaiError | None = None
         self.began = self.ready_at = time.monotonic()
@@ -124,7 +117,7 @@ class Child:
         self._channel, theirs = socket.socketpair()
         with theirs:
             handed = (listener.fileno(), theirs.fileno())
-            place = ",".join(map(str, (*handed, "" if core is None else core)))
+            place = ",".join(map(str, handed))
             self._process = subprocess.Popen(
                 interpreter_command(_PROGRAM, place, *arguments),
                 stdin=subprocess.DEVNULL,
@@ -213,17 +206,6 @@ def must_share() -> None:
             "this system does not support several workers at one port",
             hint="use one worker, or several servers at separate ports behind a proxy",
         )
-
-
-def cores_for(workers: int) -> list[int]:
-    """A core for each worker, of those that this process may use. Raises
-    `ConfigurationError` where processes cannot be kept on one."""
-    if not hasattr(os, "sched_setaffinity"):
-        raise ConfigurationError(
-            "this system cannot pin a process to a CPU core", hint="serve without --pin"
-        )
-    cores = sorted(os.sched_getaffinity(0), reverse=True)  # the first have the interrupts
-    return [cores[number % len(cores)] for number in range(workers)]
 
 
 class Supervisor:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from genai_host.api import Approval, Clock, Codec, Tool, ToolSet, ToolSource
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
-from genai_host.config.schema import hint_for
+from genai_host.config.key import hint_for
 from genai_host.errors import ConfigurationError
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry

@@ -274,7 +274,7 @@ class TestTemplates:
         write("promt = 1", "other")
         code, out, err = terminal("templates", "list")
         assert (code, out) == (0, "mine\tlanguage\tm\tIn $language: $input\nother\t\t\t\n")
-        assert f"warning: {folder}/other.toml: unknown key 'promt'" in err
+        assert f"warning: {folder}/other.toml:1: unknown key 'promt'" in err
         rows = json.loads(terminal("templates", "list", "--json")[1])
         assert rows[0] == {
             "name": "mine", "file": str(folder / "mine.toml"), "variables": ["language"],

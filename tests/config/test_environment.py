@@ -17,7 +17,7 @@ from genai_host.config import (
     unread_config,
 )
 from genai_host.config.environment import is_set, overrides_in, unknown_in, variable_of
-from genai_host.config.schema import KEYS
+from genai_host.config.schema import known_keys
 from genai_host.errors import ConfigurationError
 from genai_host.testing import InlinePlugin
 
@@ -49,13 +49,12 @@ def test_each_key_has_a_variable() -> None:
         "GENAI_HOST_SERVER__LOG": "1",
         "GENAI_HOST_SERVER__LOG_JSON": "1",
         "GENAI_HOST_SERVER__WORKERS": "2",
-        "GENAI_HOST_SERVER__PIN": "yes",
         "GENAI_HOST_BUDGETS__RUN": "0.5",
         "GENAI_HOST_BUDGETS__UNKNOWN": "refuse",
         "GENAI_HOST_SERVER__CERTFILE": "c.pem",
         "GENAI_HOST_SERVER__KEYFILE": "k.pem",
     }
-    assert {variable_of(*key.split(".")) for key in KEYS} == set(environ)
+    assert {variable_of(*key.split(".")) for key in known_keys()} == set(environ)
     assert read_config(environ=environ) == Config(
         feature="agent",
         models={"chat": "a", "embed": "b", "moderate": "c"},
@@ -67,7 +66,6 @@ def test_each_key_has_a_variable() -> None:
         read_only=True,
         record=False,
         store="~/talks.db",
-        record_served=True,
         budgets=BudgetsConfig(run=0.5, unknown="refuse"),
         server=ServerConfig(
             host="::1",
@@ -75,6 +73,7 @@ def test_each_key_has_a_variable() -> None:
             hosts=("a.example", "b.example"),
             cors=("https://c.example",),
             root_path="/host",
+            record=True,
             at_once=3,
             waiting=4,
             rate=5,
@@ -82,7 +81,6 @@ def test_each_key_has_a_variable() -> None:
             log=True,
             log_json=True,
             workers=2,
-            pin=True,
             certfile="c.pem",
             keyfile="k.pem",
         ),

@@ -100,6 +100,14 @@ def test_all_that_a_file_can_say(file: Path) -> None:
     )
 
 
+def test_a_removed_key_is_ignored_with_a_warning(file: Path) -> None:
+    file.write_text("[server]\nport = 1\npin = true\n")
+    config = read_config()
+    assert config.server.port == 1
+    [warning] = config.warnings
+    assert warning.startswith(f"{file}:3: server.pin is ignored: ")
+
+
 def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = tmp_path / "other.toml"
     named.write_text('[defaults]\nfeature = "x"\n')

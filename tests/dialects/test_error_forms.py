@@ -10,7 +10,6 @@ from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.generate_content import GenerateContent
 from genai_vendor_ollama.chat import OllamaChat
 from genai_vendor_ollama.embed import OllamaEmbed
-from genai_vendor_ollama.generate import OllamaGenerate
 
 from genai_host.api import Dialect, ProviderReply
 from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
@@ -24,7 +23,7 @@ each_dialect = pytest.mark.parametrize(
     [
         OpenAIChat(), OpenAIResponses(), OpenAIEmbed(), OpenAIModerate(),
         AnthropicMessages(), AnthropicCount(),
-        GenerateContent(), EmbedContent(), OllamaChat(), OllamaGenerate(), OllamaEmbed(),
+        GenerateContent(), EmbedContent(), OllamaChat(), OllamaEmbed(),
         BedrockConverse(),
     ],
     ids=lambda dialect: dialect.name,

@@ -52,6 +52,5 @@ _FORMS = {
     "/converse": bedrock_service.converse,
     "enerateContent": gemini_service.gemini,
     "/api/chat": ollama_service.chat,
-    "/api/generate": ollama_service.generate,
 }
 """What is in the path, and the form of the answer there."""

@@ -124,7 +124,7 @@ def asked(url: str) -> Asked:
 
 
 WITH_TOOLS = {
-    **{name: model for name, model in MODELS.items() if name != "ollama, generate"},
+    **MODELS,
     "bedrock": "nova-pro@bedrock",
 }
 each_model = pytest.mark.parametrize("model", WITH_TOOLS.values(), ids=WITH_TOOLS)

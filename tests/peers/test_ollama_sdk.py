@@ -18,7 +18,6 @@ from genai_host.api import (
     Answer,
     Embed,
     FeatureSteps,
-    Image,
     Message,
     NoSettings,
     Prompt,
@@ -29,7 +28,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, json_reply
 from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.ollama_service import CALL, KEY, chat, embeddings, generate
+from genai_host_testing.ollama_service import CALL, KEY, chat, embeddings
 
 __all__ = ["clients", "service"]
 
@@ -102,11 +101,10 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @frozen
 class Saying:
-    """A conversation as it is said here, and what the SDK's `chat` or `generate` gets for it."""
+    """A conversation as it is said here, and what the SDK's `chat` gets for it."""
 
     prompt: Prompt
     sdk: Mapping[str, Any]
-    generates: bool = False
 
 
 OTHERWISE: Mapping[str, Mapping[str, Any]] = {
@@ -137,18 +135,10 @@ def _sayings() -> Iterator[tuple[str, Saying]]:
     for think in (True, False, "high"):
         asked = Prompt(hi, parameters={"think": think})
         yield f"think {think}", Saying(asked, {"messages": HI, "think": think})
-        yield (
-            f"generate, think {think}",
-            Saying(asked, {"prompt": "hi", "think": think}, generates=True),
-        )
     for keep_alive in ("10m", 0, 1.5):
         asked = Prompt(hi, parameters={"keep_alive": keep_alive, "num_ctx": 64})
         sdk = {"keep_alive": keep_alive, "options": {"num_ctx": 64}}
         yield f"keep alive {keep_alive}", Saying(asked, {"messages": HI, **sdk})
-        yield (
-            f"generate, keep alive {keep_alive}",
-            Saying(asked, {"prompt": "hi", **sdk}, generates=True),
-        )
     thought = Message("assistant", [Reasoning("hm"), "hello"])
     yield "what was thought", Saying(
         Prompt([user("hi"), thought, user("so?")]),
@@ -157,22 +147,6 @@ def _sayings() -> Iterator[tuple[str, Saying]]:
             {"role": "assistant", "content": "hello", "thinking": "hm"},
             {"role": "user", "content": "so?"}]},
     )  # fmt: skip
-    yield (
-        "generate",
-        Saying(
-            Prompt([Message("system", "Be brief."), user("what?", Image(PNG))]),
-            {"system": "Be brief.", "prompt": "what?", "images": [PNG]},
-            generates=True,
-        ),
-    )
-    yield (
-        "generate, schema",
-        Saying(
-            Prompt(hi, schema={"type": "object"}),
-            {"prompt": "hi", "format": {"type": "object"}},
-            generates=True,
-        ),
-    )
 
 
 def _for_the_sdk(said: Said) -> Mapping[str, Any]:
@@ -213,10 +187,9 @@ def sent_by_both(
     sides: Sides, client: Any, saying: Saying, streamed: bool
 ) -> tuple[Received, Received]:
     answer = '{"name": "Oslo", "people": null}'
-    reply = (generate if saying.generates else chat)(answer, streamed=streamed)
-    model = "m:1@ollama+ollama-generate" if saying.generates else "ollama/m:1"
-    conversation = sides.host(telling(saying.prompt), "chat").open("tell", model)
-    say = client.generate if saying.generates else client.chat
+    reply = chat(answer, streamed=streamed)
+    conversation = sides.host(telling(saying.prompt), "chat").open("tell", "ollama/m:1")
+    say = client.chat
 
     def speak() -> None:
         if streamed:

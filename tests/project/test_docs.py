@@ -13,7 +13,6 @@ from documents import blocks, documents
 from genai_host import Host
 from genai_host.api import Operation
 from genai_host.config import read_config
-from genai_host.config.schema import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,7 +68,7 @@ _OPERATIONS: tuple[Operation, ...] = ("chat", "embed", "moderate")
 
 
 class TestConfiguration:
-    """docs/configuration.md: its examples are in order, and it has every key."""
+    """docs/configuration.md: its examples are in order."""
 
     TEXT = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 
@@ -79,8 +78,6 @@ class TestConfiguration:
         file.write_text(block.text, encoding="utf-8")
         config = read_config(file)
         assert config.providers["groq"].settings["api_key"] == {"env": "GROQ_API_KEY"}
-        for key in KEYS:
-            assert f"| `{key}` |" in self.TEXT
 
     def test_item_8_the_file_blocks_nothing_that_it_names(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

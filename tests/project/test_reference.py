@@ -27,7 +27,7 @@ from genai_host.api.schema import message_schema
 from genai_host.api.settings import Setting, describe
 from genai_host.cli.app import App
 from genai_host.cli.main import cli, commands
-from genai_host.config.schema import KEYS, BudgetConfig
+from genai_host.config.schema import BudgetConfig, keys_of, known_keys
 from genai_host.errors import GenaiError
 from genai_host.providers.limits import CallLimits
 from genai_host.server.native.openapi import description
@@ -72,7 +72,10 @@ def configuration_document() -> str:
         "",
         *_table(
             ("key", "type", "default", "meaning"),
-            ((f"`{key}`", _kind(k.kind), _value(k.default), k.help) for key, k in KEYS.items()),
+            (
+                (f"`{key}`", _kind(k.kind), _value(k.default), k.help)
+                for key, k in known_keys().items()
+            ),
         ),
         "",
         "## Keys with names",
@@ -83,9 +86,7 @@ def configuration_document() -> str:
         "",
         "`budgets.total`, `budgets.user` and `budgets.users.NAME` have these keys.",
         "",
-        *_table(
-            ("key", "meaning"), ((f"`{name}`", _BUDGET[name]) for name in BudgetConfig._fields)
-        ),
+        *_table(("key", "meaning"), ((f"`{key.name}`", key.help) for key in keys_of(BudgetConfig))),
         "",
         "## Call settings",
         "",
@@ -184,6 +185,9 @@ _NAMED_KEYS = (
         "`approvals.TOOL`",
         "`allow`, `ask` or `deny`; `git__*` matches a prefix, and the longest wins",
     ),
+    ("`models.NAME.of`", "model of the model configuration NAME"),
+    ("`models.NAME.provider_order`", "preferred providers, best first"),
+    ("`models.NAME.parameters.PARAMETER`", "model parameter, where the caller gives none"),
     ("`tools.NAME.SETTING`", "setting of a set of tools, see below"),
     ("`providers.NAME.type`", "provider type"),
     ("`providers.NAME.enabled`", "false disables the provider"),
@@ -196,12 +200,6 @@ _NAMED_KEYS = (
     ),
     ("`server.users.NAME.token`", "reference to the token of a user"),
 )
-_BUDGET = {
-    "day": "US dollars a day",
-    "month": "US dollars a month",
-    "day_tokens": "tokens a day",
-    "month_tokens": "tokens a month",
-}
 
 
 def _helps() -> Iterator[tuple[str, str]]:
@@ -302,7 +300,9 @@ def _signature(thing: Any) -> str:
 def _annotation(kind: Any) -> str:
     if kind is inspect.Parameter.empty:
         return ""
+    kind = getattr(kind, "__forward_arg__", kind)
     text = kind if isinstance(kind, str) else _as_written(kind)
+    text = re.sub(r"Annotated\[(.*?), Key\(.*", r"\1", text)
     text = re.sub(r"ForwardRef\('([^']*)'[^)]*\)", r"\1", text).replace("'", '"').strip('"')
     text = re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])", "", text)
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text)
@@ -360,7 +360,7 @@ def test_every_hook_has_a_docstring() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    assert all(key.help for key in KEYS.values())
+    assert all(key.help for key in known_keys().values())
     with Host(config=Config()) as host:
         registry = host.registry
         each_kind: tuple[Mapping[str, Any], ...] = (

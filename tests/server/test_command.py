@@ -193,9 +193,8 @@ class TestTokens:
             '[server.users.ann]\ntoken = {file="/f"}\n'
         )
         config = read_config(file)
-        assert config.record_served
         assert config.server == ServerConfig(
-            port=1, drain=3.0, token={"env": "A"}, users={"ann": {"file": "/f"}}
+            port=1, record=True, drain=3.0, token={"env": "A"}, users={"ann": {"file": "/f"}}
         )
 
     def test_are_not_shown(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,4 +302,4 @@ class TestDocuments:
         name, *options = json.loads(lines["CMD"])
         assert name == "serve"
         with command.make_context(name, options) as context:
-            assert context.params["bind"] == "0.0.0.0"
+            assert context.params["host"] == "0.0.0.0"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fronts import FRONTS, WORD, Front, Place, place
 
+from genai_host.config import ServerConfig
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import chat
 
@@ -53,7 +54,9 @@ def locked(here: Place) -> Iterator[None]:
 @pytest.fixture
 def here(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
     """All that is asked of it is kept."""
-    with place(make_host, tmp_path, patience=0.0, config={"record_served": True}) as here:
+    with place(
+        make_host, tmp_path, patience=0.0, config={"server": ServerConfig(record=True)}
+    ) as here:
         yield here
 
 

@@ -20,7 +20,7 @@ from talking import dial, heard, until
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
 from genai_host.server import supervisor as supervisor_module
 from genai_host.server.listener import listen
-from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
+from genai_host.server.supervisor import Child, Supervisor, must_share
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
 from genai_host_testing.openai_service import chat
 from genai_host_testing.several import (
@@ -78,22 +78,11 @@ class TestTheyServe:
             wait_until(lambda: ready(server))
             assert server.end() == (0, "")
 
-    def test_each_on_a_core_of_its_own(self, service: FakeService) -> None:
-        with serving("--workers", "2", "--pin") as server:
-            cores = [os.sched_getaffinity(each) for each in server.workers()]
-            assert cores == [{each} for each in cores_for(2)]
-            assert os.sched_getaffinity(server.pid) == os.sched_getaffinity(0)
-
     def test_the_supervisor_loads_no_host(self, service: FakeService) -> None:
         with serving("--workers", "2") as server:
             maps = Path(f"/proc/{server.pid}/maps").read_text("utf-8")
             assert "httptools" not in maps
             assert "msgspec" not in maps
-
-    def test_more_than_there_are_cores(self, service: FakeService) -> None:
-        with serving("--workers", "3", "--pin") as server:
-            assert len(server.workers()) == 3
-            assert ready(server)
 
 
 @pytest.mark.slow
@@ -276,7 +265,7 @@ class TestSupervisor:
         listener = listen("127.0.0.1", 0)
 
         def start(number: int) -> Child:
-            return Child(listener, None, [], number)
+            return Child(listener, [], number)
 
         Supervisor(listener, 1, start, said.append).run(lambda: said.append("listening"))
 
@@ -329,13 +318,6 @@ class TestSupervisor:
         monkeypatch.setattr("genai_host.server.supervisor.os.name", "nt")
         with pytest.raises(ConfigurationError, match="several workers at one port"):
             must_share()
-
-    def test_needs_one_with_affinity_to_keep_them_on_cores(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delattr(os, "sched_setaffinity")
-        with pytest.raises(ConfigurationError, match="cannot pin a process"):
-            cores_for(2)
 
 
 @contextmanager

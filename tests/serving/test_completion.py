@@ -13,7 +13,7 @@ import pytest
 from genai_host import Host
 from genai_host.api import Completion, Delta, Message, RouteRequest, ToolSchema
 from genai_host.api.cancellation import Cancellation
-from genai_host.config import Config
+from genai_host.config import Config, ServerConfig
 from genai_host.errors import (
     Cancelled,
     Interrupted,
@@ -118,7 +118,7 @@ def test_a_turn_that_the_end_of_the_server_cuts_off_can_be_gone_on_with(
 ) -> None:
     fake = FakeModel()
     fake.faults[0] = HANG
-    config = Config(models={"chat": "fake"}, record_served=True)
+    config = Config(models={"chat": "fake"}, server=ServerConfig(record=True))
     with Store(tmp_path / "store.db") as store:
         host = make_host(fake=fake, store=store, config=config)
         with asked_meanwhile(host, "feature:chat") as (limits, _):
@@ -155,7 +155,9 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
 ) -> None:
     for record in (False, True):
         with Store(tmp_path / f"{record}.db") as store:
-            host = make_host(fake=FakeModel(), store=store, config=Config(record_served=record))
+            host = make_host(
+                fake=FakeModel(), store=store, config=Config(server=ServerConfig(record=record))
+            )
             completion.whole(host, ChatRequest(model="fake", messages=HI), request(user="ann"))
             assert not host.conversations()
             kept = host.kept("ann").conversations()
@@ -170,7 +172,9 @@ def test_what_was_passed_through_is_gone_on_with_at_the_same_model(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
     with Store(tmp_path / "store.db") as store:
-        host = make_host(fake=FakeModel(), store=store, config=Config(record_served=True))
+        host = make_host(
+            fake=FakeModel(), store=store, config=Config(server=ServerConfig(record=True))
+        )
         completion.whole(host, ChatRequest(model="fake/some-id", messages=HI), request())
         [kept] = host.conversations()
         assert host.conversation(kept.id).models["main"] == "fake/some-id"

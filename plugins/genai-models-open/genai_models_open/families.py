@@ -8,7 +8,7 @@ from typing import Any
 from genai_host.api import Model
 
 _K = 1024
-_CHAT = ("openai-chat", "ollama-chat", "ollama-generate")
+_CHAT = ("openai-chat", "ollama-chat")
 _EMBED = ("openai-embed", "ollama-embed")
 _TEXT = {"schema"}
 _TOOLS = {"schema", "tools"}

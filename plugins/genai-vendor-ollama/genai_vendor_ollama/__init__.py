@@ -1,7 +1,7 @@
 """Ollama: open-weight models on this machine, on another, or at ollama.com.
 
 provider `ollama`
-dialects `ollama-chat`, `ollama-generate`, `ollama-embed`
+dialects `ollama-chat`, `ollama-embed`
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any
 from genai_host.api import Dialect, Offering, ProviderType, hookimpl
 from genai_vendor_ollama.chat import OllamaChat
 from genai_vendor_ollama.embed import OllamaEmbed
-from genai_vendor_ollama.generate import OllamaGenerate
 from genai_vendor_ollama.offerings import offerings
 from genai_vendor_ollama.provider import OllamaProvider, OllamaSettings
 
-__all__ = ["OllamaChat", "OllamaEmbed", "OllamaGenerate", "OllamaProvider", "OllamaSettings"]
+__all__ = ["OllamaChat", "OllamaEmbed", "OllamaProvider", "OllamaSettings"]
 
 
 @hookimpl
@@ -26,7 +25,7 @@ def genai_providers() -> Iterable[ProviderType[Any]]:
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    return (OllamaChat(), OllamaGenerate(), OllamaEmbed())
+    return (OllamaChat(), OllamaEmbed())
 
 
 @hookimpl

@@ -69,10 +69,10 @@ class OllamaChat(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return read_completion(call, reply, "content")
+        return read_completion(call, reply)
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
-        return OllamaDecoder(call, "content")
+        return OllamaDecoder(call)
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)

@@ -18,7 +18,7 @@ _CAPABILITIES: Mapping[str, str] = {
     "thinking": "reasoning",
 }
 _DIALECTS: Mapping[str, tuple[str, ...]] = {
-    "completion": ("ollama-chat", "ollama-generate"),
+    "completion": ("ollama-chat",),
     "embedding": ("ollama-embed",),
 }
 

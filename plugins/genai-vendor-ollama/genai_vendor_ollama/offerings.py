@@ -96,7 +96,7 @@ def offerings() -> Iterable[Offering]:
             model,
             "ollama",
             id,
-            dialects=("ollama-chat", "ollama-generate"),
+            dialects=("ollama-chat",),
             lacks=_LACKS.get(model, ()),
         )
     for model, id in _EMBED.items():

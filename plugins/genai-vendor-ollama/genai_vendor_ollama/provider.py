@@ -29,7 +29,6 @@ from genai_vendor_ollama.address import address_of, is_cloud
 from genai_vendor_ollama.form import explain_error, read_object
 from genai_vendor_ollama.listing import read_list, read_shown
 
-_CHAT = ("ollama-chat", "ollama-generate")
 _SHOW = "/api/show"
 
 
@@ -168,7 +167,7 @@ def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, DialectEnd
         "truncate": settings.truncate,
     }
     chat = DialectEndpoint(variant=variant, lacks={"schema"} if in_cloud else ())
-    return {**dict.fromkeys(_CHAT, chat), "ollama-embed": evolve(chat, lacks=())}
+    return {"ollama-chat": chat, "ollama-embed": evolve(chat, lacks=())}
 
 
 def _duration(keep_alive: str | float) -> str | float:

@@ -1,5 +1,5 @@
-"""Replies of Ollama's chat and generate, whole and streamed: a stream is made of the same
-objects, with a piece of the answer in each, and a whole reply is a stream of one.
+"""Replies of Ollama's chat, whole and streamed: a stream is made of the same objects, with a piece
+of the answer in each, and a whole reply is a stream of one.
 
 Source: Ollama's `docs/api.md` and `api/types.go`, of August 2026.
 The mark of a stream's end is `"done": true`.
@@ -42,22 +42,18 @@ from genai_host.errors import IncompleteReply
 from genai_vendor_ollama.form import read_event_object
 
 
-def read_completion(call: ChatCall, reply: ProviderReply, text_field: str) -> Completion:
+def read_completion(call: ChatCall, reply: ProviderReply) -> Completion:
     """A whole reply. Raises `MalformedReply`, and `IncompleteReply` if it does not say
     that it is done."""
-    decoder = OllamaDecoder(call, text_field)
+    decoder = OllamaDecoder(call)
     decoder.feed(StreamEvent(reply.body))
     return decoder.finish()
 
 
 class OllamaDecoder:
-    """Puts the pieces of a streamed reply together.
+    """Puts the pieces of a streamed reply together."""
 
-    text_field   `content` for a reply of chat, `response` for one of generate
-    """
-
-    def __init__(self, call: ChatCall, text_field: str) -> None:
-        self._text_field = text_field
+    def __init__(self, call: ChatCall) -> None:
         self._ids = {each.id for message in call.messages for each in message.tool_calls}
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -74,7 +70,7 @@ class OllamaDecoder:
             return ()
         data = read_event_object(event)
         said = self._said(data)
-        text, reasoning = text_in(said, self._text_field), string_in(said, "thinking")
+        text, reasoning = text_in(said, "content"), string_in(said, "thinking")
         calls = list(self._new_calls(said))
         self._images += [_read_image(each) for each in list_in(said, "images")]
         self._has_begun = True
@@ -107,14 +103,10 @@ class OllamaDecoder:
 
     def _said(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         if data.get("done") is True and self._has_begun:  # then there may be no more to say
-            data = {"message": {}, self._text_field: "", **data}
-        if self._text_field == "content":
-            if "message" not in data:
-                raise malformed("it has no message")
-            return object_in(data, "message")
-        if self._text_field not in data:
-            raise malformed(f"it has no {self._text_field}")
-        return data
+            data = {"message": {}, **data}
+        if "message" not in data:
+            raise malformed("it has no message")
+        return object_in(data, "message")
 
     def _new_calls(self, said: Mapping[str, Any]) -> Iterator[ToolCall]:
         for data in list_in(said, "tool_calls"):

@@ -8,7 +8,7 @@ import genai_models_open
 import genai_vendor_ollama
 import pytest
 from attrs import evolve
-from genai_vendor_ollama import OllamaChat, OllamaEmbed, OllamaGenerate
+from genai_vendor_ollama import OllamaChat, OllamaEmbed
 
 from genai_host.api import Usage
 from genai_host.errors import (
@@ -25,7 +25,7 @@ from genai_host.testing.suites import (
     HttpProviderSuite,
     ModelSuite,
 )
-from genai_host_testing.ollama_service import CALL, END, chat_event, generate_event
+from genai_host_testing.ollama_service import CALL, END, chat_event
 
 REFUSALS = [
     (404, b'{"error": "model \'llama9\' not found"}', BadRequest),
@@ -64,14 +64,6 @@ class TestChat(DialectSuite):
                 self.dialect.prepare_request(evolve(call, tool_choice=choice))
         schema = {"type": "object"}
         assert self.data(evolve(call, tools=(), schema=schema)) == {**plain, "format": schema}
-
-
-class TestGenerate(DialectSuite):
-    dialect = OllamaGenerate()
-    reply = generate_event("hello there", END)
-    stream = [generate_event("hello"), generate_event(" there"), generate_event(fields=END)]
-    usage = Usage(3, 2)
-    refusals = REFUSALS
 
 
 class TestEmbed(EmbedDialectSuite):

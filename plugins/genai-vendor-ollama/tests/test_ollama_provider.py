@@ -39,7 +39,7 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.ollama_service import KEY, chat, embeddings, failure, generate
+from genai_host_testing.ollama_service import KEY, chat, embeddings, failure
 from genai_host_testing.openai_service import LOOKING
 
 pytestmark = pytest.mark.part
@@ -104,7 +104,6 @@ each_dialect = pytest.mark.parametrize(
     [
         ("ollama/m:1", "/api/chat", chat),
         ("qwen3-8b@ollama", "/api/chat", chat),
-        ("m:1@ollama+ollama-generate", "/api/generate", generate),
     ],
 )
 
@@ -351,7 +350,7 @@ TAGS: Mapping[str, Any] = {
         {"name": "older", "details": {"family": "llama"}},
     ]
 }
-CHAT = ("ollama-chat", "ollama-generate")
+CHAT = ("ollama-chat",)
 
 
 def listed(host: Host) -> list[ListedModel]:

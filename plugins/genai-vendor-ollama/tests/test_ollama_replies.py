@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from genai_vendor_ollama import OllamaChat, OllamaGenerate
+from genai_vendor_ollama import OllamaChat
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,9 +36,9 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.http.stream_parsers import read_ndjson
-from genai_host_testing.ollama_service import CALL, END, chat_event, generate_event
+from genai_host_testing.ollama_service import CALL, END, chat_event
 
-CHAT, GENERATE = OllamaChat(), OllamaGenerate()
+CHAT = OllamaChat()
 CALLED = ChatCall(model_id="m", messages=[Message("user", "hi")])
 
 
@@ -214,24 +214,6 @@ def test_an_error_amid_a_stream_is_raised() -> None:
     assert caught.value.text == "hel"
 
 
-def test_generate_is_read_alike() -> None:
-    events = [
-        generate_event("he", thinking="hm"),
-        generate_event("llo"),
-        generate_event(fields=END),
-    ]
-    decoder = GENERATE.decoder(CALLED)
-    for each in events:
-        decoder.feed(StreamEvent(each))
-    whole = GENERATE.extract_result(
-        CALLED, ProviderReply(generate_event("hello", END, thinking="hm", context=[1, 2]))
-    )
-    assert decoder.finish() == whole
-    assert whole.message.content == (Reasoning("hm"), Text("hello"))
-    with pytest.raises(MalformedReply, match="no response"):
-        GENERATE.extract_result(CALLED, ProviderReply(chat_event("hello", END)))
-
-
 # the bytes
 
 said = st.lists(
@@ -280,15 +262,14 @@ def test_a_stream_that_is_cut_at_any_byte_is_no_answer() -> None:
 )  # fmt: skip
 def test_whatever_comes_is_read_or_is_a_typed_error(value: Any) -> None:
     body = json.dumps(value).encode()
-    for dialect in (CHAT, GENERATE):
-        try:
-            found = dialect.extract_result(CALLED, ProviderReply(body))
-        except GenaiError:
-            pass
-        else:
-            assert isinstance(found.text, str)
-        error = dialect.map_error(ProviderReply(body, 400))
-        assert error is None or "\n" not in error.message
+    try:
+        found = CHAT.extract_result(CALLED, ProviderReply(body))
+    except GenaiError:
+        pass
+    else:
+        assert isinstance(found.text, str)
+    error = CHAT.map_error(ProviderReply(body, 400))
+    assert error is None or "\n" not in error.message
 
 
 # errors
@@ -321,10 +302,9 @@ LARGER = "send less, or raise num_ctx: --param num_ctx=N, or num_ctx of the prov
 def test_an_error_says_what_to_do(
     status: int, body: Any, kind: type[ProviderError], hint: str
 ) -> None:
-    for dialect in (CHAT, GENERATE):
-        error = dialect.map_error(ProviderReply(json.dumps(body).encode(), status))
-        assert type(error) is kind
-        assert (error.status, error.hint) == (status, hint)
+    error = CHAT.map_error(ProviderReply(json.dumps(body).encode(), status))
+    assert type(error) is kind
+    assert (error.status, error.hint) == (status, hint)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}'])

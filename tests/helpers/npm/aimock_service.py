@@ -38,7 +38,6 @@ MODELS: Mapping[str, str] = {
     "anthropic": "claude-haiku-4-5@anthropic",
     "gemini": "gemini-3.5-flash@gemini",
     "ollama, chat": "ollama/any",
-    "ollama, generate": "any@ollama+ollama-generate",
 }
 WITHOUT_IDS = "ollama/any"
 """Whose calls of tools have no ids."""

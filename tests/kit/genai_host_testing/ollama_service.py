@@ -29,11 +29,6 @@ def chat_event(text: str = "", fields: Mapping[str, Any] | None = None, **messag
     return event(message={"role": "assistant", "content": text, **message}, **(fields or {}))
 
 
-def generate_event(text: str = "", fields: Mapping[str, Any] | None = None, **more: Any) -> bytes:
-    """The same for generate."""
-    return event(response=text, **more, **(fields or {}))
-
-
 def chat(text: str = "", *, call: bool = False, streamed: bool = False, **message: Any) -> Reply:
     """An answer of chat."""
     if call:
@@ -42,13 +37,6 @@ def chat(text: str = "", *, call: bool = False, streamed: bool = False, **messag
         return json_reply(json.loads(chat_event(text, END, **message)))
     first = [chat_event(**message)] if message else []
     return ndjson_reply([*first, *map(chat_event, text), chat_event(fields=END)])
-
-
-def generate(text: str = "", *, streamed: bool = False) -> Reply:
-    """An answer of generate."""
-    if not streamed:
-        return json_reply(json.loads(generate_event(text, END)))
-    return ndjson_reply([*map(generate_event, text), generate_event(fields=END)])
 
 
 def embeddings(*vectors: Any) -> Reply:

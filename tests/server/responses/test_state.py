@@ -12,6 +12,7 @@ from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_user
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, VendorPart
+from genai_host.config import ServerConfig
 from genai_host.errors import LimitExceeded, NotFound, StoreError
 from genai_host.server.memory import Memory
 from genai_host.server.responses.api import Seals
@@ -23,7 +24,7 @@ from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
-RECORDING: Config = CONFIG._replace(record_served=True)
+RECORDING: Config = CONFIG._replace(server=ServerConfig(record=True))
 DAY = 24 * 3600
 
 
@@ -303,7 +304,7 @@ class TestSeveralServers:
     def test_of_several_workers_all_that_may_be_gone_on_from_is_in_the_store(
         self, make_host: MakeHost, tmp_path: Path, workers: int
     ) -> None:
-        config = Config().replaced({"server.workers": workers})
+        config = Config(server=ServerConfig(workers=workers))
         with Store(tmp_path / "x.db") as one, Store(tmp_path / "x.db") as other:
             kept = Kept(make_host(store=one, config=config))
             kept.keep_response("", "resp_" + "0" * 48, {"n": 1}, asked=False)
