@@ -19,6 +19,7 @@ function_tools  tools from typed functions
 http_routes     HTTP routes of plugins; requests and responses; a reader of JSON bodies
 hooks           the hooks; commands and executors of plugins
 cancellation    `Cancellation`, which any thread can cancel
+child_process   a function in another process, within limits
 jobs            background jobs, as a worker gets them
 settings        settings classes, secrets
 validators      validators of the fields of declarations
@@ -51,6 +52,7 @@ from genai_host.api.calls import (
     TokenCount,
     ToolSchema,
 )
+from genai_host.api.child_process import ChildLimits, can_run_in_child, run_in_child
 from genai_host.api.codec import Codec
 from genai_host.api.dialects import CountDialect, Dialect, DialectEndpoint, StreamDecoder
 from genai_host.api.features import (
@@ -147,6 +149,7 @@ __all__ = [
     "CancelHandle",
     "CancelToken",
     "ChatCall",
+    "ChildLimits",
     "Clock",
     "Codec",
     "Command",
@@ -224,6 +227,7 @@ __all__ = [
     "Usage",
     "VendorPart",
     "about",
+    "can_run_in_child",
     "decode_base64",
     "decode_text",
     "encoding_of",
@@ -232,6 +236,7 @@ __all__ = [
     "http_status",
     "is_text",
     "json_response",
+    "run_in_child",
     "schema_of",
     "standard_parameters",
     "tool",

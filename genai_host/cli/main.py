@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from genai_host.cli.app import App
 
 _WAITING = 3
+_FILES = dict.fromkeys(("install", "uninstall", "upgrade"), "install")  # several commands in one
 
 
 class Commands(click.Group):
@@ -58,8 +59,9 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
-            module = importlib.import_module(f"genai_host.cli.{name}")
-            command: click.Command = module.command
+            file = _FILES.get(name, name)
+            module = importlib.import_module(f"genai_host.cli.{file}")
+            command: click.Command = getattr(module, name if name in _FILES else "command")
             return command
         from genai_host.cli.app import plugin_command
 

@@ -27,7 +27,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     outcomes = index.outcomes()
     config = _config()
     rows = [plugin_row(found, outcomes.get(found.key), config) for found in index.plugins()]
-    _show(rows, as_json)
+    show_rows(rows, as_json)
 
 
 @command.command("check")
@@ -51,7 +51,7 @@ def check(names: tuple[str, ...], as_json: bool) -> int:
         for result in _load(config, InstalledPlugins(index, on_trial="all"))
         if not names or _is_named(result.found, names)
     ]
-    _show(rows, as_json)
+    show_rows(rows, as_json)
     return int(any(row["status"] == "broken" for row in rows))
 
 
@@ -207,7 +207,7 @@ def _outcome(result: Result) -> LoadResult | None:
     return None if isinstance(result, BlockedPlugin) else result.outcome()
 
 
-def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+def show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         echo_json(rows)
         return

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 VERSION = 3
 """Of the schema in `tables`."""
 
+OLDEST = 2
+"""The oldest version that is migrated."""
+
 # beginnings of what SQLite says, and what can be done about it
 _HINTS = {
     "database is locked": "another program holds it: end that, or try again later",
@@ -50,6 +53,16 @@ _HINTS = {
 }
 _CANNOT_WRITE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 _PAGES = 10_000  # of 4 KB, that may be in the log before they are moved to the file
+
+
+def next_step(version: int) -> str:
+    """Choose the hint for a store of a version that cannot be used."""
+    if version > VERSION:
+        return "upgrade genai-host: pip install --upgrade genai-host"
+    return (
+        "export its conversations with the genai-host that made it, then import them: "
+        "genai-host conversations import FILE"
+    )
 
 
 class Database:

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.store.database import VERSION, Database
+from genai_host.store.database import OLDEST, VERSION, Database, next_step
 from genai_host.store.tables import metadata
 
 Ask = Callable[[str], list[Any]]
@@ -75,8 +75,8 @@ def _examine_file(database: Database, ask: Ask) -> Health | None:
         for file in (database.file, f"{database.file}-wal", *_files(folder))
         if os.path.exists(file)
     )
-    if version > VERSION:
-        return _too_new(size, version)
+    if not OLDEST <= version <= VERSION:
+        return _unusable(size, version)
     wrong = [each for each in ask(f"PRAGMA quick_check({_FAULTS})") if each != "ok"]
     if wrong:
         return Health(
@@ -107,10 +107,11 @@ def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
     version = _version(database, tables, ask)
     if not version:
         return None
-    sizes = " + ".join(f"pg_total_relation_size('{name}')" for name in metadata.tables)
+    names = [name for name in metadata.tables if name in tables]
+    sizes = " + ".join(f"pg_total_relation_size('{name}')" for name in names)
     size = int(ask(f"SELECT {sizes}")[0])
-    if version > VERSION:
-        return _too_new(size, version)
+    if not OLDEST <= version <= VERSION:
+        return _unusable(size, version)
     count = ask("SELECT count(*) FROM conversations")[0]
     faults, fixes = _damaged(ask)
     return Health(size, version, count, tuple(faults), "; ".join(fixes))
@@ -139,12 +140,12 @@ def _version(database: Database, tables: list[Any], ask: Ask) -> int:
     raise database.no_store()
 
 
-def _too_new(size: int, version: int) -> Health:
+def _unusable(size: int, version: int) -> Health:
     return Health(
         size,
         version,
         faults=(f"it has version {version}, this host knows {VERSION}",),
-        fix="upgrade genai-host: pip install --upgrade genai-host",
+        fix=next_step(version),
     )
 
 

@@ -1,6 +1,5 @@
-"""`install`, `upgrade` and `uninstall`, in environments that are really made: with pip,
-without it, of uv tool; of pipx with a program that stands in for it. What is installed
-are wheels of a folder here."""
+"""`install`, `upgrade` and `uninstall`: in this process, with an installer that is played; in
+environments with pip and with uv, into which wheels are installed."""
 
 from __future__ import annotations
 
@@ -11,18 +10,22 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from environments import base, environment, wheels
 from support import Terminal
 
-from genai_host.cli.install import _run, _shown, perform
+from genai_host import Config
+from genai_host.cli.install import _run
+from genai_host.plugins.index import LoadResult, PluginIndex
 from genai_host.plugins.installer import Place
+from genai_host.serializers.plugins import plugin_row
 from genai_host.testing import make_distribution
-from genai_host.testing.environments import Environment, uv
+from genai_host.testing.environments import Environment
 
 __all__ = ["base", "environment", "wheels"]
 
@@ -32,8 +35,366 @@ from genai_host.api import Model, hookimpl
 def genai_models():
     yield Model("modest", ["plain"], at={})
 """
-_ENDS = "import sys\nsys.exit(3)\n"
-_ENDS_AT_ONCE = "import os\nos._exit(3)\n"
+_ENDS = "import os\nos._exit(3)\n"
+_LOADED = LoadResult("loaded")
+_PYTHON = "/venv/bin/python"
+
+
+class Pip:
+    """An installer, and the host in another process, both played.
+
+    ran        commands of the installer, without those of pip itself
+    does       what the installer changes
+    code       of the installer
+    outcomes   of loading plugins, by name; they load, if they are not named
+    says       what the host prints instead of its plugins; None for its plugins
+    """
+
+    def __init__(self) -> None:
+        self.ran: list[Sequence[str]] = []
+        self.does: Callable[[], object] = lambda: None
+        self.code = 0
+        self.outcomes: dict[str, LoadResult | None] = {}
+        self.says: tuple[str, str] | None = None
+        self.is_slow = False
+
+    def start(self, command: Sequence[str], **options: Any) -> _Played:
+        if command[:3] == [_PYTHON, "-m", "pip"]:
+            self.ran.append(command[3:])
+            self.does()
+            return _Played(command, self.code)
+        assert options["stdin"] == subprocess.DEVNULL
+        if command[-1] == "check":
+            return _Played(command, 1, is_slow=self.is_slow)
+        rows = [
+            plugin_row(found, self.outcomes.get(found.name, _LOADED), Config())
+            for found in PluginIndex().plugins()
+        ]
+        return _Played(command, 0, self.says or (json.dumps(rows), ""))
+
+
+class _Played:
+    """As much of `subprocess.Popen` as is used."""
+
+    def __init__(
+        self,
+        args: Sequence[str],
+        code: int,
+        says: tuple[str, str] = ("", ""),
+        is_slow: bool = False,
+    ) -> None:
+        self.args, self.returncode, self._says, self._is_slow = args, code, says, is_slow
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def communicate(self, _: object = None, timeout: float | None = None) -> tuple[str, str]:
+        if timeout is not None and self._is_slow:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self._says
+
+    def wait(self) -> int:
+        return self.returncode
+
+    poll = wait
+
+    def kill(self) -> None:
+        self._is_slow = False
+
+
+@pytest.fixture
+def pip(monkeypatch: pytest.MonkeyPatch) -> Pip:
+    made = Pip()
+    here = Place(_PYTHON, "/venv")
+    monkeypatch.setattr(Place, "here", classmethod(lambda cls: here))
+    monkeypatch.setattr("subprocess.Popen", made.start)
+    return made
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+class TestInstall:
+    def test_what_was_added_or_changed_is_listed(
+        self, terminal: Terminal, pip: Pip, site: Path
+    ) -> None:
+        name = "genai-models-modest"
+        for version in ("1.0", "1.1"):
+            pip.does = partial(make_distribution, site, name, version=version)
+            code, out, err = terminal("install", "--yes", name)
+            assert (code, out) == (0, f"{name}\t{name}\t{version}\tloaded\t\n")
+            assert f"{_PYTHON} -m pip install {name}" in err
+            shutil.rmtree(site / f"genai_models_modest-{version}.dist-info")
+            make_distribution(site, name, version=version)
+        pip.does = lambda: make_distribution(site, name, version="1.2")
+        code, out, _ = terminal("upgrade", name, "--json")
+        assert code == 0
+        [row] = json.loads(out)
+        assert (row["name"], row["version"], row["status"]) == (name, "1.2", "loaded")
+        assert pip.ran[-1] == ["install", "--upgrade", name]
+
+    @pytest.mark.parametrize(
+        ("outcome", "says"),
+        [
+            (LoadResult("broken", "RuntimeError: oh", "change it"), "fix zz-new: change it"),
+            (None, "zz-new could not be checked; load it: genai-host plugins check zz-new:zz-new"),
+        ],
+    )
+    def test_a_plugin_that_does_not_load_is_reported(
+        self, terminal: Terminal, pip: Pip, site: Path, outcome: LoadResult | None, says: str
+    ) -> None:
+        pip.does = lambda: make_distribution(site, "zz-new")
+        pip.outcomes["zz-new"] = outcome
+        code, out, err = terminal("install", "--yes", "zz-new")
+        assert (code, out.split("\t")[3]) == (1, outcome.status if outcome else "unchecked")
+        assert says in err
+
+    def test_what_has_no_plugin_stays(self, terminal: Terminal, pip: Pip, site: Path) -> None:
+        pip.does = lambda: make_distribution(site, "modest", entry_points={})
+        code, out, err = terminal("install", "--yes", "modest")
+        assert (code, out) == (0, "")
+        assert "no plugin was added or changed\n" in err
+        remove = f"{_PYTHON} -m pip uninstall --yes modest"
+        assert f"modest has no plugin of genai-host; to remove it: {remove}\n" in err
+
+    @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
+    def test_the_code_of_the_installer_is_passed_on(
+        self, terminal: Terminal, pip: Pip, command: str
+    ) -> None:
+        pip.code = 7
+        assert terminal(command, "genai-vendor-mock")[:2] == (7, "")
+
+    def test_a_host_that_does_not_start_is_reported(self, terminal: Terminal, pip: Pip) -> None:
+        for says, last in (
+            (("", "Traceback\nImportError: oh\n"), "ImportError: oh"),
+            (("?", ""), "it printed nothing"),
+        ):
+            pip.says = says
+            code, out, err = terminal("install", "genai-vendor-mock")
+            assert (code, out) == (1, "")
+            assert f"error: genai-host does not start any more: {last}\n" in err
+
+    def test_plugins_that_load_too_slowly_are_not_waited_for(
+        self, terminal: Terminal, pip: Pip
+    ) -> None:
+        pip.is_slow = True
+        code, _, err = terminal("install", "genai-vendor-mock")
+        assert (code, "takes longer than 120 s" in err) == (0, True)
+
+    def test_all_upgrades_what_came_from_an_index(
+        self, terminal: Terminal, pip: Pip, site: Path
+    ) -> None:
+        make_distribution(site, "zz-public")
+        info = make_distribution(site, "zz-private")
+        (info / "direct_url.json").write_text('{"url": "file:///src/zz-private"}')
+        code, out, err = terminal("upgrade", "--all", "--dry-run")
+        assert code == 0
+        assert "zz-public" in out.split()
+        assert "zz-private" not in out
+        assert "skipped: zz-private, not installed from a package index\n" in err
+
+    def test_there_may_be_nothing_to_upgrade(
+        self, terminal: Terminal, pip: Pip, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("genai_host.cli.install.installed_sources", dict)
+        assert terminal("upgrade", "--all") == (0, "", "nothing to upgrade\n")
+        assert pip.ran == []
+
+    def test_uninstall_runs_the_installer(self, terminal: Terminal, pip: Pip) -> None:
+        assert terminal("uninstall", "Genai_Vendor.mock")[:2] == (0, "")
+        assert pip.ran == [["uninstall", "--yes", "genai-vendor-mock"]]
+
+    def test_a_managed_environment_is_left_to_its_program(
+        self, terminal: Terminal, pip: Pip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "pipx_metadata.json").touch()
+        here = Place(_PYTHON, str(tmp_path))
+        monkeypatch.setattr(Place, "here", classmethod(lambda cls: here))
+        code, out, err = terminal("install", "genai-vendor-openai")
+        assert (code, out, pip.ran) == (1, "", [])
+        assert f"\n  run: pipx inject {tmp_path.name} genai-vendor-openai\n" in err
+
+    def test_a_dry_run_prints_the_command(self, terminal: Terminal, pip: Pip) -> None:
+        assert terminal(
+            "install", "--dry-run", "a", "-e", "/src/b", "--", "--index-url", "https://u:p@c.d/e"
+        ) == (
+            0,
+            f"{_PYTHON} -m pip install --index-url 'https://***@c.d/e' --editable /src/b a\n",
+            "",
+        )
+        code, out, _ = terminal("upgrade", "--dry-run", "--json", "Genai_Vendor.mock")
+        words = [_PYTHON, "-m", "pip", "install", "--upgrade", "genai-vendor-mock"]
+        assert (code, json.loads(out), pip.ran) == (0, {"command": words}, [])
+
+    def test_a_path_is_given_whole_and_a_name_as_it_is(
+        self, terminal: Terminal, pip: Pip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "plugin").mkdir()
+        (tmp_path / "a.whl").touch()
+        monkeypatch.chdir(tmp_path)
+        _, out, _ = terminal("install", "--dry-run", "plugin", "./plugin", "a.whl", "./gone")
+        assert out.split()[4:] == ["plugin", f"{tmp_path}/plugin", f"{tmp_path}/a.whl", "./gone"]
+
+    @pytest.mark.parametrize(
+        ("command", "code", "says"),
+        [
+            (["install"], 2, "which plugin?"),
+            (["install", "--", "a"], 2, "which plugin?"),
+            (["install", "--pre", "a"], 2, "No such option"),
+            (["uninstall"], 2, "Missing argument"),
+            (["upgrade"], 2, "name plugins or use --all"),
+            (["upgrade", "--all", "a"], 2, "name plugins or use --all"),
+            (["upgrade", "zz-none"], 1, "error: cannot upgrade 'zz-none': not installed\n"),
+            (["upgrade", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
+            (["upgrade", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
+            (["uninstall", "genai-vendor-mok"], 1, "\n  list plugins: genai-host plugins\n"),
+            (["uninstall", "genai-host"], 1, "genai-host cannot uninstall itself\n"),
+            (["uninstall", "Requests"], 1, "error: cannot uninstall 'requests': not "),
+        ],
+    )
+    def test_an_error_has_a_next_step(
+        self, terminal: Terminal, pip: Pip, command: list[str], code: int, says: str
+    ) -> None:
+        ended, out, err = terminal(*command)
+        assert (ended, out, pip.ran) == (code, "", [])
+        assert says in err
+
+    @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
+    def test_where_the_configuration_is_read_only_nothing_is_run(
+        self, terminal: Terminal, pip: Pip, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
+        code, out, err = terminal(command, "genai-vendor-mock")
+        assert (code, out, pip.ran) == (1, "", [])
+        assert err == "error: the configuration is read-only: GENAI_HOST_READ_ONLY is set\n"
+        assert terminal(command, "genai-vendor-mock", "--dry-run")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("word", "shown"),
+        [
+            ("https://user:secret@a.b/c", "https://***@a.b/c"),
+            ("git+https://token@a.b/c@main", "git+https://***@a.b/c@main"),
+            ("git+https://a.b/c@main", "git+https://a.b/c@main"),
+            ("a @ https://u:p@b/c", "a @ https://***@b/c"),
+            ("--index-url=https://u:p@b/c", "--index-url=https://***@b/c"),
+        ],
+    )
+    def test_passwords_of_addresses_are_not_shown(
+        self, terminal: Terminal, pip: Pip, word: str, shown: str
+    ) -> None:
+        _, out, err = terminal("install", "--dry-run", "a", "--", word)
+        assert shlex.split(out)[4:] == [shown, "a"]
+        assert "secret" not in err
+
+
+class TestItem6ThirdParties:
+    """What is not of this project is installed only if the user agrees."""
+
+    @pytest.mark.parametrize(
+        ("wanted", "says"),
+        [
+            ("genai-vendor-grok", "is a third party's, not a distribution of genai-host"),
+            ("Genai_Vendor.grok[x]>=1", "is a third party's"),
+            ("wordlist", "; did you mean genai-vendor-wordlist?"),
+            ("genai-feature-resarch", "; did you mean genai-feature-research?"),
+            ("git+https://u:p@a.b/genai-vendor-openai", "is a Git repository"),
+            ("genai-vendor-openai @ https://a.b/c.whl", "is an address"),
+            ("https://a.b/genai-vendor-openai.whl", "is an address"),
+        ],
+    )  # fmt: skip
+    def test_it_is_refused_where_nobody_can_be_asked(
+        self, terminal: Terminal, pip: Pip, wanted: str, says: str
+    ) -> None:
+        code, out, err = terminal("install", "genai-vendor-openai", wanted)
+        assert (code, out, pip.ran) == (1, "", [])
+        error, hint = err.splitlines()
+        assert error.startswith("error: ")
+        assert says in error
+        assert hint.startswith("  if you trust it: genai-host install --yes genai-vendor-openai ")
+        assert "u:p" not in err
+        again = shlex.split(hint.partition(": genai-host ")[2])
+        if "u:p" not in wanted:
+            assert terminal(*again)[0] == 0
+            assert pip.ran == [["install", "genai-vendor-openai", wanted]]
+
+    @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130), ("", 130)])
+    def test_a_user_at_a_terminal_is_asked(
+        self,
+        terminal: Terminal,
+        pip: Pip,
+        monkeypatch: pytest.MonkeyPatch,
+        answer: str,
+        code: int,
+    ) -> None:
+        monkeypatch.setattr("genai_host.cli.install.is_terminal", lambda stream: True)
+        ended, _, err = terminal("install", "genai-vendor-grok", stdin=f"{answer}\n")
+        assert (ended, len(pip.ran)) == (code, int(code == 0))
+        assert "genai-vendor-grok is a third party's" in err
+        assert "Install it? [y/N]" in err
+
+    @pytest.mark.parametrize(
+        "wanted",
+        ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"],
+    )
+    def test_what_is_ours_or_here_already_needs_no_question(
+        self, terminal: Terminal, pip: Pip, wanted: str
+    ) -> None:
+        assert terminal("install", wanted)[0] == 0
+        assert pip.ran == [["install", wanted]]
+
+    def test_a_file_of_this_machine_needs_none(
+        self, terminal: Terminal, pip: Pip, tmp_path: Path
+    ) -> None:
+        (tmp_path / "zz.whl").touch()
+        assert terminal("install", f"{tmp_path}/zz.whl", "-e", str(tmp_path))[0] == 0
+        assert pip.ran == [["install", "--editable", str(tmp_path), f"{tmp_path}/zz.whl"]]
+
+    def test_what_no_index_brought_may_be_a_strangers_there(
+        self,
+        terminal: Terminal,
+        pip: Pip,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        info = make_distribution(tmp_path, "zz-private")
+        (info / "direct_url.json").write_text('{"url": "file:///src/zz-private"}')
+        monkeypatch.syspath_prepend(str(tmp_path))
+        for command in ("install", "upgrade"):
+            code, _, err = terminal(command, "zz-private")
+            assert (code, pip.ran) == (1, [])
+            assert "may be a third party's: the installed one is from file:///src/" in err
+            assert f"genai-host {command} --yes zz-private" in err
+        assert terminal("upgrade", "--yes", "zz-private")[0] == 0
+        assert pip.ran == [["install", "--upgrade", "zz-private"]]
+
+
+@pytest.mark.smoke
+@pytest.mark.process
+def test_an_installer_that_is_interrupted_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C reaches it as well; it tidies up."""
+    waited: list[int] = []
+    wait = subprocess.Popen.wait
+
+    def interrupted(process: Any, timeout: float | None = None) -> int:
+        waited.append(wait(process, timeout))
+        if len(waited) == 1:
+            raise KeyboardInterrupt
+        return waited[-1]
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _run([sys.executable, "-c", ""])
+    assert waited == [0, 0]
 
 
 class Folder:
@@ -43,29 +404,12 @@ class Folder:
         self.path = path
         self.further = ["--", "--no-index", "--find-links", str(path)]
 
-    def add(
-        self,
-        name: str,
-        version: str = "1.0",
-        code: str = _GOOD,
-        *,
-        is_plugin: bool = True,
-        further: Mapping[str, str] | None = None,
-    ) -> Path:
+    def add(self, name: str, version: str = "1.0", code: str = _GOOD) -> Path:
         module = name.replace("-", "_")
         source = self.path / f"source-{name}-{version}"
         kind = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        make_distribution(
-            source,
-            name,
-            version=version,
-            entry_points=None if is_plugin else {},
-            files={
-                f"{module}.py": code,
-                f"{module}-{version}.dist-info/WHEEL": kind,
-                **(further or {}),
-            },
-        )
+        files = {f"{module}.py": code, f"{module}-{version}.dist-info/WHEEL": kind}
+        make_distribution(source, name, version=version, files=files)
         wheel = self.path / f"{module}-{version}-py3-none-any.whl"
         with zipfile.ZipFile(wheel, "w") as archive:
             for file in source.rglob("*"):
@@ -90,91 +434,21 @@ def with_pip(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     return made.folder
 
 
-_FAKE_PIPX = """
-# Stands in for pipx: it does what is asked with uv, and keeps the list that pipx keeps.
-import json, pathlib, re, shlex, subprocess, sys
-uv, env = {uv!r}, pathlib.Path({env!r})
-file = env / "pipx_metadata.json"
-kept = json.loads(file.read_text())
-def pip(command, *words):
-    subprocess.run([uv, "pip", command, "--python", str(env / "bin" / "python"), *words],
-                   check=True)
-match sys.argv[1:]:
-    case ["inject", env.name, *words]:
-        passed = [w for each in words if each.startswith("--pip-args=")
-                  for w in shlex.split(each[11:])]
-        names = [each for each in words if not each.startswith("--")]
-        edit = ["-e"] if "--editable" in words else []
-        pip("install", *passed, *(w for name in names for w in [*edit, name]))
-        kept["injected_packages"].update(dict.fromkeys(names, {{}}))
-    case ["uninject", "--leave-deps", env.name, *names]:
-        pip("uninstall", *names)
-        for name in names:
-            del kept["injected_packages"][name]
-    case ["runpip", env.name, command, *words]:
-        pip(command, *words)
-    case _:
-        sys.exit("what is " + shlex.join(sys.argv[1:]))
-file.write_text(json.dumps(kept))
-"""
-
-
-@pytest.fixture(params=["pip", "uv", "pipx"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Environment]:
+@pytest.fixture(params=["pip", "uv"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Environment]:
     """An environment of each kind; what a test installs there is uninstalled after it."""
-    if request.param == "pip":
-        installed = Environment(request.getfixturevalue("with_pip"), tmp_path / "home")
-        before = set(installed.site.iterdir())
-        yield installed
-        for path in set(installed.site.iterdir()) - before:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return
-    installed = request.getfixturevalue("environment")
     if request.param == "uv":
-        yield installed
+        places = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+        monkeypatch.setenv("PATH", places)  # uv is there
+        yield request.getfixturevalue("environment")
         return
-    kept = installed.folder / "pipx_metadata.json"
-    kept.write_text('{"injected_packages": {}}')
-    pipx = installed.folder / "bin" / "pipx"
-    code = _FAKE_PIPX.format(uv=_uv(), env=str(installed.folder)).replace("env.name", '"venv"')
-    pipx.write_text(f"#!{sys.executable}\n{code}")
-    pipx.chmod(0o755)
+    installed = Environment(request.getfixturevalue("with_pip"), tmp_path / "home")
+    before = set(installed.site.iterdir())
     yield installed
-    kept.unlink()
-    pipx.unlink()
-
-
-def _uv() -> str:
-    places = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    found = shutil.which("uv", path=places)
-    assert found is not None  # the environment was made with it
-    return found
-
-
-@pytest.fixture(autouse=True)
-def found_uv(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On PATH, where it would be if it had made the environment."""
-    if request.node.get_closest_marker("slow"):
-        path = os.pathsep.join([os.path.dirname(_uv()), os.environ["PATH"]])
-        monkeypatch.setenv("PATH", path)
-
-
-Run = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def run(place: Environment, folder: Folder) -> Run:
-    """Runs a command with `--json`, and gives what changed."""
-
-    def run(*command: str, code: int = 0) -> dict[str, Any]:
-        # to uninstall, pip takes no such arguments
-        further = folder.further if command[0] != "uninstall" else ()
-        done = place.run(*command, "--json", *further)
-        assert done.returncode == code, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
-
-    return run
+    for path in set(installed.site.iterdir()) - before:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def listed(environment: Environment) -> set[str]:
@@ -183,48 +457,43 @@ def listed(environment: Environment) -> set[str]:
 
 
 @pytest.mark.slow
-class TestEverywhere:
-    def test_a_plugin_comes_changes_and_goes(
-        self, place: Environment, folder: Folder, run: Run
+class TestEnvironments:
+    def test_a_plugin_is_installed_upgraded_and_uninstalled(
+        self, place: Environment, folder: Folder
     ) -> None:
-        usual = listed(place)
-        folder.add("genai-models-modest", "1.0")
-        done = run("install", "--yes", "genai-models-modest")
-        [row] = done["came"]
-        assert row == {
-            "name": "genai-models-modest", "distribution": "genai-models-modest",
-            "version": "1.0", "before": "", "status": "loaded", "reason": "", "fix": "",
-        }  # fmt: skip
-        assert (done["went"], done["changed"], done["without_plugin"]) == ([], [], [])
+        usual, name = listed(place), "genai-models-modest"
+        folder.add(name, "1.0", f"print('loud')\n{_GOOD}")
+        done = place.run("install", "--yes", name, *folder.further, check=True)
+        assert done.stdout == f"{name}\t{name}\t1.0\tloaded\t\n"
         assert "modest" in place.run("models", "--all").stdout
-
-        folder.add("genai-models-modest", "1.1")
-        assert run("install", "--yes", "genai-models-modest")["changed"] == []
-        [row] = run("upgrade", "genai_models.modest")["changed"]
-        assert (row["before"], row["version"], row["status"]) == ("1.0", "1.1", "loaded")
-
-        [row] = run("uninstall", "genai-models-modest")["went"]
-        assert (row["name"], row["before"]) == ("genai-models-modest", "1.1")
+        folder.add(name, "1.1")
+        again = place.run("install", "--yes", name, *folder.further, check=True)
+        assert (again.stdout, "no plugin was added" in again.stderr) == ("", True)
+        done = place.run("upgrade", "genai_models.modest", "--json", *folder.further, check=True)
+        [row] = json.loads(done.stdout)
+        assert (row["version"], row["status"]) == ("1.1", "loaded")
+        place.run("uninstall", name, check=True)
         assert listed(place) == usual
 
-    def test_broken_plugins_keep_nothing_from_working(
-        self, place: Environment, folder: Folder, run: Run
+    def test_a_plugin_that_ends_the_process_is_reported_and_can_be_removed(
+        self, place: Environment, folder: Folder
     ) -> None:
-        """One that ends the program when it is loaded is there before, comes, and goes."""
+        """One that is there before prevents nothing."""
         make_distribution(place.site, "zz-ends", files={"zz_ends.py": _ENDS})
         folder.add("zz-ends-too", code=_ENDS)
         folder.add("genai-models-modest")
-        done = run("install", "--yes", "zz-ends-too", "genai-models-modest", code=1)
-        rows = {row["name"]: row for row in done["came"]}
-        assert rows["genai-models-modest"]["status"] == "loaded"
-        assert rows["zz-ends-too"]["status"] == "broken"
-        assert "SystemExit: 3" in rows["zz-ends-too"]["reason"]
-        assert "zz-ends-too" in rows["zz-ends-too"]["fix"]
-        went = run("uninstall", "zz-ends-too")["went"]
-        assert [row["name"] for row in went] == ["zz-ends-too"]
+        done = place.run("install", "--yes", "zz-ends-too", "genai-models-modest", *folder.further)
+        assert done.returncode == 1
+        rows = {line.split("\t")[0]: line.split("\t") for line in done.stdout.splitlines()}
+        assert rows.keys() == {"zz-ends-too", "genai-models-modest"}
+        assert rows["genai-models-modest"][3] == "loaded"
+        assert rows["zz-ends-too"][3] == "broken"
+        assert "it ends the process while it is loaded (exit code" in rows["zz-ends-too"][4]
+        assert "genai-host plugins disable zz-ends-too" in done.stderr
+        place.run("uninstall", "zz-ends-too", "genai-models-modest", check=True)
 
-    def test_a_wheel_and_a_folder_that_is_used_as_it_stands(
-        self, place: Environment, folder: Folder, tmp_path: Path, run: Run
+    def test_a_wheel_and_an_editable_directory(
+        self, place: Environment, folder: Folder, tmp_path: Path
     ) -> None:
         wheel = folder.add("genai-models-modest")
         project = tmp_path / "project"
@@ -239,7 +508,13 @@ class TestEverywhere:
         left = place.run("upgrade", "--all", "--dry-run").stderr
         assert "skipped: genai-models-modest" in left
         assert "skipped: edited" in left
-        assert len(run("uninstall", "genai-models-modest", "edited")["went"]) == 2
+        place.run("uninstall", "genai-models-modest", "edited", check=True)
+
+    def test_an_installer_that_fails_is_shown(self, place: Environment, folder: Folder) -> None:
+        done = place.run("install", "--yes", "genai-models-missing", *folder.further)
+        assert (done.returncode != 0, done.stdout) == (True, "")
+        assert "genai-models-missing" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def _write_project(folder: Path) -> None:
@@ -252,365 +527,3 @@ def _write_project(folder: Path) -> None:
         '[project.entry-points.genai_host]\nedited = "edited"\n'
         '[tool.setuptools]\npy-modules = ["edited"]\n'
     )
-
-
-@pytest.mark.slow
-class TestOne:
-    """What is the same wherever it is."""
-
-    @pytest.fixture
-    def place(self, environment: Environment) -> Environment:
-        return environment
-
-    def test_what_brings_no_plugin_is_told_and_stays(
-        self, place: Environment, folder: Folder, run: Run
-    ) -> None:
-        folder.add("modest", is_plugin=False)
-        assert run("install", "--yes", "modest")["without_plugin"] == ["modest"]
-        done = place.run("install", "--yes", "modest", *folder.further)
-        assert done.returncode == 0
-        assert "modest brings no plugin" in done.stderr
-        assert "genai-host uninstall modest" in done.stderr
-        assert "genai-vendor-modest" not in done.stderr  # which nobody owns
-        assert run("uninstall", "modest")["went"] == []
-        assert "is not installed" in place.run("uninstall", "modest").stderr
-
-    def test_the_status_of_the_installer_is_passed_on_with_what_it_says(
-        self, place: Environment, folder: Folder
-    ) -> None:
-        done = place.run("install", "--yes", "genai-models-missing", *folder.further)
-        assert done.returncode != 0
-        assert "genai-models-missing" in done.stderr
-        assert "Traceback" not in done.stderr
-        assert done.stdout == ""
-
-    def test_a_dry_run_changes_nothing(self, place: Environment, folder: Folder) -> None:
-        folder.add("genai-models-modest")
-        usual = listed(place)
-        done = place.run("install", "--dry-run", "genai-models-modest", *folder.further)
-        assert done.returncode == 0
-        assert "genai-models-modest" in done.stdout
-        assert listed(place) == usual
-
-    def test_what_others_need_stays(self, place: Environment, run: Run) -> None:
-        for name, holder in {"attrs": "genai-host", "genai-host": "itself"}.items():
-            done = place.run("uninstall", name)
-            assert done.returncode == 1
-            assert holder in done.stderr
-        assert listed(place)
-
-    def test_the_bundled_plugins_are_installed_by_their_wheels(
-        self, place: Environment, wheels: dict[str, Path]
-    ) -> None:
-        further = ["--", "--no-index", "--find-links", str(wheels["genai-host"].parent)]
-        done = place.run("install", "genai-vendor-openai", "--json", *further)
-        assert done.returncode == 0, done.stderr
-        assert {row["status"] for row in json.loads(done.stdout)["came"]} == {"loaded"}
-        assert place.run("uninstall", "genai-vendor-openai").returncode == 0
-
-    def test_a_plugin_that_ends_the_process_is_told(
-        self, environment: Environment, folder: Folder
-    ) -> None:
-        folder.add("zz-ends", code=_ENDS_AT_ONCE)
-        done = environment.run("install", "--yes", "zz-ends", *folder.further)
-        assert done.returncode == 1
-        assert "it ends the process while it is loaded (exit code" in done.stdout
-        assert "genai-host plugins disable zz-ends" in done.stderr
-        assert environment.run("uninstall", "zz-ends").returncode == 0
-
-    def test_what_a_plugin_prints_is_no_part_of_the_output(
-        self, environment: Environment, folder: Folder
-    ) -> None:
-        folder.add("genai-models-modest", code=f"print('loud')\n{_GOOD}")
-        done = environment.run("install", "--yes", "genai-models-modest", "--json", *folder.further)
-        assert json.loads(done.stdout)["came"][0]["status"] == "loaded"
-
-    def test_what_changed_is_a_table(self, environment: Environment, folder: Folder) -> None:
-        folder.add("genai-models-modest")
-        done = environment.run("install", "--yes", "genai-models-modest", *folder.further)
-        name = "genai-models-modest"
-        assert done.stdout == f"came\t{name}\t{name}\t1.0\tloaded\t\n"
-        done = environment.run("uninstall", name)
-        assert done.stdout == f"went\t{name}\t{name}\t1.0\t\t\n"
-
-    def test_a_host_that_does_not_start_any_more_is_told(
-        self, environment: Environment, folder: Folder
-    ) -> None:
-        """As where a distribution brings a file that takes the place of one of ours."""
-        folder.add("zz-writes", further={"genai_host/cli/terminal.py": "raise ImportError('oh')"})
-        terminal = environment.site / "genai_host" / "cli" / "terminal.py"
-        kept = terminal.read_bytes()
-        try:
-            done = environment.run("install", "--yes", "zz-writes", *folder.further)
-        finally:
-            terminal.unlink()  # it may be a link into a cache
-            terminal.write_bytes(kept)
-        assert done.returncode == 1
-        assert "genai-host does not start any more: ImportError" in done.stderr
-        assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_uv_tool_keeps_what_was_there(
-    wheels: dict[str, Path], folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It installs what its receipt lists and uninstalls all else."""
-    tools = tmp_path / "tools"
-    monkeypatch.setenv("UV_TOOL_DIR", str(tools))
-    monkeypatch.setenv("UV_TOOL_BIN_DIR", str(tmp_path / "bin"))
-    monkeypatch.setenv("UV_FIND_LINKS", str(wheels["genai-host"].parent))
-    uv("tool", "install", "--python", sys.executable, "genai-host", "--with", "genai-feature-chat")
-    made = Environment(tools / "genai-host", tmp_path / "home")
-    assert listed(made) == {"dialects", "chat"}
-    wheel = folder.add("genai-models-modest")
-    folder.add("genai-models-named", code=_GOOD.replace("modest", "named"))
-    further = ["--", "--find-links", str(folder.path)]
-
-    made.run("install", "--yes", str(wheel), "genai-models-named", *further, check=True)
-    all_of_them = {"dialects", "chat", "genai-models-modest", "genai-models-named"}
-    assert listed(made) == all_of_them
-
-    folder.add("genai-models-named", "1.1", _GOOD.replace("modest", "named"))
-    done = made.run("upgrade", "genai-models-named", "--json", *further, check=True)
-    [row] = json.loads(done.stdout)["changed"]
-    assert (row["before"], row["version"]) == ("1.0", "1.1")
-    assert listed(made) == all_of_them
-
-    done = made.run("uninstall", "genai-models-named", "--json", *further, check=True)
-    assert [row["name"] for row in json.loads(done.stdout)["went"]] == ["genai-models-named"]
-    assert listed(made) == all_of_them - {"genai-models-named"}
-    # what it was told stays: uv's own command knows the plugin
-    uv("tool", "upgrade", "genai-host")
-    assert listed(made) == all_of_them - {"genai-models-named"}
-
-
-class TestHere:
-    """What runs no installer."""
-
-    @pytest.fixture(autouse=True)
-    def here(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        made = Place("/venv/bin/python", "/venv")
-        monkeypatch.setattr(Place, "here", classmethod(lambda cls: made))
-
-    def test_a_dry_run_prints_the_command(self, terminal: Terminal) -> None:
-        assert terminal(
-            "install", "--dry-run", "a", "-e", "/src/b", "--", "--index-url", "https://u:p@c.d/e"
-        ) == (
-            0,
-            "/venv/bin/python -m pip install --index-url 'https://***@c.d/e' --editable /src/b a\n",
-            "",
-        )
-        code, out, _ = terminal("uninstall", "--dry-run", "--json", "Genai_Vendor.mock")
-        pip = ["/venv/bin/python", "-m", "pip"]
-        assert code == 0
-        assert json.loads(out) == {"commands": [[*pip, "uninstall", "--yes", "genai-vendor-mock"]]}
-
-    def test_a_path_is_given_whole_and_a_name_as_it_is(
-        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "plugin").mkdir()
-        (tmp_path / "a.whl").touch()
-        monkeypatch.chdir(tmp_path)
-        _, out, _ = terminal("install", "--dry-run", "plugin", "./plugin", "a.whl", "./gone")
-        assert out.split()[4:] == ["plugin", f"{tmp_path}/plugin", f"{tmp_path}/a.whl", "./gone"]
-
-    @pytest.mark.parametrize(
-        ("command", "code", "says"),
-        [
-            (["install"], 2, "which plugin?"),
-            (["install", "--", "a"], 2, "which plugin?"),
-            (["install", "--pre", "a"], 2, "No such option"),
-            (["uninstall"], 2, "Missing argument"),
-            (["upgrade"], 2, "name plugins or use --all"),
-            (["upgrade", "--all", "a"], 2, "name plugins or use --all"),
-            (["upgrade", "zz-none"], 1, "error: zz-none is not installed\n"),
-            (["upgrade", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
-            (["upgrade", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
-            (["uninstall", "genai-vendor-mok"], 1, "\n  genai-host plugins lists what is\n"),
-            (["uninstall", "genai-host"], 1, "genai-host cannot uninstall itself\n"),
-            (["uninstall", "Requests"], 1, "cannot uninstall requests: genai-host needs it\n"),
-        ],
-    )
-    def test_what_cannot_be_is_told(
-        self, terminal: Terminal, command: list[str], code: int, says: str
-    ) -> None:
-        ended, out, err = terminal(*command)
-        assert (ended, out) == (code, "")
-        assert says in err
-
-    def test_what_another_plugin_needs_goes_with_it_only(
-        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        make_distribution(tmp_path, "zz-library", entry_points={})
-        info = make_distribution(tmp_path, "zz-plugin")
-        with (info / "METADATA").open("a") as stream:
-            stream.write("Requires-Dist: zz-library>=1\n")
-        monkeypatch.syspath_prepend(str(tmp_path))
-        code, _, err = terminal("uninstall", "--dry-run", "zz-library")
-        assert code == 1
-        assert (
-            "cannot uninstall zz-library: zz-plugin needs it\n  genai-host uninstall zz-plugin"
-            in err
-        )
-        assert terminal("uninstall", "--dry-run", "zz-library", "zz-plugin")[0] == 0
-
-
-class TestItem6ThirdParties:
-    """What is not of this project is installed only if the user agrees."""
-
-    @pytest.fixture(autouse=True)
-    def ran(self, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
-        made = Place("/venv/bin/python", "/venv")
-        monkeypatch.setattr(Place, "here", classmethod(lambda cls: made))
-        ran: list[Sequence[str]] = []
-
-        def run(command: Sequence[str]) -> int:
-            ran.append(command[4:])
-            return 0
-
-        monkeypatch.setattr("genai_host.cli.install._run", run)
-        monkeypatch.setattr("genai_host.cli.install._load_anew", lambda: None)
-        monkeypatch.setattr("genai_host.cli.install._listed_anew", list)
-        return ran
-
-    @pytest.mark.parametrize(
-        ("wanted", "says"),
-        [
-            ("genai-vendor-grok", "is a third party's, not a distribution of genai-host"),
-            ("Genai_Vendor.grok[x]>=1", "is a third party's"),
-            ("wordlist", "; did you mean genai-vendor-wordlist?"),
-            ("genai-feature-resarch", "; did you mean genai-feature-research?"),
-            ("git+https://u:p@a.b/genai-vendor-openai", "is a Git repository"),
-            ("genai-vendor-openai @ https://a.b/c.whl", "is an address"),
-            ("https://a.b/genai-vendor-openai.whl", "is an address"),
-        ],
-    )  # fmt: skip
-    def test_it_is_refused_where_nobody_can_be_asked(
-        self, terminal: Terminal, ran: list[Sequence[str]], wanted: str, says: str
-    ) -> None:
-        code, out, err = terminal("install", "genai-vendor-openai", wanted)
-        assert (code, out, ran) == (1, "", [])
-        error, hint = err.splitlines()
-        assert error.startswith("error: ")
-        assert says in error
-        assert hint.startswith("  if you trust it: genai-host install --yes genai-vendor-openai ")
-        assert "u:p" not in err
-        again = shlex.split(hint.partition(": genai-host ")[2])
-        if "u:p" not in wanted:
-            assert terminal(*again)[0] == 0
-            assert ran == [["genai-vendor-openai", wanted]]
-
-    @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130), ("", 130)])
-    def test_a_user_at_a_terminal_is_asked(
-        self,
-        terminal: Terminal,
-        ran: list[Sequence[str]],
-        monkeypatch: pytest.MonkeyPatch,
-        answer: str,
-        code: int,
-    ) -> None:
-        monkeypatch.setattr("genai_host.cli.install.is_terminal", lambda stream: True)
-        ended, _, err = terminal("install", "genai-vendor-grok", stdin=f"{answer}\n")
-        assert (ended, len(ran)) == (code, int(code == 0))
-        assert "genai-vendor-grok is a third party's" in err
-        assert "Install it? [y/N]" in err
-
-    @pytest.mark.parametrize(
-        "wanted",
-        ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"],
-    )
-    def test_what_is_ours_or_here_already_needs_no_question(
-        self, terminal: Terminal, ran: list[Sequence[str]], wanted: str
-    ) -> None:
-        assert terminal("install", wanted)[0] == 0
-        assert ran == [[wanted]]
-
-    def test_a_file_of_this_machine_needs_none(
-        self, terminal: Terminal, ran: list[Sequence[str]], tmp_path: Path
-    ) -> None:
-        (tmp_path / "zz.whl").touch()
-        assert terminal("install", f"{tmp_path}/zz.whl", "-e", str(tmp_path))[0] == 0
-        assert ran == [["--editable", str(tmp_path), f"{tmp_path}/zz.whl"]]
-
-    def test_what_no_index_brought_may_be_a_strangers_there(
-        self,
-        terminal: Terminal,
-        ran: list[Sequence[str]],
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        info = make_distribution(tmp_path, "zz-private")
-        (info / "direct_url.json").write_text('{"url": "file:///src/zz-private"}')
-        monkeypatch.syspath_prepend(str(tmp_path))
-        for command in ("install", "upgrade"):
-            code, _, err = terminal(command, "zz-private")
-            assert (code, ran) == (1, [])
-            assert "may be a third party's: the installed one is from file:///src/" in err
-            assert f"genai-host {command} --yes zz-private" in err
-        assert terminal("upgrade", "--yes", "zz-private")[0] == 0
-        assert ran == [["--upgrade", "zz-private"]]
-
-
-@pytest.mark.process
-def test_of_several_commands_the_first_that_fails_is_the_last(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Its status is passed on, and what it prints is no part of the output."""
-    fails = [sys.executable, "-c", "print('installing'); raise SystemExit(7)"]
-    never = [sys.executable, "-c", f"open({str(tmp_path / 'never')!r}, 'w')"]
-    assert perform([fails, never], [], dry_run=False, as_json=True) == 7
-    out, err = capfd.readouterr()
-    done = json.loads(out)
-    assert (done["exit_code"], done["came"], done["went"], done["changed"]) == (7, [], [], [])
-    assert "installing" in err
-    assert not (tmp_path / "never").exists()
-
-
-@pytest.mark.smoke
-@pytest.mark.process
-def test_an_installer_that_is_interrupted_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Ctrl-C reaches it as well; it tidies up."""
-    waited: list[int] = []
-    wait = subprocess.Popen.wait
-
-    def interrupted(process: Any, timeout: float | None = None) -> int:
-        waited.append(wait(process, timeout))
-        if len(waited) == 1:
-            raise KeyboardInterrupt
-        return waited[-1]
-
-    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        _run([sys.executable, "-c", ""])
-    assert waited == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("word", "shown"),
-    [
-        ("https://user:secret@a.b/c", "https://***@a.b/c"),
-        ("git+https://token@a.b/c@main", "git+https://***@a.b/c@main"),
-        ("git+https://a.b/c@main", "git+https://a.b/c@main"),
-        ("a @ https://u:p@b/c", "a @ https://***@b/c"),
-        ("--index-url=https://u:p@b/c", "--index-url=https://***@b/c"),
-    ],
-)
-def test_passwords_of_addresses_are_not_shown(word: str, shown: str) -> None:
-    assert _shown([word]) == [shown]
-
-
-@pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
-def test_where_the_configuration_is_read_only_nothing_is_run(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    def run(*_: object) -> None:
-        pytest.fail("it was run")
-
-    monkeypatch.setattr("genai_host.cli.install._run", run)
-    monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
-    code, out, err = terminal(command, "genai-vendor-mock")
-    assert (code, out) == (1, "")
-    assert err == "error: the configuration is read-only: GENAI_HOST_READ_ONLY is set\n"
-    assert terminal(command, "genai-vendor-mock", "--dry-run")[0] == 0

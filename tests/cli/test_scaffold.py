@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import genai_vendor_mock
 import pytest
@@ -21,13 +20,11 @@ from support import Terminal
 
 from genai_host import Config
 from genai_host.cli.scaffold import Scaffold, new_scaffold
-from genai_host.config import InstanceConfig
-from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import ConfigurationError
 from genai_host.plugins.discovery import InstalledPlugins, LoadedPlugin, Plugins
 from genai_host.plugins.index import LoadResult, PluginIndex
-from genai_host.testing import make_distribution, replay_from_every_entry
-from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host.testing import make_distribution
+from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host_testing.fixtures import MakeHost
 
 __all__ = ["base", "environment", "wheels"]
@@ -247,74 +244,21 @@ class TestNames:
             assert result.declared.names() == declared[kind]
 
 
-@pytest.mark.part
-class TestVendor:
-    @pytest.fixture
-    def service(self) -> Iterator[FakeService]:
-        with FakeService() as made:
-            yield made
-
-    @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-    def test_its_model_answers(
-        self,
-        site: Path,
-        make_host: MakeHost,
-        service: FakeService,
-        monkeypatch: pytest.MonkeyPatch,
-        streamed: bool,
-    ) -> None:
-        monkeypatch.setenv("MY_AI_API_KEY", "sk-123456")
-        plugin = importlib.import_module(install(site, Scaffold("vendor", "my-ai")))
-        instance = InstanceConfig("my-ai", settings={"base_url": f"{service.url}/v1"})
-        host = make_host(new=plugin, config=Config(providers={"my-ai": instance}))
-        conversation = host.open("chat", "my-ai-1")
-        if streamed:
-            event = b'{"choices": [{"delta": {"content": "hello"}, "finish_reason": "stop"}]}'
-            service.replies = [sse_reply([event, b"[DONE]"])]
-            assert "".join(each.text for each in conversation.stream("hi")) == "hello"
-        else:
-            choice = {"message": {"content": "hello"}, "finish_reason": "stop"}
-            service.replies = [json_reply({"choices": [choice]})]
-            assert conversation.say("hi").text == "hello"
-        [sent] = service.requests
-        assert (sent.path, sent.json()["model"]) == ("/v1/chat/completions", "my-ai-1")
-        assert sent.headers["authorization"] == "Bearer sk-123456"
-
-    def test_its_service_is_nowhere_until_its_author_says_where(self) -> None:
-        """A name that nobody can register (RFC 2606)."""
-        [address] = re.findall(r"https://\S+(?=\")", str(Scaffold("vendor", "acme").files()))
-        assert address == "https://api.acme.example/v1"
+def test_the_service_of_a_vendor_is_nowhere_until_its_author_says_where() -> None:
+    """A name that nobody can register (RFC 2606)."""
+    [address] = re.findall(r"https://\S+(?=\")", str(Scaffold("vendor", "acme").files()))
+    assert address == "https://api.acme.example/v1"
 
 
-class TestFeature:
-    @pytest.fixture
-    def host(self, site: Path, make_host: MakeHost) -> Any:
-        plugin = importlib.import_module(install(site, Scaffold("feature", "poet")))
-        return make_host(new=plugin, mock=genai_vendor_mock)
-
-    def test_it_answers_and_heeds_its_setting(self, host: Any) -> None:
-        answer = host.open("poet", "mock").say("hi")
-        assert answer.text == "Write this again, in plain words: hi"
-        conversation = host.open("poet", "mock", settings={"style": "in verse"})
-        events = [event.text for event in conversation.stream("hi")]
-        assert "".join(events) == "Write this again, in verse: hi"  # and nothing of the draft
-        assert [detail.kind for detail in answer.details] == ["prompt", "prompt"]
-
-    def test_it_goes_on_from_wherever_it_was_cut(self, host: Any) -> None:
-        conversation = host.open("poet", "mock")
-        conversation.say("one")
-        conversation.say("two")
-        assert isinstance(conversation.record, InMemoryRecord)
-        assert replay_from_every_entry(host, conversation.record) == 10
-
-
-class TestTool:
-    def test_it_counts_words(self, site: Path, make_host: MakeHost) -> None:
-        plugin = importlib.import_module(install(site, Scaffold("tool", "my-words")))
-        host = make_host(new=plugin)
-        assert host.call_tool("my_words", {"text": "one two"}).text == "2 words"
-        assert host.call_tool("my_words", {"text": " "}).error
-        assert "invalid arguments" in host.call_tool("my_words", {"txet": "one"}).text
+def test_a_feature_answers_and_heeds_its_setting(site: Path, make_host: MakeHost) -> None:
+    plugin = importlib.import_module(install(site, Scaffold("feature", "poet")))
+    host = make_host(new=plugin, mock=genai_vendor_mock)
+    answer = host.open("poet", "mock").say("hi")
+    assert answer.text == "Write this again, in plain words: hi"
+    conversation = host.open("poet", "mock", settings={"style": "in verse"})
+    events = [event.text for event in conversation.stream("hi")]
+    assert "".join(events) == "Write this again, in verse: hi"  # and nothing of the draft
+    assert [detail.kind for detail in answer.details] == ["prompt", "prompt"]
 
 
 @pytest.mark.process

@@ -14,7 +14,7 @@ import pytest
 from genai_host.plugins.discovery import InstalledPlugins
 from genai_host.plugins.distributions import find_distributions
 from genai_host.plugins.index import PluginIndex
-from genai_host.plugins.installer import installed_distributions
+from genai_host.plugins.installer import installed_sources
 from genai_host.testing import make_distribution
 
 
@@ -285,8 +285,9 @@ def test_installed_distributions_are_those_that_are_whole(
     shutil.copytree(good, site / "~ne-1.0.dist-info")
     (site / "one-9.0.dist-info").mkdir()
     (site / "nothing-1.0.dist-info").mkdir()
-    found = installed_distributions()
-    assert found["one"].version == "2.0"
+    (good / "direct_url.json").write_text('{"url": "file:///src/one"}')
+    found = installed_sources()
+    assert found["one"] == "file:///src/one"
     assert "nothing" not in found
     names = [each.key for each in find_distributions([str(site)])[0]]
     assert names.count("one") == 1

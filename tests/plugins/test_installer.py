@@ -1,8 +1,8 @@
-"""Which commands install where: by what made the environment."""
+"""Which command installs: by what made the environment."""
 
 from __future__ import annotations
 
-import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,27 +10,19 @@ from typing import Any
 import pytest
 
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.installer import (
-    Installed,
-    Installer,
-    Place,
-    find_installer,
-    required_name,
-    who_needs,
-)
+from genai_host.plugins.installer import Place, installer_command, required_name
 from genai_host.util.names import normal_name
 
 
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with uv and pipx, which do nothing."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    for name in ("uv", "pipx"):
-        (folder / name).write_text("#!/bin/sh\n")
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
+@pytest.fixture(autouse=True)
+def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with uv, which does nothing."""
+    program = tmp_path / "programs" / "uv"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    return program
 
 
 def place(tmp_path: Path, **said: Any) -> Place:
@@ -39,59 +31,45 @@ def place(tmp_path: Path, **said: Any) -> Place:
     return Place(str(folder / "bin" / "python"), str(folder), **said)
 
 
-def commands(installer: Installer) -> list[list[list[str]]]:
-    """To install, to upgrade, to uninstall."""
+def commands(here: Place) -> list[list[str]]:
     return [
-        installer.install(["a", "b"], ["/e"], ["--pre"]),
-        installer.upgrade(["a"], ["--pre"]),
-        installer.uninstall(["a"], ["-v"]),
+        installer_command(here, "install", ["a", "b"], ["/e"], ["--pre"]),
+        installer_command(here, "upgrade", ["a"], [], ["--pre"]),
+        installer_command(here, "uninstall", ["a"], [], ["-v"]),
     ]
 
 
-def test_an_environment_with_pip(tmp_path: Path) -> None:
+def test_pip_installs_where_it_is(tmp_path: Path) -> None:
     here = place(tmp_path)
     pip = [here.python, "-m", "pip"]
-    assert commands(find_installer(here)) == [
-        [[*pip, "install", "--pre", "--editable", "/e", "a", "b"]],
-        [[*pip, "install", "--upgrade", "--pre", "a"]],
-        [[*pip, "uninstall", "--yes", "-v", "a"]],
+    assert commands(here) == [
+        [*pip, "install", "--pre", "--editable", "/e", "a", "b"],
+        [*pip, "install", "--upgrade", "--pre", "a"],
+        [*pip, "uninstall", "--yes", "-v", "a"],
     ]
 
 
-def test_one_without_pip_is_for_uv(tmp_path: Path, programs: Path) -> None:
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_uv_installs_where_pip_is_not(
+    tmp_path: Path, uv: Path, monkeypatch: pytest.MonkeyPatch, is_beside: bool
+) -> None:
     here = place(tmp_path, has_pip=False)
-    uv, at = [str(programs / "uv"), "pip"], ["--python", here.python]
-    assert commands(find_installer(here)) == [
-        [[*uv, "install", *at, "--pre", "--editable", "/e", "a", "b"]],
-        [[*uv, "install", *at, "--upgrade", "--pre", "a"]],
-        [[*uv, "uninstall", *at, "-v", "a"]],
+    if is_beside:  # beside the interpreter, not on PATH
+        monkeypatch.setenv("PATH", "")
+        here = here._replace(python=str(uv.parent / "python"))
+    at = ["--python", here.python]
+    assert commands(here) == [
+        [str(uv), "pip", "install", *at, "--pre", "--editable", "/e", "a", "b"],
+        [str(uv), "pip", "install", *at, "--upgrade", "--pre", "a"],
+        [str(uv), "pip", "uninstall", *at, "-v", "a"],
     ]
 
 
-def test_uv_is_found_beside_python(
-    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_either_the_hint_adds_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    here = place(tmp_path, has_pip=False)._replace(python=str(programs / "python"))
-    [[program, *_]] = find_installer(here).install(["a"], [], [])
-    assert program == str(programs / "uv")
-
-
-@pytest.mark.parametrize(
-    ("file", "says"),
-    [("", "there is no pip"), ("pipx_metadata.json", "pipx is"), ("uv-receipt.toml", "uv is")],
-)
-def test_what_is_missing_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, says: str
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    here = place(tmp_path, has_pip=False)
-    if file:
-        (Path(here.prefix) / file).write_text("")
-    with pytest.raises(ConfigurationError, match=says) as caught:
-        find_installer(here)
-    assert "on your PATH" in caught.value.hint
-    assert ("ensurepip" in caught.value.hint) is (not file)
+    with pytest.raises(ConfigurationError, match="no pip, and uv is not on PATH") as caught:
+        installer_command(place(tmp_path, has_pip=False), "install", ["a"])
+    assert caught.value.hint.endswith("/bin/python -m ensurepip")
 
 
 class TestSystem:
@@ -100,18 +78,14 @@ class TestSystem:
     def test_nothing_is_installed_there(self, tmp_path: Path) -> None:
         here = place(tmp_path, is_system=True, is_own=False)
         with pytest.raises(ConfigurationError, match="the operating system manages") as caught:
-            find_installer(here)
+            installer_command(here, "install", ["a"])
         assert "pipx install genai-host" in caught.value.hint
+        assert installer_command(here, "install", ["a"], [], ["--break-system-packages"])
 
-    def test_a_virtual_environment_of_it_is_another_matter(self, tmp_path: Path) -> None:
-        assert find_installer(place(tmp_path, is_system=True)).install(["a"], [], [])
+    def test_its_virtual_environments_are_free(self, tmp_path: Path) -> None:
+        assert installer_command(place(tmp_path, is_system=True), "install", ["a"])
 
-    def test_who_insists_may(self, tmp_path: Path) -> None:
-        here = place(tmp_path, is_system=True, is_own=False)
-        installer = find_installer(here, ["--break-system-packages"])
-        assert installer.install(["a"], [], [])
-
-    def test_it_is_told_by_the_file_of_the_specification(
+    def test_the_file_of_the_specification_decides(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
@@ -128,42 +102,6 @@ def test_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Place.here().has_pip
 
 
-class TestPipx:
-    @pytest.fixture
-    def here(self, tmp_path: Path, programs: Path) -> Place:
-        here = place(tmp_path)
-        kept: dict[str, Any] = {"injected_packages": {"Genai_Vendor.A": {}}}
-        (Path(here.prefix) / "pipx_metadata.json").write_text(json.dumps(kept))
-        return here
-
-    def test_it_injects(self, here: Place, programs: Path) -> None:
-        pipx = str(programs / "pipx")
-        install, upgrade, uninstall = commands(find_installer(here))
-        assert install == [
-            [pipx, "inject", "my-host", "--pip-args=--pre", "a", "b"],
-            [pipx, "inject", "my-host", "--editable", "--pip-args=--pre", "/e"],
-        ]
-        assert upgrade == [[pipx, "runpip", "my-host", "install", "--upgrade", "--pre", "a"]]
-        assert uninstall == [[pipx, "runpip", "my-host", "uninstall", "-y", "-v", "a"]]
-
-    def test_what_is_there_is_installed_anew(self, here: Place) -> None:
-        [command] = find_installer(here).install(["genai-vendor-a==2"], [], [])
-        assert command[1:] == ["inject", "my-host", "--force", "genai-vendor-a==2"]
-
-    def test_arguments_with_spaces_stay_whole(self, here: Place) -> None:
-        [command] = find_installer(here).install(["a"], [], ["--find-links", "a b"])
-        assert "--pip-args=--find-links 'a b'" in command
-
-    def test_what_was_injected_is_taken_out_again_and_what_it_needed_stays(
-        self, here: Place, programs: Path
-    ) -> None:
-        pipx = str(programs / "pipx")
-        assert find_installer(here).uninstall(["genai-vendor-a", "b"], []) == [
-            [pipx, "uninject", "--leave-deps", "my-host", "genai-vendor-a"],
-            [pipx, "runpip", "my-host", "uninstall", "-y", "b"],
-        ]
-
-
 _RECEIPT = """
 [tool]
 requirements = [
@@ -173,67 +111,71 @@ requirements = [
     { name = "edited", editable = "/src/edited" },
     { name = "folder", directory = "/src/folder" },
     { name = "wheel", path = "/a b/wheel-1.0-py3-none-any.whl" },
-    { name = "remote", url = "https://example.org/remote.zip" },
+    { name = "remote", url = "https://u:p@example.org/remote.zip" },
     { name = "cloned", git = "https://example.org/a.git?subdirectory=b&rev=v1#0123" },
 ]
-python = "3.12"
 """
+_LISTED = (
+    " --with named --with \"pinned==1.0 ; python_full_version >= '3.10'\""
+    " --with-editable /src/edited --with 'folder @ /src/folder'"
+    " --with 'wheel @ /a b/wheel-1.0-py3-none-any.whl'"
+    " --with 'remote @ https://***@example.org/remote.zip'"
+    " --with 'cloned @ git+https://example.org/a.git@v1#subdirectory=b'"
+)
+_UV_TOOL = "uv tool install --pre 'my-host[x,y]>=1,<2'"
 
 
-class TestUvTool:
-    """It forgets what it is not told again."""
+class TestManaged:
+    """pipx and uv tool keep a list of what is installed: the user runs their command."""
 
-    @pytest.fixture
-    def here(self, tmp_path: Path, programs: Path) -> Place:
+    @pytest.mark.parametrize(
+        ("file", "action", "wanted", "editable", "command"),
+        [
+            ("pipx_metadata.json", "install", ["a", "b==1"], [],
+             "pipx inject my-host --pip-args=--pre a b==1"),
+            ("pipx_metadata.json", "install", [], ["/e"],
+             "pipx inject my-host --pip-args=--pre --editable /e"),
+            ("pipx_metadata.json", "install", ["a"], ["/e"],
+             ("pipx inject my-host --pip-args=--pre a"
+             " && pipx inject my-host --pip-args=--pre --editable /e")),
+            ("pipx_metadata.json", "upgrade", ["a"], [],
+             "pipx runpip my-host install --upgrade --pre a"),
+            ("pipx_metadata.json", "uninstall", ["a"], [],
+             "pipx uninject --leave-deps my-host a"),
+            ("uv-receipt.toml", "install", ["new"], ["/e"],
+             f"{_UV_TOOL}{_LISTED} --with new --with-editable /e"),
+            ("uv-receipt.toml", "install", ["Named>=2"], [],
+             f"{_UV_TOOL}{_LISTED.replace(' --with named', '')} --with 'Named>=2'"),
+            ("uv-receipt.toml", "upgrade", ["named"], [], "uv tool upgrade my-host --pre"),
+            ("uv-receipt.toml", "uninstall", ["named"], [],
+             f"{_UV_TOOL}{_LISTED.replace(' --with named', '')}"),
+        ],
+    )  # fmt: skip
+    def test_the_hint_is_its_command(
+        self, tmp_path: Path, file: str, action: Any, wanted: list[str], editable: list[str],
+        command: str,
+    ) -> None:  # fmt: skip
         here = place(tmp_path)
-        (Path(here.prefix) / "uv-receipt.toml").write_text(_RECEIPT)
-        return here
+        (Path(here.prefix) / file).write_text(_RECEIPT if file.endswith("toml") else "{}")
+        with pytest.raises(ConfigurationError, match=r"(pipx|uv tool) manages '.*/my-host'") as c:
+            installer_command(here, action, wanted, editable, ["--pre"])
+        found = c.value.hint.removeprefix("run: ")
+        assert shlex.split(found) == shlex.split(command)
 
-    def test_all_that_is_there_is_told_again(self, here: Place, programs: Path) -> None:
-        [command] = find_installer(here).install(["new"], ["/e"], ["--no-index"])
-        uv = str(programs / "uv")
-        assert command[:7] == [uv, "tool", "install", "--no-index", "--python", "3.12",
-                               "my-host[x,y]>=1,<2"]  # fmt: skip
-        assert list(zip(command[7::2], command[8::2], strict=True)) == [
-            ("--with", "named"),
-            ("--with", "pinned==1.0 ; python_full_version >= '3.10'"),
-            ("--with-editable", "/src/edited"),
-            ("--with", "folder @ /src/folder"),
-            ("--with", "wheel @ /a b/wheel-1.0-py3-none-any.whl"),
-            ("--with", "remote @ https://example.org/remote.zip"),
-            ("--with", "cloned @ git+https://example.org/a.git@v1#subdirectory=b"),
-            ("--with", "new"),
-            ("--with-editable", "/e"),
-        ]
-
-    def test_what_is_asked_for_anew_takes_the_place_of_what_was(self, here: Place) -> None:
-        [command] = find_installer(here).install(["Pinned>=2"], [], [])
-        assert not [word for word in command if word.startswith("pinned")]
-        assert command[-2:] == ["--with", "Pinned>=2"]
-
-    def test_what_is_uninstalled_is_left_out(self, here: Place) -> None:
-        [command] = find_installer(here).uninstall(["Edited", "named"], [])
-        assert not {"/src/edited", "named", "--with-editable"} & set(command)
-        assert "folder @ /src/folder" in command
-
-    def test_what_is_upgraded_is_named(self, here: Place) -> None:
-        [command] = find_installer(here).upgrade(["named"], [])
-        assert command[-2:] == ["--upgrade-package", "named"]
-        assert "pinned==1.0 ; python_full_version >= '3.10'" in command
-
-    def test_a_host_in_development_stays_so(self, here: Place) -> None:
+    def test_a_host_in_development_stays_editable(self, tmp_path: Path) -> None:
+        here = place(tmp_path)
         text = '[tool]\nrequirements = [{ name = "my-host", editable = "/src/host" }]\n'
         (Path(here.prefix) / "uv-receipt.toml").write_text(text)
-        [command] = find_installer(here).install(["a"], [], [])
-        assert command[3:] == ["--editable", "/src/host", "--with", "a"]
+        with pytest.raises(ConfigurationError) as caught:
+            installer_command(here, "install", ["a"])
+        assert caught.value.hint == "run: uv tool install --editable /src/host --with a"
 
-    @pytest.mark.parametrize("text", ["[", "\0", "tool = 1\nx"])
-    def test_a_receipt_that_cannot_be_read_is_not_done_without(
-        self, here: Place, text: str
-    ) -> None:
+    @pytest.mark.parametrize("text", ["[", "\0", "tool = 1\nx", "", "[tool]\nrequirements = [1]"])
+    def test_a_receipt_must_be_readable(self, tmp_path: Path, text: str) -> None:
+        here = place(tmp_path)
         (Path(here.prefix) / "uv-receipt.toml").write_text(text)
         with pytest.raises(ConfigurationError, match=r"cannot read .*uv-receipt\.toml"):
-            find_installer(here).install(["a"], [], [])
+            installer_command(here, "install", ["a"])
 
 
 @pytest.mark.parametrize(
@@ -253,19 +195,9 @@ class TestUvTool:
         ("", ""),
     ],
 )
-def test_what_a_requirement_names(requirement: str, name: str) -> None:
+def test_the_name_of_a_requirement(requirement: str, name: str) -> None:
     assert required_name(requirement) == name
 
 
-def test_names_are_the_same_however_they_are_written() -> None:
+def test_spellings_of_a_name_are_equal() -> None:
     assert len({normal_name(name) for name in ("Ab-c", "ab_c", "AB.C", "ab-_c")}) == 1
-
-
-def test_what_is_needed_by_way_of_another_is_needed() -> None:
-    needs = {"host": {"a"}, "a": {"b"}, "b": {"a", "gone"}, "plugin": {"c"}, "c": set[str]()}
-    installed = {name: Installed(name, "1", frozenset(those)) for name, those in needs.items()}
-    assert who_needs("b", installed, ["host"]) == "host"
-    assert who_needs("gone", installed, ["host"]) == "host"
-    assert who_needs("c", installed, ["host"]) == ""
-    assert who_needs("c", installed, ["host", "plugin"]) == "plugin"
-    assert who_needs("host", installed, ["host", "plugin"]) == ""

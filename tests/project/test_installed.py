@@ -74,6 +74,12 @@ class TestWheels:
             [license] = [each for each in names if each.endswith("/licenses/LICENSE")]
             assert zipfile.ZipFile(wheel).read(license) == (ROOT / "LICENSE").read_bytes()
 
+    def test_the_host_has_the_templates_of_plugins(self, wheels: dict[str, Path]) -> None:
+        files = set((ROOT / "genai_host" / "cli" / "scaffolds").rglob("*.txt"))
+        names = set(zipfile.ZipFile(wheels["genai-host"]).namelist())
+        assert len(files) == 13
+        assert {str(file.relative_to(ROOT)) for file in files} <= names
+
     def test_item_10_each_says_whose_it_is_and_where_it_is(self, wheels: dict[str, Path]) -> None:
         for name, wheel in wheels.items():
             metadata = metadata_of(wheel)

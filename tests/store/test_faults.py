@@ -210,14 +210,20 @@ class TestMigrations:
         with Store(place) as again:
             assert again.find(id) == id
 
-    def test_a_newer_store_is_refused(self, store: Store, make_store: MakeStore) -> None:
+    @pytest.mark.parametrize(
+        ("version", "hint"),
+        [(999, "pip install --upgrade genai-host"), (1, "genai-host conversations import FILE")],
+    )
+    def test_a_newer_store_and_version_1_are_refused(
+        self, store: Store, make_store: MakeStore, version: int, hint: str
+    ) -> None:
         begin(store)
         with store._database.writing() as connection:
-            connection.execute(text("UPDATE meta SET value = '999' WHERE name = 'schema'"))
-        newer = make_store()
-        with pytest.raises(StoreError, match="has version 999, this host knows") as caught:
-            newer.conversations()
-        assert "pip install --upgrade genai-host" in caught.value.hint
+            connection.execute(text(f"UPDATE meta SET value = '{version}' WHERE name = 'schema'"))
+        another = make_store()
+        with pytest.raises(StoreError, match=f"has version {version}, this host knows") as caught:
+            another.conversations()
+        assert hint in caught.value.hint
 
 
 def test_the_key_is_nowhere_in_the_files(

@@ -55,15 +55,18 @@ def test_none_is_made(store: Store) -> None:
     assert not Path(store.place).parent.exists()
 
 
-def test_one_that_is_newer_is_left_alone(store: Store, make_store: MakeStore) -> None:
+@pytest.mark.parametrize(("version", "fix"), [(999, "upgrade"), (1, "export its conversations")])
+def test_one_that_is_newer_or_of_version_1_is_left_alone(
+    store: Store, make_store: MakeStore, version: int, fix: str
+) -> None:
     begin(store)
     with store._database.writing() as connection:
-        connection.exec_driver_sql("UPDATE meta SET value = '999' WHERE name = 'schema'")
+        connection.exec_driver_sql(f"UPDATE meta SET value = '{version}' WHERE name = 'schema'")
     health = make_store().health()
     assert health is not None
-    assert (health.version, health.conversations) == (999, None)
-    assert "version 999" in health.faults[0]
-    assert "upgrade" in health.fix
+    assert (health.version, health.conversations) == (version, None)
+    assert f"version {version}" in health.faults[0]
+    assert fix in health.fix
 
 
 def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:

@@ -230,36 +230,8 @@ class TestLedger:
             store.ledger.spent([("a", "b")])
 
 
-class TestVersion1:
-    def test_what_older_stores_have_is_counted(self, at_noon: Store, place: str) -> None:
-        id = said(at_noon, answered(), failed(cost=None))
-        at_noon.tries(id)
-        expected = at_noon.usage(by=["day", "user", "model", "provider", "feature"])
-        later = Store(place, now=lambda: NOON + DAY)
-        copy = later.fork(id)
-        later.tries(copy)
-        later.fork(id)  # not looked at before
-        later.close()
-        at_noon.close()
-        database = Database(place, 5.0)
-        with database.writing() as connection:
-            for statement in (
-                "DROP TABLE usage",
-                "DROP TABLE spent",
-                "ALTER TABLE conversations DROP COLUMN copied",
-                "UPDATE meta SET value = '1' WHERE name = 'schema'",
-            ):
-                connection.execute(text(statement))
-        bring_up_to_date(database)
-        database.close()
-        with Store(place) as now:
-            by = ["day", "user", "model", "provider", "feature"]
-            assert now.usage(by=by) == expected
-            said(now, answered())
-            assert now.usage()[0].calls == 3
-            now.ledger.spend([("ann", "2030-01")], Spent(1.0))
-
-    def test_from_version_2_on_a_call_may_have_any_count_of_tokens(
+class TestVersion2:
+    def test_once_migrated_a_call_may_have_any_count_of_tokens(
         self, at_noon: Store, place: str
     ) -> None:
         said(at_noon, answered())
@@ -278,26 +250,3 @@ class TestVersion1:
             id = said(now, {**answered(), "usage": used})
             assert now.usage()[0].input_tokens == 2**53 - 1 + 10
             assert now.summary(id).status == "idle"
-
-    def test_an_older_store_has_the_tables_of_a_new_one(self, make_store: MakeStore) -> None:
-        """What a step makes is what `tables` says."""
-        from sqlalchemy import create_engine, inspect
-
-        from genai_host.store import migrations
-        from genai_host.store.tables import conversations, entries, metadata, tries
-
-        engine = create_engine("sqlite://")
-        with engine.begin() as connection:
-            for table in (conversations, entries, tries):
-                table.create(connection)
-            connection.execute(text("ALTER TABLE conversations DROP COLUMN copied"))
-            for _, step in sorted(migrations.STEPS.items()):
-                step(connection)
-            found = inspect(connection)
-            for name in ("usage", "spent"):
-                made = {each["name"]: each["nullable"] for each in found.get_columns(name)}
-                said = {each.name: each.nullable for each in metadata.tables[name].columns}
-                assert made == said
-                keys = found.get_pk_constraint(name)["constrained_columns"]
-                assert keys == [each.name for each in metadata.tables[name].primary_key]
-        engine.dispose()

@@ -148,7 +148,7 @@ class TestOutages(_Asking):
 
     def test_an_engine_that_does_not_answer_is_given_up(self) -> None:
         self.engines.pages[MOJEEK] = Page(None)
-        assert "no search engine has answered in time: mojeek" in self.failed(seconds=0.5)
+        assert "no search engine has answered in time: mojeek" in self.failed(seconds=2.0)
 
     def test_a_call_that_is_cancelled_ends_at_once(self, background: Any) -> None:
         self.engines.pages[MOJEEK] = Page(None)

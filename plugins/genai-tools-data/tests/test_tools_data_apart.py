@@ -13,15 +13,14 @@ from typing import Any
 import genai_tools_data
 import pytest
 from genai_tools_data import apart
-from genai_tools_data.apart import run_apart
-from genai_tools_data.database import opened_file
+from genai_tools_data.apart import run, run_apart
+from genai_tools_data.database import Result, opened_file
 
 from genai_host import Host
+from genai_host.api import child_process
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled
+from genai_host.errors import Cancelled, ValidationError
 from genai_host_testing.fixtures import MakeHost
-
-pytestmark = pytest.mark.process
 
 A = "printf('%.*c', 1000000, 'a')"
 LONG = " + ".join([f"instr({A}, printf('%.*c', 500000, 'a') || 'b')"] * 100)
@@ -57,6 +56,7 @@ def host(make_host: MakeHost, file: Path) -> Host:
     return make_host(tools=genai_tools_data)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "sql",
     [doubling(60), f"{ENDLESS} SELECT zeroblob(1000000) FROM n ORDER BY random()"],
@@ -75,6 +75,7 @@ def test_what_takes_too_much_memory_is_told(
 
 
 @pytest.mark.smoke
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
 def test_one_long_step_ends_with_its_call(
     tmp_path: Path, background: Callable[..., Future[Any]], monkeypatch: pytest.MonkeyPatch
@@ -83,7 +84,8 @@ def test_one_long_step_ends_with_its_call(
         connection.execute("CREATE TABLE things (i)")
     begun, limits = tmp_path / "begun", Cancellation()
     os.mkfifo(begun)
-    monkeypatch.setattr(apart, "_MAIN", f"open({str(begun)!r}, 'w').close(); {apart._MAIN}")
+    main = f"open({str(begun)!r}, 'w').close()\n{child_process._MAIN}"
+    monkeypatch.setattr(child_process, "_MAIN", main)
     with opened_file(tmp_path / "x.db") as reader:
         ended = background(run_apart, reader, f"SELECT {LONG}", limits, 1)
         begun.read_bytes()  # which waits for the process
@@ -91,7 +93,12 @@ def test_one_long_step_ends_with_its_call(
         assert isinstance(ended.exception(30), Cancelled)
 
 
-def test_a_process_that_is_ended_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "_MAIN", "import os; os._exit(9)")
-    output = host.call_tool("data__query_sql", {"sql": "SELECT 1"})
-    assert "the query takes too much memory, or time" in output.text
+def test_a_database_is_read_from_a_file_or_from_bytes(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+        connection.executescript("CREATE TABLE things (i); INSERT INTO things VALUES (1), (2)")
+        data = connection.serialize()
+    expected = Result(("i",), ((1,),), more=True)
+    assert run((tmp_path / "x.db").as_uri(), "SELECT i FROM things", 1, b"") == expected
+    assert run("", "SELECT i FROM things", 1, data) == expected
+    with pytest.raises(ValidationError, match="write one SELECT"):
+        run("", "DELETE FROM things", 1, data)

@@ -135,8 +135,8 @@ def test_a_trickle_ends_with_the_time(site: PageSite, begun: list[Begun]) -> Non
                 gone.set()
 
     site.answers["/"] = trickle
-    with pytest.raises(ProviderTimeout, match="more than 2 seconds"):
-        read_apart(site.link(), PagesSettings(private=True, seconds=2), Cancellation())
+    with pytest.raises(ProviderTimeout, match="more than 5 seconds"):
+        read_apart(site.link(), PagesSettings(private=True, seconds=5), Cancellation())
     assert gone.wait(30)
     assert begun[0].process.returncode is not None
 
@@ -190,28 +190,6 @@ def test_what_takes_too_much_memory_is_told(
     }[kind]
     with pytest.raises(ValidationError, match=r"too much memory|is broken|has no text"):
         read_apart(site.link(), PRIVATE, Cancellation())
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    "main",
-    [
-        "import os; os._exit(9)",
-        "import os; os.kill(os.getpid(), 11)",
-        "print('no json')",
-        "print('[]')",
-        "print('{}')",
-        "print('5')",
-        'print(\'{"error": "unheard", "message": "of"}\')',
-        'print(\'{"error": [], "message": "of"}\')',
-        'print(\'{"title": 1, "link": 2, "text": 3, "kind": 4}\')',
-        "print('[' * 9999999)",
-    ],
-)
-def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, main: str) -> None:
-    monkeypatch.setattr(apart, "_MAIN", main)
-    with pytest.raises(ValidationError, match="takes too much memory, or time"):
-        read_apart("http://127.0.0.1/", PRIVATE, Cancellation())
 
 
 @pytest.mark.smoke

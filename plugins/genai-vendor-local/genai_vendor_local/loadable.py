@@ -9,25 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import subprocess
 from pathlib import Path
+from typing import Any
 
-from genai_host.api import CancelToken
+from genai_host.api import CancelToken, ChildLimits, run_in_child
 from genai_host.errors import ConfigurationError
-from genai_vendor_local.processes import environment, program
+from genai_vendor_local.processes import environment
 
 _MAGIC = b"GGUF"
-_TRY = """
-import os, xllamacpp
-params = xllamacpp.CommonParams()
-params.model.path = sys.argv[1]
-params.n_ctx = 256
-params.warmup = False
-params.verbosity = 0
-params.api_keys = [sys.argv[2]]
-server = xllamacpp.Server(params)
-os._exit(0)  # it may hang when it is released this soon
-"""
+_loaded: list[Any] = []  # by `load`: a server that is released this soon may hang
 
 
 def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
@@ -64,20 +54,28 @@ def not_loadable(file: Path) -> ConfigurationError:
 
 
 def _try_to_load(file: Path, checked: Path, limits: CancelToken) -> None:
-    quiet = subprocess.DEVNULL
-    command = program(_TRY, str(file.resolve()), secrets.token_hex(32))
-    env = environment(checked.parent)
-    with (
-        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=env) as process,
-        limits.on_cancel(process.kill),
-    ):
-        try:
-            process.wait()
-        finally:
-            process.kill()  # unless it has ended
-    limits.check()
-    if process.returncode:
-        raise not_loadable(file)
+    run_in_child(
+        f"{__name__}:load",
+        str(file.resolve()),
+        returns=None,
+        cancel=limits,
+        limits=ChildLimits(may_write=True),
+        exceeded=not_loadable(file),
+        environment=environment(checked.parent),
+    )
+
+
+def load(file: str) -> None:
+    """Load a file, in a process that ends afterwards."""
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = file
+    params.n_ctx = 256
+    params.warmup = False
+    params.verbosity = 0
+    params.api_keys = [secrets.token_hex(32)]
+    _loaded.append(xllamacpp.Server(params))
 
 
 def _mark(file: Path, checked: Path) -> Path:

@@ -14,26 +14,17 @@ from pathlib import Path
 OPENMP = "libgomp.so.1"
 """The library that llama.cpp needs and that not every system has."""
 
-_AS_HERE = """\
-import sys
-sys.path[:] = [folder for folder in sys.path if folder]  # "" is the current one
-"""
-
 _MODULE = """\
-import runpy
+import runpy, sys
+sys.path[:] = [folder for folder in sys.path if folder]  # "" is the current one
 del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
-def program(code: str, *arguments: str) -> list[str]:
-    """A command that runs code, with `sys` imported and the arguments in `sys.argv`."""
-    return [sys.executable, "-c", _AS_HERE + code, *arguments]
-
-
 def module(name: str, *arguments: str) -> list[str]:
     """A command that runs a module as `python -m` does."""
-    return program(_MODULE, name, *arguments)
+    return [sys.executable, "-c", _MODULE, name, *arguments]
 
 
 def environment(folder: Path) -> Mapping[str, str]:

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 from genai_vendor_local import engine as module
-from genai_vendor_local import loadable, processes
+from genai_vendor_local import processes
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.loadable import must_be_loadable
 from genai_vendor_local.settings import Settings
 
+from genai_host.api import child_process
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import ConfigurationError, ProviderRemoved
 
@@ -179,7 +180,7 @@ def test_cancelling_ends_the_process_that_tries_a_file(
     background: Background,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loadable, "_TRY", "import time; time.sleep(600)")
+    monkeypatch.setattr(child_process, "_MAIN", "import time; time.sleep(600)")
     limits = Watched()
     tried = background(must_be_loadable, file, tmp_path / "checked", limits)
     assert limits.is_waited_for.wait(60)
@@ -200,17 +201,17 @@ def test_one_process_tries_a_file_at_a_time(
 ) -> None:
     """Whoever waits for it tries the file in turn, if who was first was cancelled."""
     monkeypatch.setattr(module, "must_be_loadable", must_be_loadable)
-    monkeypatch.setattr(loadable, "_TRY", "import time; time.sleep(600)")
+    monkeypatch.setattr(child_process, "_MAIN", "import time; time.sleep(600)")
     loads.release.set()
     first, second = Watched(), Cancellation()
     trying = background(engine.chat, {}, first)
     assert first.is_waited_for.wait(60)
     waiting = background(engine.chat, {}, second)
-    monkeypatch.setattr(loadable, "_TRY", "")
+    monkeypatch.setattr(child_process, "_MAIN", """print('{"value": null}')""")
     first.cancel()
     assert repr(trying.exception(60)) == "Cancelled('cancelled')"
     assert list(waiting.result(60)) == [b"hi"]
-    assert [process.returncode == 0 for process in started] == [False, True]
+    assert [process.returncode is not None for process in started] == [True, True]
 
 
 SPY = "import pathlib; pathlib.Path({mark!r}).touch()"
@@ -255,11 +256,10 @@ def test_a_python_of_its_own_finds_what_this_one_finds(
 ) -> None:
     """Even in a folder that is named from the current one."""
     (tmp_path / "modules").mkdir()
-    (tmp_path / "modules" / "only_here.py").write_text("WORD = 'found'", encoding="utf-8")
+    (tmp_path / "modules" / "only_here.py").write_text(
+        "import sys\nprint('found', __name__, sys.prefix)", encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", "modules")
-    code = "import only_here, genai_vendor_local; print(only_here.WORD, sys.argv[1], sys.prefix)"
-    done = subprocess.run(
-        processes.program(code, "word"), capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["found", "word", sys.prefix]
+    done = subprocess.run(processes.module("only_here"), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["found", "__main__", sys.prefix]
