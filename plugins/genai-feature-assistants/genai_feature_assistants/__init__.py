@@ -4,7 +4,6 @@ use it.
     agents      the classes that a program holds: an assistant, its definition, its channel
     service     what `genai-host serve` answers under /v1: assistants, threads, runs, files
     assistant   what a run of an assistant says and asks for
-    imports     what was exported elsewhere, taken into the host's store
     cli         the command `genai-host assistants`
 """
 
@@ -45,6 +44,6 @@ def genai_http_routes() -> Iterable[HttpRoute]:
 def genai_commands() -> Iterable[Command]:
     yield Command(
         "assistants",
-        "Create, list, show, delete, run and import assistants.",
+        "Create, list, show, delete and run assistants.",
         "genai_feature_assistants.cli.group:assistants",
     )

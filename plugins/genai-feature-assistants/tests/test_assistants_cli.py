@@ -353,6 +353,5 @@ class TestRun:
 
 
 def test_help_is_there(line: Line) -> None:
-    assert "import" in line.done("--help")
-    for command in ("create", "list", "show", "delete", "run", "import"):
+    for command in ("create", "list", "show", "delete", "run"):
         assert "Usage: genai-host assistants" in line.done(command, "--help")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_feature_assistants.cli import terminal
-from genai_feature_assistants.cli.import_ import import_command
+from genai_feature_assistants.cli.checks import why_model_cannot, why_tools_cannot
 from genai_feature_assistants.cli.run import run_command
 from genai_feature_assistants.cli.terminal import (
     echo,
@@ -24,7 +24,6 @@ from genai_feature_assistants.cli.terminal import (
     value_of,
     when,
 )
-from genai_feature_assistants.imports.checks import why_model_cannot, why_tools_cannot
 from genai_feature_assistants.service.indexing import shelf_of as files_of
 from genai_feature_assistants.service.shelf import shown
 from genai_host.api import decode_text, is_text
@@ -52,7 +51,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.pass_context
 def assistants(ctx: click.Context, user: str) -> None:
-    """Create, list, show, delete, run and import assistants.
+    """Create, list, show, delete and run assistants.
 
     `genai-host serve` serves the same assistants at /v1/assistants. ID is the id of an
     assistant, a unique prefix of it, or its name if the name is unique.
@@ -61,7 +60,6 @@ def assistants(ctx: click.Context, user: str) -> None:
 
 
 assistants.add_command(run_command)
-assistants.add_command(import_command)
 
 
 @assistants.command("create")
@@ -154,9 +152,7 @@ def _definition_of(path: Path) -> dict[str, Any]:
     if not isinstance(definition, dict):
         raise ValidationError(f"{path} is not a definition: it is not an object")
     if definition.get("object", "assistant") != "assistant":
-        raise ValidationError(
-            f"{path} is not an assistant", hint="genai-host assistants import takes other objects"
-        )
+        raise ValidationError(f"{path} is not an assistant")
     return {name: value for name, value in definition.items() if name not in _NOT_GIVEN}
 
 

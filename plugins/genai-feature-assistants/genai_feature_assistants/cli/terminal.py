@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_feature_assistants.imports.checks import await_searchable
+from genai_feature_assistants.cli.checks import await_searchable
 from genai_feature_assistants.service.files import MOST_BYTES
 from genai_feature_assistants.service.shelf import Object, Shelf
 from genai_host.api import RouteRequest, RouteResponse
