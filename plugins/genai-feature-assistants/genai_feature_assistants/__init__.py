@@ -44,6 +44,6 @@ def genai_http_routes() -> Iterable[HttpRoute]:
 def genai_commands() -> Iterable[Command]:
     yield Command(
         "assistants",
-        "Create, list, show, delete and run assistants.",
-        "genai_feature_assistants.cli.group:assistants",
+        "List assistants, and run one.",
+        "genai_feature_assistants.cli:assistants",
     )
