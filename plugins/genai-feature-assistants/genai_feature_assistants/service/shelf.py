@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Object = Mapping[str, Any]
 T = TypeVar("T")
 
-_TRIES = 50
 _USUAL, _MOST = 20, 100
 _AT_ONCE = 100
 
@@ -91,28 +90,20 @@ class Shelf:
             return None
 
     def change(self, id: str, make: Callable[[Object], tuple[Object | None, T]]) -> T:
-        """Put another value in its place, made of the one that is there; again if somebody
-        else has changed it meanwhile. None leaves it as it is. What else `make` gives is given
-        back. Raises `Missing`."""
-        documents = self._documents
-        for last in reversed(range(_TRIES)):
-            try:
-                found = documents.get(id)
-            except NotFound:
-                raise self._missing(id) from None
-            value, result = make(found.value)
-            if value is None:
-                break
-            try:
-                documents.put(id, value, expect=found.version)
-                break
-            except Conflict:
-                if not last:
-                    raise
-        return result
+        """Change an object, as `Documents.change` does.
+
+        Raises:
+            Missing: The user has no such object.
+        """
+        try:
+            return self._documents.change(id, make)
+        except Missing:  # of another object, which `make` has asked for
+            raise
+        except NotFound:
+            raise self._missing(id) from None
 
     def update(self, id: str, **fields: Any) -> Object:
-        """The same, for fields of their own; gives the object as it is then."""
+        """Change fields of an object, and return the object."""
 
         def make(found: Object) -> tuple[Object, Object]:
             value = {**found, **fields}
