@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
 
 import attrs
 import pytest
@@ -13,7 +12,6 @@ from genai_feature_assistants.agents import (
     Annotation,
     Code,
     OpenAIAssistantDefinition,
-    OpenAIAssistantExecutionOptions,
     OpenAIAssistantInvocationOptions,
     OpenAIThreadCreationOptions,
 )
@@ -43,79 +41,29 @@ __all__ = ["either", "service"]
 pytestmark = pytest.mark.part
 
 
-class TestItem4:
-    """invocation > thread > definition."""
-
-    definition = attrs.evolve(
-        DEFINITION,
-        temperature=0.7,
-        enable_code_interpreter=True,
-        vector_store_id="vs_1",
-        metadata={"whose": "definition", "d": "d"},
-        execution_options=OpenAIAssistantExecutionOptions(
-            max_completion_tokens=10,
-            max_prompt_tokens=20,
-            parallel_tool_calls_enabled=True,
-            additional_instructions="from the definition",
-        ),
+def test_item_4_what_a_run_and_its_thread_are_made_from(service: AssistantsService) -> None:
+    """`test_assistants_agents_precedence` has each option by itself."""
+    definition = attrs.evolve(DEFINITION, metadata={"whose": "definition", "d": "d"})
+    thread = OpenAIThreadCreationOptions(
+        ["file_1"], vector_store_id="vs_2", metadata={"whose": "thread", "t": "t"}
     )
-
-    def body(self, service: AssistantsService, **options: Any) -> Any:
-        """What a run is made from."""
-        service.turns.append([Says("so")])
-        with agent_of(service, self.definition) as agent:
-            thread = OpenAIThreadCreationOptions(metadata={"whose": "thread", "t": "t"})
-            chosen = OpenAIAssistantInvocationOptions(**options) if options else None
-            list(agent.invoke(agent.create_thread(thread), chosen))
-        return service.bodies("POST", "/runs")[-1]
-
-    def test_item_4_none_inherits(self, service: AssistantsService) -> None:
-        body = self.body(service)
-        assert body["max_completion_tokens"] == 10
-        assert body["max_prompt_tokens"] == 20
-        assert body["parallel_tool_calls"] is True
-        assert body["additional_instructions"] == "from the definition"
-        assert body["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
-        assert body["metadata"] == {"whose": "thread", "t": "t", "d": "d"}
-        assert not {"model", "temperature", "top_p", "response_format"} & body.keys()
-
-    def test_item_4_zero_and_false_override(self, service: AssistantsService) -> None:
-        body = self.body(
-            service,
-            model_name="other",
-            max_completion_tokens=0,
-            parallel_tool_calls_enabled=False,
-            temperature=0,
-            additional_instructions="",
-            enable_code_interpreter=False,
-            enable_file_search=False,
-            enable_json_response=False,
-            metadata={"whose": "invocation"},
-        )
-        assert body["model"] == "other"
-        assert body["max_completion_tokens"] == 0
-        assert body["max_prompt_tokens"] == 20
-        assert body["parallel_tool_calls"] is False
-        assert body["temperature"] == 0
-        assert body["additional_instructions"] == ""
-        assert body["tools"] == []
-        assert body["response_format"] == {"type": "text"}
-        assert body["metadata"] == {"whose": "invocation", "t": "t", "d": "d"}
-
-    def test_item_4_a_thread_switches_its_tools_on(self, service: AssistantsService) -> None:
-        service.turns.append([Says("so")])
-        with agent_of(service) as agent:
-            thread = OpenAIThreadCreationOptions(["file_1"], vector_store_id="vs_2")
-            list(agent.invoke(agent.create_thread(thread)))
-        (made,) = service.bodies("POST", "/threads")
-        assert made["tool_resources"]["file_search"] == {"vector_store_ids": ["vs_2"]}
-        (body,) = service.bodies("POST", "/runs")
-        assert body["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
-
-    def test_item_4_additional_messages(self, service: AssistantsService) -> None:
-        self.body(service, additional_messages=[Message("user", "one"), Message("assistant", "2")])
-        (messages,) = service.messages.values()
-        assert [each["role"] for each in messages] == ["user", "assistant", "assistant"]
+    given = OpenAIAssistantInvocationOptions(
+        metadata={"whose": "invocation"},
+        additional_messages=[Message("user", "one"), Message("assistant", "2")],
+    )
+    service.turns += [[Says("so")], [Says("so")]]
+    with agent_of(service, definition) as agent:
+        for options in (None, given):
+            list(agent.invoke(agent.create_thread(thread), options))
+    made, _ = service.bodies("POST", "/threads")
+    assert made["tool_resources"]["file_search"] == {"vector_store_ids": ["vs_2"]}
+    inherits, overrides = service.bodies("POST", "/runs")
+    assert inherits["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
+    assert inherits["metadata"] == {"whose": "thread", "t": "t", "d": "d"}
+    assert not {"model", "temperature", "top_p", "response_format"} & inherits.keys()
+    assert overrides["metadata"] == {"whose": "invocation", "t": "t", "d": "d"}
+    roles = [[each["role"] for each in messages] for messages in service.messages.values()]
+    assert roles == [["assistant"], ["user", "assistant", "assistant"]]
 
 
 class TestItem6:
