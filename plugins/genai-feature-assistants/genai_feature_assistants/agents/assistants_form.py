@@ -29,7 +29,7 @@ from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, ValidationError
 
 RUN_OPTIONS = "__run_options"
-"""The pair of an assistant's metadata that has the execution options, as JSON."""
+"""Key of the execution options, as JSON, in the metadata of an assistant."""
 
 Wire = dict[str, Any]
 

@@ -203,7 +203,7 @@ def _wrong(why: str) -> ConfigurationError:
 
 
 MOST_BYTES = 64 * 2**20
-"""That a reply may have, unpacked."""
+"""Limit of a response, decompressed."""
 
 _MOST_PAGES = 10_000
 _PAGE = 100

@@ -53,7 +53,7 @@ def retry_after(header: str | None) -> float | None:
 
 
 LARGEST = 16 * 2**20
-"""That one event may have, in bytes."""
+"""Limit of an event, in bytes."""
 
 _END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 

@@ -61,7 +61,7 @@ class Functions:
         results = [
             _result(call, _waited(each)) for call, each in zip(calls, under_way, strict=False)
         ]
-        refused = f"not called: no more than {MOST_AT_ONCE} calls are made at once"
+        refused = f"not called: at most {MOST_AT_ONCE} calls are made concurrently"
         return results + [_failed(call, refused) for call in calls[MOST_AT_ONCE:]]
 
     def _started(self, call: ToolCall) -> _UnderWay:
@@ -124,7 +124,7 @@ def _waited(call: _UnderWay) -> Any:
     except BaseException as error:
         if call.future.done() and call.future.exception() is error:
             return error
-        raise  # it is of whoever waits: Ctrl+C
+        raise  # raised in this thread: Ctrl+C
 
 
 def _result(call: ToolCall, given: Any) -> ToolResult:

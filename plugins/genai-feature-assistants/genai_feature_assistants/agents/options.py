@@ -161,7 +161,7 @@ class OpenAIThreadCreationOptions:
 T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
-"""Seconds: who asks for more in `Retry-After` is not asked again."""
+"""Longest `Retry-After`, in seconds, after which a request is retried."""
 
 _SECONDS = Must("seconds, not below 0", lambda value: type(value) in (int, float) and value >= 0)
 _COUNT = Must("a whole number above 0", lambda value: type(value) is int and value > 0)
@@ -262,14 +262,14 @@ class Pace:
 
 
 MOST_PAIRS = 16
-"""Of metadata, those that the agents add counted."""
+"""Limit of metadata, including the pairs that agents add."""
 
 LONGEST_KEY = 64
 LONGEST_VALUE = 512
 """In characters."""
 
 MOST_FILES = 20
-"""That the code interpreter of an assistant or a thread may have."""
+"""Files for the code interpreter of an assistant or a thread."""
 
 
 def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:

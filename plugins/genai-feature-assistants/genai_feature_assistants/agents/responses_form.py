@@ -34,8 +34,7 @@ from genai_host.errors import InvalidParameter, UnsupportedPart, ValidationError
 Wire = dict[str, Any]
 
 THREAD_OPTIONS = "__thread_options"
-"""The pairs of a conversation's metadata that have what a thread has beside its messages, as
-JSON: as many pairs as it needs, since a value has 512 characters."""
+"""Prefix of the keys of thread settings, as JSON, in the metadata of a conversation."""
 
 _LONGEST = 512
 _ROLES = ("user", "assistant")

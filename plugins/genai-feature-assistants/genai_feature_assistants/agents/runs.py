@@ -154,7 +154,7 @@ def _first(*values: Any) -> Any:
 
 
 OPEN = ("queued", "in_progress", "cancelling")
-"""What a run is that is to be waited for."""
+"""The statuses of a run that is polled."""
 
 ENDED: Mapping[str, type[RunError]] = {
     "failed": RunFailed,
@@ -162,12 +162,12 @@ ENDED: Mapping[str, type[RunError]] = {
     "expired": RunExpired,
     "incomplete": RunIncomplete,
 }
-"""What is raised for a run that ended otherwise than completed."""
+"""The errors of runs that did not complete, by status."""
 
 FINAL = ("completed", *ENDED)
 
 CANCELLING = 5.0
-"""Seconds that a run which is left waits for the service to hear of it."""
+"""Time limit of the request that cancels a run, in seconds."""
 
 
 def run_error(
