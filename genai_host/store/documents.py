@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from attrs import frozen
 from sqlalchemy import (
@@ -30,6 +30,9 @@ from genai_host.errors import Conflict, NotFound
 from genai_host.store.database import Database
 from genai_host.store.tables import documents
 
+T = TypeVar("T")
+
+_ATTEMPTS = 50
 _PLAIN = r"[A-Za-z0-9_ .-]+"  # names that stand in JSON and in a path as they are
 _EXACT = 2**53  # integers up to it are the same as floats
 
@@ -94,6 +97,36 @@ class Documents:
             else:
                 connection.execute(update(documents).where(self._is(id)).values(**values))
         return now + 1
+
+    def change(
+        self, id: str, make: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any] | None, T]]
+    ) -> T:
+        """Replace a document, and retry if another process changes it at the same time.
+
+        Args:
+            id: Id of the document.
+            make: Returns the new value for the current one, and the result of this method. None
+                instead of a value leaves the document unchanged. Runs again for each attempt.
+
+        Returns:
+            The result that `make` returned with the value that was written.
+
+        Raises:
+            NotFound: No document has this id.
+            Conflict: The document changed during each of 50 attempts.
+        """
+        for last in reversed(range(_ATTEMPTS)):
+            found = self.get(id)
+            value, result = make(found.value)
+            if value is None:
+                break
+            try:
+                self.put(id, value, expect=found.version)
+                break
+            except Conflict:
+                if not last:
+                    raise
+        return result
 
     def delete(self, id: str) -> bool:
         """Whether there was one."""

@@ -18,6 +18,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from genai_host.api import Clock
@@ -144,9 +145,9 @@ class JobQueue:
 
     def done(self, id: str) -> None:
         """Remove a job, if this worker has it."""
-        found = self._find(id)
-        if found is not None and found.value["worker"] == self.owner:
-            self.drop(id)
+        with suppress(NotFound):
+            if self._jobs.get(id).value["worker"] == self.owner:
+                self.drop(id)
 
     def drop(self, id: str) -> None:
         """Remove a job, whichever worker has it."""
@@ -198,25 +199,12 @@ class JobQueue:
                 self._workers.delete(each.id)
         return living
 
-    def _find(self, id: str) -> Document | None:
-        try:
-            return self._jobs.get(id)
-        except NotFound:
-            return None
-
     def _change(
         self, id: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
     ) -> None:
-        """Change a job that is there, by compare-and-set; None for no change."""
-        while (found := self._find(id)) is not None:
-            value = change(found.value)
-            if value is None:
-                return
-            try:
-                self._jobs.put(id, value, expect=found.version)
-            except Conflict:
-                continue
-            return
+        """Change a job that is there; None for no change."""
+        with suppress(NotFound):
+            self._jobs.change(id, lambda value: (change(value), None))
 
 
 def _job(id: str, value: Mapping[str, Any]) -> Job:

@@ -8,19 +8,16 @@ from typing import Any
 
 import pytest
 from genai_feature_assistants.agents import (
-    OpenAIAssistantAgent,
     OpenAIAssistantDefinition,
     OpenAIAssistantExecutionOptions,
     OpenAIAssistantInvocationOptions,
-    OpenAIServiceConfiguration,
     OpenAIThreadCreationOptions,
 )
 from peers.openai_document import Document
 
 from genai_host.api import Image, Message
-from genai_host.testing import FakeService
-from genai_host.testing.fake_service import json_reply
-from genai_host_testing.assistants_agents import RushingClock, agent_of
+from genai_host_testing.assistants_agents import STREAMED, agent_of, roll
+from genai_host_testing.assistants_responses import ResponsesService
 from genai_host_testing.assistants_service import AssistantsService, Calls, Runs, Says
 
 DEFINITION = OpenAIAssistantDefinition(
@@ -49,17 +46,12 @@ OPTIONS = OpenAIAssistantInvocationOptions(
 THREAD = OpenAIThreadCreationOptions(["file_2"], [Message("assistant", "hm")], "vs_2", {"e": "f"})
 
 
-def roll(sides: int = 6) -> str:
-    """Roll a die."""
-    return f"{sides} of {sides}"
-
-
 @pytest.fixture(scope="module")
 def document() -> Document:
     return Document()
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+@STREAMED
 def test_assistants(document: Document, streamed: bool) -> None:
     with AssistantsService() as service:
         service.turns.append([Calls(("c1", "roll", "{}")), Runs("1", "1"), Says("so")])
@@ -90,24 +82,11 @@ def test_assistants(document: Document, streamed: bool) -> None:
 
 
 def test_responses(document: Document) -> None:
-    call = {"type": "function_call", "call_id": "c1", "name": "roll", "arguments": "{}"}
-    part = {"type": "output_text", "text": "so", "annotations": []}
-    said = {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
-    replies = [{"id": f"resp_{n}", "status": "completed", "output": [each]}
-               for n, each in enumerate([call, said])]  # fmt: skip
-    conversation = {"id": "conv_1", "metadata": {}, "data": [{**said, "role": "user"}]}
-
-    def answer(received: Any) -> Any:
-        return json_reply(conversation if "/conv" in received.path else replies.pop(0))
-
-    with FakeService(answer=answer) as service:
-        configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", api="responses")
-        with OpenAIAssistantAgent.create(
-            configuration,
-            OpenAIAssistantDefinition("m", vector_store_id="vs_1", enable_code_interpreter=True),
-            [roll],
-            clock=RushingClock(),
-        ) as agent:
+    definition = OpenAIAssistantDefinition(
+        "m", vector_store_id="vs_1", enable_code_interpreter=True
+    )
+    with ResponsesService([Calls(("c1", "roll", "{}")), Says("so")]) as service:
+        with agent_of(service, definition, [roll]) as agent:
             thread = agent.create_thread(THREAD)
             agent.add_chat_message(thread, "hi")
             assert [each.text for each in agent.invoke(thread, OPTIONS)] == ["so"]
@@ -121,3 +100,7 @@ def test_responses(document: Document) -> None:
     document.check("CreateConversationBody", made)
     for body in (first, second):
         document.check("CreateResponse", body)
+    kinds = {"message": "OutputMessage", "function_call": "FunctionToolCall"}
+    for run in service.runs.values():
+        for item in run["output"]:
+            document.check(kinds[item["type"]], item)

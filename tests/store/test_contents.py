@@ -12,6 +12,7 @@ import json
 import os
 import stat
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -436,14 +437,7 @@ class TestDocuments:
 
         def count() -> None:
             for _ in range(5):
-                while True:
-                    found = documents.get("x")
-                    try:
-                        value = {"count": found.value["count"] + 1}
-                        documents.put("x", value, expect=found.version)
-                        break
-                    except Conflict:
-                        continue
+                documents.change("x", lambda found: ({"count": found["count"] + 1}, None))
 
         threads = [threading.Thread(target=count) for _ in range(4)]
         for thread in threads:
@@ -451,6 +445,26 @@ class TestDocuments:
         for thread in threads:
             thread.join()
         assert documents.get("x").value == {"count": 20}
+
+    def test_one_is_changed_again_if_another_was_faster(self, store: Store) -> None:
+        documents = store.documents("notes")
+        with pytest.raises(NotFound):
+            documents.change("x", lambda found: ({}, None))
+        documents.put("x", {"a": 1})
+        seen = []
+
+        def make(found: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+            seen.append(found["a"])
+            if len(seen) < 3:
+                documents.put("x", {"a": found["a"] + 1})
+            return {"b": found["a"]}, "result"
+
+        assert documents.change("x", make) == "result"
+        assert (seen, documents.get("x").value) == ([1, 2, 3], {"b": 3})
+        assert documents.change("x", lambda found: (None, found["b"])) == 3
+        assert documents.get("x").version == 4
+        with pytest.raises(Conflict):
+            documents.change("x", lambda found: ({}, documents.put("x", {})))
 
     def test_they_are_listed_in_pages(self, store: Store) -> None:
         documents = store.documents("notes")

@@ -1,11 +1,9 @@
-"""OpenAI's Assistants: the API, served over whatever models the host has, and the agents that
-use it.
+"""OpenAI's Assistants: the API, served over any model of the host, and agents that use it.
 
-    agents      the classes that a program holds: an assistant, its definition, its channel
-    service     what `genai-host serve` answers under /v1: assistants, threads, runs, files
-    assistant   what a run of an assistant says and asks for
-    imports     what was exported elsewhere, taken into the host's store
-    cli         the command `genai-host assistants`
+agents      the classes for programs: an agent, its definition, its channel
+service     the API under /v1: assistants, threads, runs, files
+assistant   the feature that answers the messages of runs
+cli         the command `genai-host assistants`
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from genai_host.api import Command, Feature, FeatureSteps, HttpRoute, NoSettings
 
 
 def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-    """See `assistant.respond`, which is imported when an assistant runs."""
+    """Run `assistant.respond`, which is imported when it is first used."""
     from genai_feature_assistants import assistant
 
     return (yield from assistant.respond(turn))
@@ -30,7 +28,7 @@ def genai_features() -> Iterable[Feature[Any]]:
         NoSettings,
         respond,
         roles={"main": "chat"},
-        help="what runs of assistants are answered by",
+        help="Answers the messages of runs of assistants.",
     )
 
 
@@ -45,6 +43,6 @@ def genai_http_routes() -> Iterable[HttpRoute]:
 def genai_commands() -> Iterable[Command]:
     yield Command(
         "assistants",
-        "Create, list, show, delete, run and import assistants.",
-        "genai_feature_assistants.cli.group:assistants",
+        "List assistants, and run one.",
+        "genai_feature_assistants.cli:assistants",
     )

@@ -1,9 +1,9 @@
-"""The feature `assistant`: what a run of an assistant says and asks for, without I/O.
+"""The feature `assistant`: the turn of a run, without I/O.
 
-    respond → Prompt → Wait("tools") for the calls of tools → Prompt ... → Answer
+    respond → Prompt → Pause("tools") for the calls of tools → Prompt ... → Answer
 
-The tools are the server's to run, or its client's: a turn pauses for what comes of them, and
-goes on from its record, in whatever process.
+Tools are run by the server or by its client. The turn pauses for their outputs, and resumes from
+its event log, in any process.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ _DONE = ("stop", "length", "tool_calls")
 
 @frozen
 class Context:
-    """What a run is to do: the context of its turn.
+    """The context of the turn of a run.
 
-    tools            that the model may ask for: `{"name", "description", "parameters"}`
-    tool_choice      of the first prompt: `auto`, `none`, `required` or the name of one
-    parallel         whether it may ask for several at once
-    most_completion  tokens that all answers may have; None for no bound
-    most_prompt      the same for prompts
-    drops            whether the oldest is left out where it is too much for the model
+    Attributes:
+        tools: Tools for the model: `{"name", "description", "parameters"}`.
+        tool_choice: For the first prompt: `auto`, `none`, `required` or a name.
+        parallel: Whether the model may make several calls at once.
+        most_completion: Token limit of all answers together; None for no limit.
+        most_prompt: Token limit of all prompts together; None for no limit.
+        drops: Whether the oldest messages are left out if the prompt is too large.
     """
 
     tools: Sequence[Mapping[str, Any]] = ()
@@ -63,9 +64,12 @@ class Context:
 
 
 def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-    """Answer with what is known of it as `Answer.state`: `{"round", "usage", "incomplete"}`: the
-    number of rounds with tools that went before, the tokens of the last prompt, and which bound
-    ended it, if one did."""
+    """Answer a message, with calls of tools.
+
+    `Answer.state` is `{"round", "usage", "incomplete"}`: the number of rounds with tools, the
+    tokens
+    of the last prompt, and the limit that ended the turn, if any.
+    """
     run = _Run(turn, Context(**turn.context))
     while True:
         completion = yield from run.ask()
@@ -87,7 +91,7 @@ class _Run:
         self._ids: set[str] = set()
 
     def ask(self) -> Generator[Step[Any], Any, Completion]:
-        """What the model says to all that was said so far."""
+        """Prompt the model with all messages so far."""
         completion = yield from self._fitting()
         if completion.finish not in _DONE:
             raise UnexpectedFinish(
@@ -103,7 +107,7 @@ class _Run:
         return completion
 
     def answer(self, completion: Completion) -> Answer:
-        """What a completion ends it with."""
+        """Return the answer of the turn."""
         if not completion.text.strip() and not self._rounds and not self.incomplete:
             raise GenerationError(
                 "the model said nothing", reason=completion.reason, **completion.place
@@ -133,8 +137,11 @@ class _Run:
         self._rounds += 1
 
     def _fitting(self) -> Generator[Step[Any], Any, Completion]:
-        """Ask; again with less where it is too much: half of what was said before, or, when
-        nothing of that is left, half of what each tool gave."""
+        """Prompt, and shorten the prompt while it is too large.
+
+        First the older half of the earlier messages is left out, then half of each output of a
+        tool.
+        """
         while True:
             try:
                 return (yield from self._prompt())
@@ -162,7 +169,7 @@ class _Run:
         )
 
     def _bound(self, completion: Completion) -> str:
-        """The bound that has been reached, as the API names it."""
+        """Return the limit that was reached, as the API names it."""
         context, used = self._context, self._used
         if completion.finish == "length":
             return "max_completion_tokens"
@@ -204,9 +211,12 @@ def _with_one_call(message: Message) -> Message:
 
 
 def _with_own_ids(message: Message, round: int, seen: set[str]) -> Message:
-    """A message whose calls can be told apart from any others of the run.
+    """Return a message whose calls have ids that are unique in the run.
 
-    seen   the ids of those; gets these
+    Args:
+        message: The message.
+        round: Number of the round.
+        seen: The ids so far; the new ones are added.
     """
     parts = []
     number = 0

@@ -63,7 +63,7 @@ _ANSWERS: dict[str, dict[str, str]] = {
 
 
 def routes() -> Iterable[HttpRoute]:
-    """One is loaded as the server starts, and with it the worker that goes on with runs."""
+    """One route is loaded at start-up, and with it the worker that continues runs."""
     for path, methods in _ANSWERS.items():
         for method, name in methods.items():
             yield HttpRoute(
@@ -71,6 +71,6 @@ def routes() -> Iterable[HttpRoute]:
                 f"/v1{path}",
                 f"genai_feature_assistants.service.service:Service.{name}",
                 size=_UPLOAD if name == "files.create" else _BODY,
-                counts=method != "GET",  # a run is asked after again and again
+                counts=method != "GET",  # runs are polled
                 starts=name == "assistants.page",
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,33 +20,25 @@ from genai_feature_assistants.agents import (
 )
 
 from genai_host.api import File, Image, Message, Reasoning, Text, ToolCall, ToolResult
-from genai_host.errors import BadRequest, UnsupportedPart, ValidationError
-from genai_host_testing.assistants_agents import agent_of, configured
-from genai_host_testing.assistants_service import AssistantsService, Calls, Says
+from genai_host.errors import BadRequest, ServiceUnavailable, UnsupportedPart, ValidationError
+from genai_host.testing.fake_service import reply
+from genai_host_testing.assistants_agents import agent_of, configured, either, roll, service
+from genai_host_testing.assistants_service import AssistantsService, Calls, Says, ScriptedService
+
+__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 
 KEYS = ["OpenAIAssistantAgent", "asst_1", "n", "http://127.0.0.1:1/v1/"]
 
 
-def roll() -> str:
-    """Roll a die."""
-    return "6"
-
-
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
-
-
 class TestItem8:
-    def test_item_8_what_is_deleted_does_nothing(self, service: AssistantsService) -> None:
-        with agent_of(service) as agent:
+    def test_item_8_what_is_deleted_does_nothing(self, either: ScriptedService) -> None:
+        with agent_of(either) as agent:
             thread = agent.create_thread()
             states = [agent.is_deleted, agent.delete(), agent.is_deleted]
             assert states == [False, True, True]
-            before = len(service.requests)
+            before = len(either.requests)
             for act in (
                 lambda: agent.invoke(thread),
                 lambda: agent.invoke_stream(thread),
@@ -58,7 +49,7 @@ class TestItem8:
                     act()
                 assert caught.value.assistant_id == agent.id
             assert agent.delete() is True
-            assert len(service.requests) == before
+            assert len(either.requests) == before
 
     def test_item_8_who_was_deleted_by_others(self, service: AssistantsService) -> None:
         with agent_of(service) as agent:
@@ -68,9 +59,6 @@ class TestItem8:
                 OpenAIAssistantAgent.retrieve(configured(service), agent.id)
 
     def test_item_8_a_delete_that_fails_is_none(self, service: AssistantsService) -> None:
-        from genai_host.errors import ServiceUnavailable
-        from genai_host.testing.fake_service import reply
-
         service.fail("DELETE", "/assistants", reply(status=500))
         with agent_of(service) as agent:
             with pytest.raises(ServiceUnavailable):
@@ -78,8 +66,8 @@ class TestItem8:
             assert not agent.is_deleted
             assert agent.delete()
 
-    def test_item_8_a_deleted_thread(self, service: AssistantsService) -> None:
-        with agent_of(service) as agent:
+    def test_item_8_a_deleted_thread(self, either: ScriptedService) -> None:
+        with agent_of(either) as agent:
             thread = agent.create_thread()
             assert agent.delete_thread(thread) is True
             for act in (
@@ -96,10 +84,10 @@ class TestItem8:
 
 class TestItem9:
     @pytest.mark.parametrize("role", ["system", "tool"])
-    def test_item_9_other_roles(self, service: AssistantsService, role: Any) -> None:
-        with agent_of(service) as agent:
+    def test_item_9_other_roles(self, either: ScriptedService, role: Any) -> None:
+        with agent_of(either) as agent:
             thread = agent.create_thread()
-            before = len(service.requests)
+            before = len(either.requests)
             with pytest.raises(ValidationError, match=role):
                 agent.add_chat_message(thread, Message(role, "hi"))
             options = OpenAIAssistantInvocationOptions(additional_messages=[Message(role, "hi")])
@@ -107,7 +95,7 @@ class TestItem9:
                 agent.invoke(thread, options)
             with pytest.raises(ValidationError, match=role):
                 agent.create_thread(OpenAIThreadCreationOptions(messages=[Message(role, "hi")]))
-            assert len(service.requests) == before
+            assert len(either.requests) == before
 
     def test_item_9_what_threads_can_have(self, service: AssistantsService) -> None:
         with agent_of(service) as agent:
@@ -154,11 +142,11 @@ class TestItem10:
 
 
 class TestChannel:
-    def test_two_agents_on_one_channel(self, service: AssistantsService) -> None:
-        service.turns += [[Calls(("c1", "roll", "{}")), Says("a six")], [Says("well rolled")]]
+    def test_two_agents_on_one_channel(self, either: ScriptedService) -> None:
+        either.turns += [[Calls(("c1", "roll", "{}")), Says("a six")], [Says("well rolled")]]
         with (
-            agent_of(service, OpenAIAssistantDefinition("m", name="ann"), [roll]) as ann,
-            agent_of(service, OpenAIAssistantDefinition("m", name="bob")) as bob,
+            agent_of(either, OpenAIAssistantDefinition("m", name="ann"), [roll]) as ann,
+            agent_of(either, OpenAIAssistantDefinition("m", name="bob")) as bob,
         ):
             channel = ann.create_channel()
             assert isinstance(channel, OpenAIAssistantChannel)
@@ -168,15 +156,15 @@ class TestChannel:
             second = list(channel.invoke(bob))
             assert [(each.name, each.text) for _, each in second] == [("bob", "well rolled")]
             history = list(channel.history())
-        assert [(each.name, each.text) for each in history] == [
-            ("", "roll"), ("ann", "a six"), ("bob", "well rolled"),
-        ]  # fmt: skip
+        assert [each.text for each in history] == ["roll", "a six", "well rolled"]
+        names = ["", "ann", "bob"] if either.api == "assistants" else ["", "", ""]
+        assert [each.name for each in history] == names
 
-    def test_history_is_handed_from_one_to_the_other(self, service: AssistantsService) -> None:
-        service.turns += [[Calls(("c1", "roll", "{}")), Says("a six")], [Says("well rolled")]]
+    def test_history_is_handed_from_one_to_the_other(self, either: ScriptedService) -> None:
+        either.turns += [[Calls(("c1", "roll", "{}")), Says("a six")], [Says("well rolled")]]
         with (
-            agent_of(service, OpenAIAssistantDefinition("m", name="ann"), [roll]) as ann,
-            agent_of(service, OpenAIAssistantDefinition("m", name="bob")) as bob,
+            agent_of(either, OpenAIAssistantDefinition("m", name="ann"), [roll]) as ann,
+            agent_of(either, OpenAIAssistantDefinition("m", name="bob")) as bob,
         ):
             anns, bobs = ann.create_channel(), bob.create_channel()
             assert anns.thread_id != bobs.thread_id
@@ -188,10 +176,8 @@ class TestChannel:
             ]  # fmt: skip
             assert [each.text for each in anns.history()] == ["a six"]
 
-    def test_what_agents_do_among_themselves_is_not_received(
-        self, service: AssistantsService
-    ) -> None:
-        with agent_of(service) as agent:
+    def test_what_agents_do_among_themselves_is_not_received(self, either: ScriptedService) -> None:
+        with agent_of(either) as agent:
             channel = agent.create_channel(agent.create_thread())
             channel.receive(
                 [
@@ -205,9 +191,9 @@ class TestChannel:
             assert [each.text for each in channel.history()] == ["hm", "so?"]
 
     def test_another_role_is_refused_before_anything_is_added(
-        self, service: AssistantsService
+        self, either: ScriptedService
     ) -> None:
-        with agent_of(service) as agent:
+        with agent_of(either) as agent:
             channel = agent.create_channel()
             with pytest.raises(ValidationError):
                 channel.receive([Message("user", "1"), Message("system", "2")])
@@ -222,15 +208,15 @@ class TestChannel:
             agent.delete()
             assert [each.name for each in channel.history()] == [agent.id]
 
-    def test_the_stream_of_a_channel(self, service: AssistantsService) -> None:
-        service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
-        with agent_of(service, functions=[roll]) as agent:
+    def test_the_stream_of_a_channel(self, either: ScriptedService) -> None:
+        either.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
+        with agent_of(either, functions=[roll]) as agent:
             told = list(agent.create_channel().invoke_stream(agent))
         assert [visible for visible, _ in told] == [False, False, True, True]
         assert isinstance(told[2][1], AgentDelta)
 
-    def test_a_channel_outlives_an_agent(self, service: AssistantsService) -> None:
-        with agent_of(service) as agent:
+    def test_a_channel_outlives_an_agent(self, either: ScriptedService) -> None:
+        with agent_of(either) as agent:
             channel = agent.create_channel()
             channel.receive([Message("user", "hi")])
             agent.delete()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,6 +11,7 @@ import cattrs
 import pytest
 from genai_feature_assistants.agents import (
     BrokenDefinition,
+    FileDefinitions,
     OpenAIAssistantAgent,
     OpenAIAssistantDefinition,
     OpenAIAssistantExecutionOptions,
@@ -24,9 +25,11 @@ from genai_feature_assistants.agents import (
 )
 
 from genai_host.api import Message
-from genai_host.errors import ValidationError
-from genai_host_testing.assistants_agents import DEFINITION, agent_of, configured
+from genai_host.errors import BadRequest, StoreError, ValidationError
+from genai_host_testing.assistants_agents import DEFINITION, agent_of, configured, service
 from genai_host_testing.assistants_service import AssistantsService, Says
+
+__all__ = ["service"]
 
 pytestmark = pytest.mark.part
 
@@ -71,12 +74,6 @@ ALL = [
     WHOLE, EXECUTION, BEHAVIOR, INVOCATION, THREAD, PollingOptions(interval=1.5, tries=2),
     OpenAIServiceConfiguration(endpoint="http://127.0.0.1:1/v1/", service_type="host"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
 
 
 @pytest.mark.parametrize("value", ALL, ids=lambda value: type(value).__name__)
@@ -252,3 +249,55 @@ def test_item_5_truncation_and_json_of_a_run(service: AssistantsService) -> None
     assert body["truncation_strategy"] == {"type": "last_messages", "last_messages": 7}
     assert body["response_format"] == {"type": "json_object"}
     assert "tool_choice" not in body
+
+
+def test_item_15_definitions_are_kept_on_this_side(tmp_path: Path) -> None:
+    files = FileDefinitions(tmp_path / "assistants")
+    for kept in (None, files):
+        configuration = OpenAIServiceConfiguration.for_host(api="responses", definitions=kept)
+        whole = attrs.evolve(
+            DEFINITION,
+            metadata={"a": "b"},
+            vector_store_id="vs_1",
+            execution_options=OpenAIAssistantExecutionOptions(max_completion_tokens=0),
+        )
+        made = OpenAIAssistantAgent.create(configuration, whole).definition
+        assert attrs.evolve(made, id=None, enable_file_search=False) == whole
+        assert made.enable_file_search
+        other = OpenAIAssistantAgent.create(configuration, DEFINITION)
+        found = OpenAIAssistantAgent.list_definitions(configuration)
+        assert {each.id for each in found} == {made.id, other.id}
+        assert made.id
+        assert OpenAIAssistantAgent.retrieve(configuration, made.id).definition == made
+        assert other.delete()
+        assert other.delete()
+        with pytest.raises(BadRequest) as caught:
+            OpenAIAssistantAgent.retrieve(configuration, other.id)
+        assert caught.value.status == 404
+    again = OpenAIServiceConfiguration.for_host(
+        api="responses", definitions=FileDefinitions(tmp_path / "assistants")
+    )
+    assert OpenAIAssistantAgent.list_definitions(again) == [made]
+    with pytest.raises(BadRequest):
+        OpenAIAssistantAgent.retrieve(again, "../../etc/passwd")
+
+
+def test_item_3_too_much_is_not_kept() -> None:
+    configuration = OpenAIServiceConfiguration.for_host(api="responses")
+    with pytest.raises(ValidationError):
+        OpenAIAssistantAgent.create(
+            configuration, attrs.evolve(DEFINITION, metadata={"k" * 65: ""})
+        )
+    assert OpenAIAssistantAgent.list_definitions(configuration) == []
+
+
+def test_files_that_hold_no_definition(tmp_path: Path) -> None:
+    files = FileDefinitions(tmp_path)
+    (tmp_path / "asst_1.json").write_text("{")
+    with pytest.raises(ValidationError, match="asst_1"):
+        files.all()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        FileDefinitions(tmp_path / "file").save(attrs.evolve(DEFINITION, id="asst_2"))
+    with pytest.raises(ValidationError):
+        files.save(attrs.evolve(DEFINITION, id="../x"))

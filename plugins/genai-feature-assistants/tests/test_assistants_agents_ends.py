@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,8 +20,25 @@ from genai_feature_assistants.agents import (
 from genai_host.api import tool
 from genai_host.errors import MalformedReply
 from genai_host.testing.fake_service import json_reply, reply
-from genai_host_testing.assistants_agents import RushingClock, agent_of, invoked, roll
-from genai_host_testing.assistants_service import AssistantsService, Calls, Ends, Says, Waits
+from genai_host_testing.assistants_agents import (
+    STREAMED,
+    RushingClock,
+    agent_of,
+    either,
+    invoked,
+    roll,
+    service,
+)
+from genai_host_testing.assistants_service import (
+    AssistantsService,
+    Calls,
+    Ends,
+    Says,
+    ScriptedService,
+    Waits,
+)
+
+__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 
@@ -35,39 +51,31 @@ ENDS = [
 ]
 
 
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
-
-
 class TestItem7:
-    @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+    @STREAMED
     @pytest.mark.parametrize(("status", "kind", "more"), ENDS)
     def test_item_7_a_bad_end(
-        self, service: AssistantsService, status: str, kind: Any, more: Any, streamed: bool
+        self, either: ScriptedService, status: str, kind: Any, more: Any, streamed: bool
     ) -> None:
-        service.turns.append([Ends(status, more)])
-        with agent_of(service) as agent:
-            thread = agent.create_thread()
-            with pytest.raises(kind) as caught:
-                list((agent.invoke_stream if streamed else agent.invoke)(thread))
+        either.turns.append([Ends(status, more)])
+        with agent_of(either) as agent, pytest.raises(kind) as caught:
+            invoked(agent, streamed=streamed)
         error = caught.value
         assert isinstance(error, RunError)
-        (run,) = service.runs
+        (run,), (thread,) = either.runs, either.threads
         assert (error.run_id, error.thread_id, error.assistant_id) == (run, thread, agent.id)
         assert error.run_status == status
         assert error.last_error == more.get("last_error")
         assert error.incomplete_reason == more.get("incomplete_details", {}).get("reason", "")
         assert run in error.message
 
-    def test_item_7_a_run_that_takes_too_long(self, service: AssistantsService) -> None:
-        service.turns.append([Waits()])
+    def test_item_7_a_run_that_takes_too_long(self, either: ScriptedService) -> None:
+        either.turns.append([Waits()])
         clock = RushingClock()
-        with agent_of(service, clock=clock) as agent, pytest.raises(RunTimedOut) as caught:
+        with agent_of(either, clock=clock) as agent, pytest.raises(RunTimedOut) as caught:
             invoked(agent)
         assert clock.monotonic() == pytest.approx(60)
-        (run,) = service.runs.values()
+        (run,) = either.runs.values()
         assert caught.value.run_id == run["id"]
         assert run["status"] == "cancelled"
 
@@ -79,7 +87,7 @@ class TestItem7:
             invoked(agent)
         assert caught.value.run_status == "cancelling"
 
-    @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+    @STREAMED
     @pytest.mark.parametrize(
         "action", [None, {"submit_tool_outputs": {"tool_calls": []}}, {"type": "new"}]
     )
@@ -87,10 +95,11 @@ class TestItem7:
         self, service: AssistantsService, action: Any, streamed: bool
     ) -> None:
         service.turns.append([Ends("requires_action", {"required_action": action})])
-        with agent_of(service) as agent:
-            told = (agent.invoke_stream if streamed else agent.invoke)(agent.create_thread())
-            with pytest.raises(RunStuck, match="names no calls") as caught:
-                list(told)
+        with (
+            agent_of(service) as agent,
+            pytest.raises(RunStuck, match="names no calls") as caught,
+        ):
+            invoked(agent, streamed=streamed)
         assert caught.value.run_status == "requires_action"
         (run,) = service.runs.values()
         assert run["status"] == "cancelled"
@@ -109,7 +118,7 @@ class TestItem7:
         ],
     )
     def test_item_7_what_goes_wrong_with_a_function_is_told(
-        self, service: AssistantsService, name: str, arguments: str, told: str
+        self, either: ScriptedService, name: str, arguments: str, told: str
     ) -> None:
         @tool
         def breaks() -> str:
@@ -126,11 +135,12 @@ class TestItem7:
             """Do what needs a human."""
             return "done"
 
-        service.turns.append([Calls(("c1", name, arguments)), Says("so")])
-        with agent_of(service, functions=[roll, breaks, leaves, asks]) as agent:
+        either.turns.append([Calls(("c1", name, arguments)), Says("so")])
+        with agent_of(either, functions=[roll, breaks, leaves, asks]) as agent:
             said = invoked(agent)
         assert said[-1].text == "so"
-        (output,) = service.outputs
+        (output,) = either.outputs
+        assert output["tool_call_id"] == "c1"
         assert output["output"].startswith("Error: ")
         assert told in output["output"]
 
@@ -149,14 +159,16 @@ class TestItem7:
         over.set()
         assert service.outputs[0]["output"] == "Error: it took too long"
 
-    def test_item_7_who_asks_for_functions_without_an_end(self, service: AssistantsService) -> None:
-        service.turns.append([Calls((f"c{number}", "roll", "{}")) for number in range(5)])
+    def test_item_7_who_asks_for_functions_without_an_end(self, either: ScriptedService) -> None:
+        either.turns.append([Calls((f"c{number}", "roll", "{}")) for number in range(5)])
         polling = PollingOptions(round_trips=3)
         with (
-            agent_of(service, functions=[roll], polling=polling) as agent,
-            pytest.raises(RunStuck, match="4 times"),
+            agent_of(either, functions=[roll], polling=polling) as agent,
+            pytest.raises(RunStuck, match=r"[34] times"),
         ):
             invoked(agent)
+        wanted = 3 if either.api == "responses" else 1
+        assert len(either.bodies("POST", either.run_path)) == wanted
 
     @pytest.mark.parametrize(
         "garbage",

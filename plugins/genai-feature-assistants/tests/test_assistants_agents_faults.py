@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -46,24 +45,30 @@ from genai_host_testing.assistants_agents import (
     RushingClock,
     agent_of,
     configured,
+    either,
     invoked,
     roll,
+    service,
 )
-from genai_host_testing.assistants_service import AssistantsService, Calls, Ends, Says, Waits
+from genai_host_testing.assistants_responses import ResponsesService
+from genai_host_testing.assistants_service import (
+    AssistantsService,
+    Calls,
+    Ends,
+    Says,
+    ScriptedService,
+    Waits,
+)
+
+__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 
-CREATED = b'event: thread.run.created\ndata: {"id": "run_1", "status": "queued"}\n\n'
-
-
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
-
-
-def cancels(service: AssistantsService) -> int:
-    return len([each for each in service.asked if each.endswith("/cancel")])
+CREATED = (
+    b'event: thread.run.created\ndata: {"type": "response.created", "id": "run_1", '
+    b'"status": "queued", "response": {"id": "run_1", "status": "queued"}}\n\n'
+)
+"""The first event of either API."""
 
 
 class TestRuns:
@@ -97,22 +102,22 @@ class TestRuns:
             service.fail("GET", "/runs/run", json_reply(garbage))
             with pytest.raises(MalformedReply):
                 invoked(agent)
-        assert cancels(service) == 1
+        assert service.cancels == 1
 
     @pytest.mark.parametrize("status", [[], {}, 7])
     def test_item_7_a_status_that_is_no_text(self, service: AssistantsService, status: Any) -> None:
         service.turns.append([Ends(status)])
         with agent_of(service) as agent, pytest.raises(MalformedReply, match="status"):
             invoked(agent)
-        assert cancels(service) == 1
+        assert service.cancels == 1
 
-    def test_item_7_a_stream_that_is_silent(self, service: AssistantsService) -> None:
-        service.fail("POST", "/runs", stream_reply([CREATED, HANG]))
+    def test_item_7_a_stream_that_is_silent(self, either: ScriptedService) -> None:
+        either.fail("POST", either.run_path, stream_reply([CREATED, HANG]))
         polling = PollingOptions(timeout=0.05)
-        with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:
-            list(agent.invoke_stream(agent.create_thread()))
+        with agent_of(either, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:
+            invoked(agent, streamed=True)
         assert caught.value.run_id == "run_1"
-        assert cancels(service) == 1
+        assert either.cancels == 1
 
     def test_item_7_a_cancel_that_nobody_answers(
         self, service: AssistantsService, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +139,7 @@ class TestRuns:
             with pytest.raises(ProviderError):
                 invoked(agent)
         assert clock.monotonic() <= 1
-        assert cancels(service) == 1
+        assert service.cancels == 1
 
     def test_item_7_ctrl_c_is_no_result_of_a_function(self) -> None:
         class Interrupted(Future[Any]):
@@ -211,33 +216,28 @@ class TestWhatIsRefused:
             agent_of(service)
 
     def test_item_15_the_name_of_ours_is_taken(self) -> None:
-        with FakeService([json_reply({"id": "conv_1"})]) as service:
-            url = f"{service.url}/v1"
-            configuration = OpenAIServiceConfiguration.for_host(url, api="responses")
-            with OpenAIAssistantAgent.create(configuration, DEFINITION) as agent:
-                taken = OpenAIThreadCreationOptions(metadata={"__thread_options_00": "{}"})
-                with pytest.raises(ValidationError, match="__thread_options"):
-                    agent.create_thread(taken)
+        with ResponsesService() as service, agent_of(service) as agent:
+            taken = OpenAIThreadCreationOptions(metadata={"__thread_options_00": "{}"})
+            with pytest.raises(ValidationError, match="__thread_options"):
+                agent.create_thread(taken)
             assert not service.requests
 
-    @pytest.mark.parametrize("api", ["assistants", "responses"])
     @pytest.mark.parametrize(
         ("role", "content", "kind"),
         [("user", "", ValidationError), ("assistant", Image(data=b"x"), UnsupportedPart)],
     )
     def test_item_9_a_message_that_no_thread_can_have(
-        self, service: AssistantsService, api: str, role: Any, content: Any, kind: Any
+        self, either: ScriptedService, role: Any, content: Any, kind: Any
     ) -> None:
         message = Message(role, content)
-        configuration = configured(service, api=api)
-        with OpenAIAssistantAgent.create(configuration, DEFINITION) as agent:
-            before = len(service.requests)
+        with agent_of(either) as agent:
+            before = len(either.requests)
             options = OpenAIAssistantInvocationOptions(additional_messages=[message])
             with pytest.raises(kind):
                 agent.invoke("thread_1", options)
             with pytest.raises(kind):
                 agent.add_chat_message("thread_1", message)
-            assert len(service.requests) == before
+            assert len(either.requests) == before
 
     def test_nothing_is_received_of_what_cannot_be_whole(self, service: AssistantsService) -> None:
         picture = Message("user", Image(data=b"x"))
@@ -296,11 +296,11 @@ class TestHostileReplies:
         assert files.all() == [kept]
 
 
-def test_agents_of_many_threads(service: AssistantsService) -> None:
-    """One agent, asked by several at once: each hears of its own run."""
-    service.turns += [[Calls((f"c{number}", "roll", "{}")), Says("so")] for number in range(8)]
+def test_agents_of_many_threads(either: ScriptedService) -> None:
+    """One agent, used concurrently: each thread receives its own run."""
+    either.turns += [[Calls((f"c{number}", "roll", "{}")), Says("so")] for number in range(8)]
     heard: list[Any] = []
-    with agent_of(service, functions=[roll]) as agent:
+    with agent_of(either, functions=[roll]) as agent:
         threads = [
             threading.Thread(target=lambda: heard.append(invoked(agent)), daemon=True)
             for _ in range(8)
@@ -311,5 +311,6 @@ def test_agents_of_many_threads(service: AssistantsService) -> None:
             each.join(30)
     assert [[each.visible for each in said] for said in heard] == [[False, False, True]] * 8
     assert len({said[-1].run_id for said in heard}) == 8
-    assert {len({each.run_id for each in said}) for said in heard} == {1}
+    rounds = 1 if either.api == "assistants" else 2  # responses of a run
+    assert {len({each.run_id for each in said}) for said in heard} == {rounds}
     assert not [each for each in heard if isinstance(each, RunError)]

@@ -3,6 +3,7 @@ service they do with the real one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,14 +25,17 @@ from genai_feature_assistants.agents import (
     RunIncomplete,
 )
 
-from genai_host.api import Message
-from genai_host.errors import BadRequest, ProviderError, ServiceUnavailable
+from genai_host.api import Message, ToolCall
+from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host_testing.assistants_agents import roll
-from genai_host_testing.assistants_api import CONFIG, Api, calls, outputs_in, says
+from genai_host_testing.assistants_agents import STREAMED, agent_of, either, roll
+from genai_host_testing.assistants_api import CONFIG, Api, calls, outputs_in, outputs_of, says
+from genai_host_testing.assistants_service import Calls, Says, ScriptedService
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
+
+__all__ = ["either"]
 
 pytestmark = pytest.mark.part
 
@@ -83,17 +87,20 @@ def server(make_host: MakeHost, tmp_path: Path) -> Iterator[Served]:
 
 @contextmanager
 def an_agent(
-    server: Served, definition: OpenAIAssistantDefinition = DEFINITION, api: Any = "assistants"
+    server: Served, api: str = "assistants", definition: OpenAIAssistantDefinition = DEFINITION
 ) -> Iterator[OpenAIAssistantAgent]:
     with OpenAIAssistantAgent.create(server.configured(api), definition, [roll]) as agent:
         yield agent
 
 
+both = pytest.mark.parametrize("api", ["assistants", "responses"])
+
+
 def conversed(agent: OpenAIAssistantAgent, streamed: bool) -> Any:
-    """Three turns, one with a function: what was seen, and what the thread has in the end."""
+    """Return the messages of three turns, one with a function, and those of the thread."""
     told: list[AgentMessage] = []
     thread = agent.create_thread()
-    for text in ("hello", "roll, please", "so?"):
+    for text in ("hello 【é】", "roll, please", "so?"):
         agent.add_chat_message(thread, text)
         invoke = agent.invoke_stream if streamed else agent.invoke
         told += [each for each in invoke(thread, hidden=True) if isinstance(each, AgentMessage)]
@@ -101,23 +108,70 @@ def conversed(agent: OpenAIAssistantAgent, streamed: bool) -> Any:
     return shown, [(each.role, each.text) for each in agent.get_thread_messages(thread)]
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
-def test_item_15_a_conversation_is_the_same_over_the_successor_api(
-    server: Served, streamed: bool
+@STREAMED
+def test_item_15_a_conversation_is_the_same_over_all(
+    server: Served, either: ScriptedService, streamed: bool
 ) -> None:
-    with an_agent(server) as agent:
-        before = conversed(agent, streamed)
-    with an_agent(server, api="responses") as agent:
-        after = conversed(agent, streamed)
-    shown, kept = before
+    either.turns += [
+        [Says("So it is: hello 【é】")],
+        [Calls(("c1", "roll", '{"sides":4}')), Says("You rolled 4 of 4.")],
+        [Says("So it is: so?")],
+    ]
+    with agent_of(either, DEFINITION, [roll]) as agent:
+        wanted = conversed(agent, streamed)
+    shown, kept = wanted
     assert [visible for _, _, visible, _ in shown] == [True, False, False, True, True]
     assert kept[-3:] == [
         ("assistant", "You rolled 4 of 4."),
         ("user", "so?"),
         ("assistant", "So it is: so?"),
     ]
-    assert before[0] == after[0]
-    assert before[1] == after[1]
+    for api in ("assistants", "responses"):
+        with an_agent(server, api) as agent:
+            assert conversed(agent, streamed) == wanted
+
+
+@both
+def test_item_15_the_model_is_shown_what_was_said(server: Served, api: str) -> None:
+    options = OpenAIAssistantInvocationOptions(
+        additional_instructions="Be polite.", additional_messages=[Message("user", "roll")]
+    )
+    with an_agent(server, api) as agent:
+        list(agent.invoke(agent.create_thread(), options))
+    first, second = server.fake.prompts
+    assert [message.role for message in first.messages] == ["system", "user"]
+    assert first.messages[0].text.split() == ["Be", "brief.", "Be", "polite."]
+    assert first.tools == second.tools == ("roll",)
+    assert outputs_in(second) == ["4 of 4"]
+    assert [message.role for message in second.messages] == ["system", "user", "assistant", "tool"]
+
+
+def test_item_15_threads_over_responses(server: Served) -> None:
+    with an_agent(server, "responses") as agent:
+        said = [Message("user" if n % 2 else "assistant", f"{n}") for n in range(45)]
+        files = [f"file_{'x' * 40}{number}" for number in range(20)]
+        thread = agent.create_thread(OpenAIThreadCreationOptions(files, said, "vs_1", {"a": "b"}))
+        assert [(each.role, each.text) for each in agent.get_thread_messages(thread)] == [
+            (each.role, each.text) for each in said
+        ]
+        kept = agent._backend.thread(thread)
+        assert list(kept.code_interpreter_file_ids) == files
+        assert (kept.vector_store_id, kept.metadata) == ("vs_1", {"a": "b"})
+
+
+@both
+def test_item_15_a_thread_goes_on_after_a_run_that_was_left(server: Served, api: str) -> None:
+    with an_agent(server, api) as agent:
+        thread = agent.create_thread()
+        agent.add_chat_message(thread, "roll, please")
+        told = agent.invoke(thread, hidden=True)
+        assert next(told).tool_calls == (ToolCall("c1", "roll", {"sides": 4}),)
+        told.close()
+        agent.add_chat_message(thread, "so?")
+        assert [each.text for each in agent.invoke(thread)] == ["So it is: so?"]
+    given = [output for each in server.fake.prompts[-1].messages if each.role == "tool"
+             for output in outputs_of(each)]  # fmt: skip
+    assert given == ([] if api == "assistants" else ["Error: the run was given up"])
 
 
 def test_item_6_a_run_calls_functions_and_tells_its_steps_once(server: Served) -> None:
@@ -127,31 +181,27 @@ def test_item_6_a_run_calls_functions_and_tells_its_steps_once(server: Served) -
         call, result, said = agent.invoke(thread, hidden=True)
         assert (call.visible, result.visible, said.visible) == (False, False, True)
         assert said.text == "You rolled 4 of 4."
-        pieces = []
         agent.add_chat_message(thread, "so?")
-        for each in agent.invoke_stream(thread):
-            if isinstance(each, AgentDelta):
-                pieces.append(each.text)
+        told = list(agent.invoke_stream(thread))
+        pieces = [each.text for each in told if isinstance(each, AgentDelta)]
         assert "".join(pieces) == "So it is: so?"
 
 
-def test_two_agents_share_a_channel_and_hand_on_its_history(server: Served) -> None:
+@both
+def test_two_agents_share_a_channel_and_hand_on_its_history(server: Served, api: str) -> None:
     other = attrs.evolve(DEFINITION, name="other")
-    with an_agent(server) as first, an_agent(server, other) as second:
+    with an_agent(server, api) as first, an_agent(server, api, other) as second:
         channel = first.create_channel()
         channel.receive(Message("user", text) for text in ("hello", "from elsewhere"))
         [(_, one)] = channel.invoke(first)
         [(_, two)] = channel.invoke(second)
+        assert (one.name, two.name) == ("n", "other")
         assert one.text == "So it is: from elsewhere"
-        assert [each.text for each in channel.history()] == [
-            "hello",
-            "from elsewhere",
-            one.text,
-            two.text,
-        ]
+        texts = ["hello", "from elsewhere", one.text, two.text]
+        assert [each.text for each in channel.history()] == texts
         third = second.create_channel()
         third.receive(channel.history())
-        assert [each.text for each in third.history()] == [each.text for each in channel.history()]
+        assert [each.text for each in third.history()] == texts
         assert first.id != second.id
 
 
@@ -160,7 +210,7 @@ def test_item_2_definitions_come_back_as_they_were(server: Served) -> None:
     whole = attrs.evolve(
         DEFINITION, execution_options=options, metadata={"a": "b"}, temperature=0.0
     )
-    with an_agent(server, whole) as agent:
+    with an_agent(server, definition=whole) as agent:
         with OpenAIAssistantAgent.retrieve(server.configured(), agent.id) as again:
             assert again.definition == attrs.evolve(whole, id=agent.id)
         assert again.definition in OpenAIAssistantAgent.list_definitions(server.configured())
@@ -174,7 +224,7 @@ def test_item_2_definitions_come_back_as_they_were(server: Served) -> None:
 
 def test_item_12_an_agent_searches_and_cites(server: Served) -> None:
     store = server.api.store_of(sea="the sea is blue")
-    with an_agent(server, attrs.evolve(DEFINITION, vector_store_id=store)) as agent:
+    with an_agent(server, definition=attrs.evolve(DEFINITION, vector_store_id=store)) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "the sea is blue")
         [said] = agent.invoke(thread)
@@ -183,7 +233,17 @@ def test_item_12_an_agent_searches_and_cites(server: Served) -> None:
         assert server.api.get(f"/files/{cited.file_id}")["filename"] == "sea.txt"
 
 
-def test_item_7_what_ends_badly_raises(server: Served) -> None:
+@both
+def test_item_7_what_ends_badly_raises(server: Served, api: str) -> None:
+    with an_agent(server, api) as agent:
+        thread = agent.create_thread()
+        agent.add_chat_message(thread, "hello")
+        server.fake.answer = lambda heard: says("so far", finish="length")
+        with pytest.raises(RunIncomplete, match=r"max_(completion|output)_tokens"):
+            list(agent.invoke(thread, OpenAIAssistantInvocationOptions(max_completion_tokens=256)))
+
+
+def test_item_7_a_model_that_fails(server: Served) -> None:
     server.fake.faults[0] = ServiceUnavailable("it is down")
     with an_agent(server) as agent:
         thread = agent.create_thread()
@@ -191,24 +251,49 @@ def test_item_7_what_ends_badly_raises(server: Served) -> None:
         with pytest.raises(RunFailed, match="it is down") as failed:
             list(agent.invoke(thread))
         assert failed.value.run_id.startswith("run_")
-        server.fake.answer = lambda heard: says("so far", finish="length")
-        with pytest.raises(RunIncomplete, match="max_completion_tokens"):
-            list(agent.invoke(thread, OpenAIAssistantInvocationOptions(max_completion_tokens=256)))
 
 
-def test_item_8_what_is_deleted_is_gone(server: Served) -> None:
-    with an_agent(server) as agent:
+@both
+def test_item_8_what_is_deleted_is_gone(server: Served, api: str) -> None:
+    with an_agent(server, api) as agent:
         thread = agent.create_thread()
         assert agent.delete_thread(thread)
-        with pytest.raises(ProviderError, match="No thread found"):
-            agent.add_chat_message(thread, "hello")
+        for act in (
+            lambda: agent.add_chat_message(thread, "hi"),
+            lambda: list(agent.invoke(thread)),
+            lambda: list(agent.get_thread_messages(thread)),
+        ):
+            with pytest.raises(BadRequest) as caught:
+                act()
+            assert caught.value.status == 404
         assert agent.delete()
         server.api.get(f"/assistants/{agent.id}", 404)
 
 
 def test_item_13_code_without_a_sandbox_is_refused(server: Served) -> None:
-    with an_agent(server, attrs.evolve(DEFINITION, enable_code_interpreter=True)) as agent:
+    with an_agent(
+        server, definition=attrs.evolve(DEFINITION, enable_code_interpreter=True)
+    ) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "count")
         with pytest.raises(BadRequest, match="no sandbox for code"):
             list(agent.invoke(thread))
+
+
+@both
+def test_item_15_the_example_of_the_readme(
+    server: Served, api: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same program, also with `api="responses"`, as the README says."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    [source] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    named = f'.for_host("{server.url}", api="{api}")'
+    source = source.replace('.for_host("http://127.0.0.1:8642/v1/")', named)
+    source = source.replace("smollm2", "fake")
+    assert named in source
+    exec(compile(source, "README.md", "exec"), {"__name__": "readme"})
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "dealer You rolled 4 of 4."
+    *pieces, whole = said[1].split("|")
+    assert "".join(pieces) == whole
+    assert said[-1].startswith("True ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,27 +9,36 @@ from genai_feature_assistants.agents import OpenAIAssistantAgent, OpenAIServiceC
 
 from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing import FakeService
-from genai_host.testing.fake_service import Reply, json_reply, reply, sse_reply, stream_reply
-from genai_host_testing.assistants_agents import DEFINITION, agent_of
-from genai_host_testing.assistants_service import KEY, AssistantsService, Ends
+from genai_host.testing.fake_service import json_reply, reply, stream_reply
+from genai_host_testing.assistants_agents import (
+    DEFINITION,
+    STREAMED,
+    configured,
+    either,
+    invoked,
+)
+from genai_host_testing.assistants_responses import ResponsesService
+from genai_host_testing.assistants_service import KEY, Ends, ScriptedService
+
+__all__ = ["either"]
 
 pytestmark = pytest.mark.part
-
-
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
 
 
 class TestKeys:
     """What a service repeats of a key stands in no error."""
 
-    def shown(self, act: Any) -> str:
-        with pytest.raises(GenaiError) as caught:
-            act()
+    def check(self, service: ScriptedService, *, streamed: bool = False, **given: Any) -> None:
+        configuration = configured(service, **given)
+        with (
+            OpenAIAssistantAgent.create(configuration, DEFINITION) as agent,
+            pytest.raises(GenaiError) as caught,
+        ):
+            invoked(agent, streamed=streamed)
         error = caught.value
-        return f"{error} {error!r} {error.fields()} {vars(error)}"
+        shown = f"{error} {error!r} {error.fields()} {vars(error)}"
+        assert KEY not in shown
+        assert "bad key ***" in shown
 
     @pytest.mark.parametrize("length", [490, 990, 1990])
     @pytest.mark.parametrize("form", ["json", "text", "list"])
@@ -47,50 +55,19 @@ class TestKeys:
                 client.get("a")
         assert KEY[:4] not in caught.value.message
 
-    @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+    @STREAMED
     def test_a_key_in_the_last_error_of_a_run(
-        self, service: AssistantsService, streamed: bool
+        self, either: ScriptedService, streamed: bool
     ) -> None:
         last = {"code": "server_error", "message": f"bad key {KEY}"}
-        service.turns.append([Ends("failed", {"last_error": last})])
-        with agent_of(service) as agent:
-            thread = agent.create_thread()
-            invoke = agent.invoke_stream if streamed else agent.invoke
-            shown = self.shown(lambda: list(invoke(thread)))
-        assert KEY not in shown
-        assert "bad key ***" in shown
+        either.turns.append([Ends("failed", {"last_error": last})])
+        self.check(either, streamed=streamed)
 
-    def test_a_key_in_an_error_amid_a_stream(self, service: AssistantsService) -> None:
-        event = f'event: error\ndata: {{"message": "bad key {KEY}"}}\n\n'
-        service.fail("POST", "/runs", stream_reply([event.encode()]))
-        with agent_of(service) as agent:
-            thread = agent.create_thread()
-            shown = self.shown(lambda: list(agent.invoke_stream(thread)))
-        assert KEY not in shown
-        assert "bad key ***" in shown
+    def test_a_key_in_an_error_amid_a_stream(self, either: ScriptedService) -> None:
+        event = f'event: error\ndata: {{"type": "error", "message": "bad key {KEY}"}}\n\n'
+        either.fail("POST", either.run_path, stream_reply([event.encode()]))
+        self.check(either, streamed=True)
 
-    @pytest.mark.parametrize(
-        "given",
-        [
-            sse_reply([f'{{"type": "error", "message": "bad key {KEY}"}}'.encode()]),
-            sse_reply(
-                [
-                    b'{"type": "response.failed", "response": {"id": "r", "status": "failed", '
-                    b'"error": {"code": "x", "message": "bad key %b"}}}' % KEY.encode()
-                ]
-            ),
-        ],
-        ids=range(2),
-    )
-    def test_a_key_in_an_error_of_a_response(self, given: Reply) -> None:
-        def answer(received: Any) -> Reply:
-            return json_reply({"id": "conv_1"}) if "/conv" in received.path else given
-
-        with FakeService(answer=answer) as service:
-            configuration = OpenAIServiceConfiguration.for_host(
-                f"{service.url}/v1", api="responses", token_credential=lambda: KEY
-            )
-            with OpenAIAssistantAgent.create(configuration, DEFINITION) as agent:
-                shown = self.shown(lambda: list(agent.invoke_stream("conv_1")))
-        assert KEY not in shown
-        assert "bad key ***" in shown
+    def test_the_key_of_a_credential(self) -> None:
+        with ResponsesService([Ends("failed", {"last_error": {"message": f"bad key {KEY}"}})]) as s:
+            self.check(s, api_key=None, token_credential=lambda: KEY)

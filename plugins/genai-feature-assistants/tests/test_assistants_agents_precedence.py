@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -17,8 +16,10 @@ from genai_feature_assistants.agents import (
 from genai_feature_assistants.agents.runs import ThreadSettings, settled
 
 from genai_host.errors import ValidationError
-from genai_host_testing.assistants_agents import DEFINITION, agent_of
+from genai_host_testing.assistants_agents import DEFINITION, STREAMED, agent_of, service
 from genai_host_testing.assistants_service import AssistantsService, Says
+
+__all__ = ["service"]
 
 pytestmark = pytest.mark.part
 
@@ -48,12 +49,6 @@ OF_DEFINITION: dict[str, tuple[str, str, Any, Any]] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
-
-
 def run(
     service: AssistantsService, definition: OpenAIAssistantDefinition, options: Any,
     thread: Any = None, streamed: bool = False,
@@ -66,7 +61,7 @@ def run(
     return service.bodies("POST", "/runs")[-1]
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+@STREAMED
 @pytest.mark.parametrize("name", OF_EXECUTION)
 def test_item_4_an_execution_option(service: AssistantsService, name: str, streamed: bool) -> None:
     key, kept, given, sent = OF_EXECUTION[name]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import attrs
 import pytest
@@ -14,7 +12,6 @@ from genai_feature_assistants.agents import (
     Annotation,
     Code,
     OpenAIAssistantDefinition,
-    OpenAIAssistantExecutionOptions,
     OpenAIAssistantInvocationOptions,
     OpenAIThreadCreationOptions,
 )
@@ -22,101 +19,62 @@ from genai_feature_assistants.agents import (
 from genai_host.api import Message, ToolCall, ToolResult, tool
 from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.testing.fake_service import reply
-from genai_host_testing.assistants_agents import DEFINITION, RushingClock, agent_of, invoked, roll
-from genai_host_testing.assistants_service import AssistantsService, Calls, Runs, Says
+from genai_host_testing.assistants_agents import (
+    DEFINITION,
+    RushingClock,
+    agent_of,
+    either,
+    invoked,
+    roll,
+    service,
+)
+from genai_host_testing.assistants_service import (
+    AssistantsService,
+    Calls,
+    Runs,
+    Says,
+    ScriptedService,
+)
+
+__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 
 
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
-
-
-class TestItem4:
-    """invocation > thread > definition."""
-
-    definition = attrs.evolve(
-        DEFINITION,
-        temperature=0.7,
-        enable_code_interpreter=True,
-        vector_store_id="vs_1",
-        metadata={"whose": "definition", "d": "d"},
-        execution_options=OpenAIAssistantExecutionOptions(
-            max_completion_tokens=10,
-            max_prompt_tokens=20,
-            parallel_tool_calls_enabled=True,
-            additional_instructions="from the definition",
-        ),
+def test_item_4_what_a_run_and_its_thread_are_made_from(service: AssistantsService) -> None:
+    """`test_assistants_agents_precedence` has each option by itself."""
+    definition = attrs.evolve(DEFINITION, metadata={"whose": "definition", "d": "d"})
+    thread = OpenAIThreadCreationOptions(
+        ["file_1"], vector_store_id="vs_2", metadata={"whose": "thread", "t": "t"}
     )
-
-    def body(self, service: AssistantsService, **options: Any) -> Any:
-        """What a run is made from."""
-        service.turns.append([Says("so")])
-        with agent_of(service, self.definition) as agent:
-            thread = OpenAIThreadCreationOptions(metadata={"whose": "thread", "t": "t"})
-            chosen = OpenAIAssistantInvocationOptions(**options) if options else None
-            list(agent.invoke(agent.create_thread(thread), chosen))
-        return service.bodies("POST", "/runs")[-1]
-
-    def test_item_4_none_inherits(self, service: AssistantsService) -> None:
-        body = self.body(service)
-        assert body["max_completion_tokens"] == 10
-        assert body["max_prompt_tokens"] == 20
-        assert body["parallel_tool_calls"] is True
-        assert body["additional_instructions"] == "from the definition"
-        assert body["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
-        assert body["metadata"] == {"whose": "thread", "t": "t", "d": "d"}
-        assert not {"model", "temperature", "top_p", "response_format"} & body.keys()
-
-    def test_item_4_zero_and_false_override(self, service: AssistantsService) -> None:
-        body = self.body(
-            service,
-            model_name="other",
-            max_completion_tokens=0,
-            parallel_tool_calls_enabled=False,
-            temperature=0,
-            additional_instructions="",
-            enable_code_interpreter=False,
-            enable_file_search=False,
-            enable_json_response=False,
-            metadata={"whose": "invocation"},
-        )
-        assert body["model"] == "other"
-        assert body["max_completion_tokens"] == 0
-        assert body["max_prompt_tokens"] == 20
-        assert body["parallel_tool_calls"] is False
-        assert body["temperature"] == 0
-        assert body["additional_instructions"] == ""
-        assert body["tools"] == []
-        assert body["response_format"] == {"type": "text"}
-        assert body["metadata"] == {"whose": "invocation", "t": "t", "d": "d"}
-
-    def test_item_4_a_thread_switches_its_tools_on(self, service: AssistantsService) -> None:
-        service.turns.append([Says("so")])
-        with agent_of(service) as agent:
-            thread = OpenAIThreadCreationOptions(["file_1"], vector_store_id="vs_2")
-            list(agent.invoke(agent.create_thread(thread)))
-        (made,) = service.bodies("POST", "/threads")
-        assert made["tool_resources"]["file_search"] == {"vector_store_ids": ["vs_2"]}
-        (body,) = service.bodies("POST", "/runs")
-        assert body["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
-
-    def test_item_4_additional_messages(self, service: AssistantsService) -> None:
-        self.body(service, additional_messages=[Message("user", "one"), Message("assistant", "2")])
-        (messages,) = service.messages.values()
-        assert [each["role"] for each in messages] == ["user", "assistant", "assistant"]
+    given = OpenAIAssistantInvocationOptions(
+        metadata={"whose": "invocation"},
+        additional_messages=[Message("user", "one"), Message("assistant", "2")],
+    )
+    service.turns += [[Says("so")], [Says("so")]]
+    with agent_of(service, definition) as agent:
+        for options in (None, given):
+            list(agent.invoke(agent.create_thread(thread), options))
+    made, _ = service.bodies("POST", "/threads")
+    assert made["tool_resources"]["file_search"] == {"vector_store_ids": ["vs_2"]}
+    inherits, overrides = service.bodies("POST", "/runs")
+    assert inherits["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
+    assert inherits["metadata"] == {"whose": "thread", "t": "t", "d": "d"}
+    assert not {"model", "temperature", "top_p", "response_format"} & inherits.keys()
+    assert overrides["metadata"] == {"whose": "invocation", "t": "t", "d": "d"}
+    roles = [[each["role"] for each in messages] for messages in service.messages.values()]
+    assert roles == [["assistant"], ["user", "assistant", "assistant"]]
 
 
 class TestItem6:
-    def test_item_6_polls_and_backs_off(self, service: AssistantsService) -> None:
-        service.polls = 5
-        service.turns.append([Says("so")])
+    def test_item_6_polls_and_backs_off(self, either: ScriptedService) -> None:
+        either.polls = 5
+        either.turns.append([Says("so")])
         clock = RushingClock()
-        with agent_of(service, clock=clock) as agent:
+        with agent_of(either, clock=clock) as agent:
             assert [each.text for each in invoked(agent)] == ["so"]
-        assert clock.waits == [0.25, 0.25, 1.0, 1.0, 1.0]
+        last = [1.0] if either.api == "assistants" else []  # a response may come at once
+        assert clock.waits == [0.25, 0.25, 1.0, 1.0, *last]
 
     def test_item_6_steps_in_their_order(self, service: AssistantsService) -> None:
         note = {
@@ -144,18 +102,18 @@ class TestItem6:
         assert {each.name for each in said} == {"n"}
         assert service.outputs == [{"tool_call_id": "c1", "output": "4 of 4"}]
 
-    def test_item_6_each_step_once(self, service: AssistantsService) -> None:
-        service.turns.append(
+    def test_item_6_each_step_once(self, either: ScriptedService) -> None:
+        either.turns.append(
             [Says("one"), Calls(("c1", "roll", "{}")), Says("two"), Calls(("c2", "roll", "{}")),
              Says("three")]
         )  # fmt: skip
-        with agent_of(service, functions=[roll]) as agent:
+        with agent_of(either, functions=[roll]) as agent:
             thread = agent.create_thread()
             shown = [each.text for each in agent.invoke(thread)]
             assert shown == ["one", "two", "three"]
             assert [each.text for each in agent.get_thread_messages(thread)] == shown
 
-    def test_item_6_functions_run_at_the_same_time(self, service: AssistantsService) -> None:
+    def test_item_6_functions_run_at_the_same_time(self, either: ScriptedService) -> None:
         together = threading.Barrier(2, timeout=20)
 
         @tool
@@ -163,10 +121,10 @@ class TestItem6:
             """Wait for the other one."""
             return str(together.wait() in (0, 1))
 
-        service.turns.append([Calls(("c1", "meet", "{}"), ("c2", "meet", "")), Says("so")])
-        with agent_of(service, functions=[meet]) as agent:
+        either.turns.append([Calls(("c1", "meet", "{}"), ("c2", "meet", "")), Says("so")])
+        with agent_of(either, functions=[meet]) as agent:
             invoked(agent)
-        assert service.outputs == [
+        assert either.outputs == [
             {"tool_call_id": "c1", "output": "True"},
             {"tool_call_id": "c2", "output": "True"},
         ]
@@ -196,14 +154,14 @@ class TestItem6:
             with pytest.raises(ServiceUnavailable) as caught:
                 invoked(agent)
         assert caught.value.status == 503
-        assert [each for each in service.asked if each.endswith("/cancel")]
+        assert service.cancels
 
-    def test_item_6_a_run_is_never_made_twice(self, service: AssistantsService) -> None:
-        with agent_of(service) as agent:
-            service.fail("POST", "/runs", reply(status=500), 1)
+    def test_item_6_a_run_is_never_made_twice(self, either: ScriptedService) -> None:
+        with agent_of(either) as agent:
+            either.fail("POST", either.run_path, reply(status=500), 1)
             with pytest.raises(ServiceUnavailable):
                 invoked(agent)
-        assert len(service.bodies("POST", "/runs")) == 1
+        assert len(either.bodies("POST", either.run_path)) == 1
 
     def test_item_6_a_run_that_is_left_is_cancelled(self, service: AssistantsService) -> None:
         service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])

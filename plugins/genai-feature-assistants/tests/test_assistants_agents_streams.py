@@ -21,55 +21,68 @@ from genai_feature_assistants.agents.events import ServerEvent, server_events
 from genai_host.api import ToolCall
 from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable
 from genai_host.testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
-from genai_host_testing.assistants_agents import agent_of, roll
-from genai_host_testing.assistants_service import Act, AssistantsService, Calls, Runs, Says, Waits
+from genai_host_testing.assistants_agents import agent_of, either, invoked, roll, service
+from genai_host_testing.assistants_service import (
+    Act,
+    AssistantsService,
+    Calls,
+    Runs,
+    Says,
+    ScriptedService,
+    Waits,
+)
+
+__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 
 
-@pytest.fixture
-def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
-
-
-def streamed(service: AssistantsService, functions: Any = ()) -> list[Any]:
+def streamed(service: ScriptedService, functions: Any = ()) -> list[Any]:
     with agent_of(service, functions=functions) as agent:
-        return list(agent.invoke_stream(agent.create_thread(), hidden=True))
+        return invoked(agent, streamed=True)
 
 
-def test_item_6_the_stream_of_a_run(service: AssistantsService) -> None:
-    service.turns.append([Calls(("c1", "roll", "{}")), Runs("print(1)", "1"), Says("füñf 【1】")])
-    told = streamed(service, [roll])
-    assert [type(each).__name__ + "." * (not each.visible) for each in told] == [
-        "AgentMessage.", "AgentMessage.", "AgentDelta", "AgentMessage",
-        "AgentDelta", "AgentDelta", "AgentMessage",
-    ]  # fmt: skip
-    assert told[0].content == (ToolCall("c1", "roll", {}),)
-    assert told[1].content[0].content[0].text == "6 of 6"
-    assert (told[2].text, told[2].kind) == ("print(1)", "code")
-    assert told[3].content == (Code("print(1)", "1"),)
-    assert [each.text for each in told[4:6]] == ["füñ", "f 【1】"]
-    assert told[6].text == "füñf 【1】"
-    assert {each.message_id for each in told[4:6]} == {told[6].id}
+ORDER = {
+    "assistants": "call result code+ code text+ text+ text",
+    "responses": "call result code+ text+ text+ code text",  # messages are in the whole response
+}
+"""What a stream tells; a delta has a plus."""
+
+
+def test_item_6_the_stream_of_a_run(either: ScriptedService) -> None:
+    either.turns.append([Calls(("c1", "roll", "{}")), Runs("print(1)", "1"), Says("füñf 【1】")])
+    told = streamed(either, [roll])
+    places = dict(zip(ORDER[either.api].split(), told, strict=False))
+    assert [isinstance(each, AgentDelta) for each in told] == [
+        each.endswith("+") for each in ORDER[either.api].split()
+    ]
+    assert [each.visible for each in told] == [False, False, True, True, True, True, True]
+    assert places["call"].content == (ToolCall("c1", "roll", {}),)
+    assert places["result"].content[0].content[0].text == "6 of 6"
+    assert (places["code+"].text, places["code+"].kind) == ("print(1)", "code")
+    assert places["code"].content == (Code("print(1)", "1"),)
+    pieces = [each for each in told if isinstance(each, AgentDelta) and each.kind == "text"]
+    assert [each.text for each in pieces] == ["füñ", "f 【1】"]
+    assert places["text"].text == "füñf 【1】"
+    assert {each.message_id for each in pieces} == {places["text"].id}
     assert {each.name for each in told} == {"n"}
-    assert service.outputs == [{"tool_call_id": "c1", "output": "6 of 6"}]
+    assert either.outputs == [{"tool_call_id": "c1", "output": "6 of 6"}]
 
 
-def test_item_6_hidden_messages_are_left_out(service: AssistantsService) -> None:
-    service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
-    with agent_of(service, functions=[roll]) as agent:
+def test_item_6_hidden_messages_are_left_out(either: ScriptedService) -> None:
+    either.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
+    with agent_of(either, functions=[roll]) as agent:
         told = list(agent.invoke_stream(agent.create_thread()))
     assert [type(each) for each in told] == [AgentDelta, AgentMessage]
 
 
-def test_item_6_both_forms_tell_the_same(service: AssistantsService) -> None:
+def test_item_6_both_forms_tell_the_same(either: ScriptedService) -> None:
     script: list[Act] = [
         Runs("1", "one"), Says("first"), Calls(("c1", "roll", "{}")), Calls(("c2", "roll", "{}")),
         Says("last"),
     ]  # fmt: skip
-    service.turns += [script, script]
-    with agent_of(service, functions=[roll]) as agent:
+    either.turns += [script, script]
+    with agent_of(either, functions=[roll]) as agent:
         plain = list(agent.invoke(agent.create_thread()))
         stream = list(agent.invoke_stream(agent.create_thread()))
     whole = [each for each in stream if isinstance(each, AgentMessage)]
@@ -77,14 +90,13 @@ def test_item_6_both_forms_tell_the_same(service: AssistantsService) -> None:
 
 
 @pytest.mark.parametrize("after", range(4))
-def test_item_7_a_stream_that_is_cut(service: AssistantsService, after: int) -> None:
-    service.cut = after
-    service.turns.append([Says("something")])
+def test_item_7_a_stream_that_is_cut(either: ScriptedService, after: int) -> None:
+    either.cut = after
+    either.turns.append([Says("something")])
     with pytest.raises(IncompleteReply) as caught:
-        streamed(service)
+        streamed(either)
     assert caught.value.text == "something"[: (0, 0, 3, 9)[after]]
-    cancels = [each for each in service.asked if each.endswith("/cancel")]
-    assert len(cancels) == (1 if after else 0)
+    assert either.cancels == (1 if after else 0)
 
 
 def test_item_7_a_stream_that_is_cut_after_the_functions(service: AssistantsService) -> None:
@@ -118,21 +130,27 @@ def test_item_6_a_message_that_is_completed_twice(service: AssistantsService) ->
     assert [each.text for each in streamed(service)] == ["so"]
 
 
-def test_item_7_a_stream_that_just_ends(service: AssistantsService) -> None:
-    service.turns.append([Waits()])
-    with pytest.raises(IncompleteReply, match="before its run did"):
-        streamed(service)
+def test_item_7_a_stream_that_just_ends(either: ScriptedService) -> None:
+    either.turns.append([Waits()])
+    with pytest.raises(IncompleteReply, match=r"before its (run|response) did"):
+        streamed(either)
+    assert either.cancels == 1
+
+
+CREATED = b'event: thread.run.created\ndata: {"type": "response.created", %b}\n\n'
+ERROR = b'event: error\ndata: {"type": "error", %b}\n\n'
+"""Events that both APIs have."""
 
 
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
         (sse_reply([b"[DONE]"]), IncompleteReply),
-        (stream_reply([b'event: error\ndata: {"message": "broke"}\n\n']), ProviderError),
-        (stream_reply([b'event: error\ndata: {"error": {"message": "no"}}\n\n']), ProviderError),
+        (stream_reply([ERROR % b'"message": "broke"']), ProviderError),
+        (stream_reply([ERROR % b'"error": {"message": "no"}']), ProviderError),
         (stream_reply([b"event: thread.run.created\ndata: {\n\n"]), MalformedReply),
         (stream_reply([b"event: thread.run.created\ndata: []\n\n"]), MalformedReply),
-        (stream_reply([b"event: thread.run.created\ndata: {}\n\n"]), MalformedReply),
+        (stream_reply([CREATED % b'"response": {}']), MalformedReply),
         (stream_reply([b"data: \xff\n\n"]), MalformedReply),
         (stream_reply([b"data: 1", RESET]), ProviderError),
         (reply(b"", 503), ServiceUnavailable),
@@ -140,41 +158,39 @@ def test_item_7_a_stream_that_just_ends(service: AssistantsService) -> None:
     ],
     ids=range(10),
 )  # fmt: skip
-def test_item_7_garbage_for_a_stream(service: AssistantsService, given: Any, kind: Any) -> None:
-    service.turns.append([Says("so")])
-    service.fail("POST", "/runs", given)
-    with pytest.raises(kind) as caught:
-        streamed(service)
-    assert type(caught.value) is not Exception
+def test_item_7_garbage_for_a_stream(either: ScriptedService, given: Any, kind: Any) -> None:
+    either.fail("POST", either.run_path, given)
+    with pytest.raises(kind):
+        streamed(either)
 
 
-def test_item_6_a_stream_that_is_left_is_cancelled(service: AssistantsService) -> None:
-    service.turns.append([Says("a long answer")])
-    with agent_of(service) as agent:
+def test_item_6_a_stream_that_is_left_is_cancelled(either: ScriptedService) -> None:
+    either.turns.append([Says("a long answer")])
+    with agent_of(either) as agent:
         told = agent.invoke_stream(agent.create_thread())
         assert next(told).visible
         told.close()
-    assert service.asked[-1].endswith("/cancel")
+    assert either.asked[-1].endswith("/cancel")
 
 
 def test_item_7_a_stream_that_takes_too_long(
-    service: AssistantsService, monkeypatch: pytest.MonkeyPatch
+    either: ScriptedService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed = itertools.count(0, 7)
-    service.turns.append([Says("a long answer")])
-    with agent_of(service) as agent:
+    either.turns.append([Says("a long answer")])
+    with agent_of(either) as agent:
         thread = agent.create_thread()
         monkeypatch.setattr(client_file, "_now", lambda: next(passed))
         with pytest.raises(RunTimedOut):
             list(agent.invoke_stream(thread))
 
 
-def test_item_7_a_stream_that_only_keeps_alive(service: AssistantsService) -> None:
-    service.turns.append([Says("so")])
-    created = b'event: thread.run.created\ndata: {"id": "run_1", "status": "queued"}\n\n'
-    service.fail("POST", "/runs", stream_reply([created, *[b": alive\n\n"] * 50]))
+def test_item_7_a_stream_that_only_keeps_alive(either: ScriptedService) -> None:
+    state = b'"id": "run_1", "status": "queued"'
+    created = CREATED % (state + b', "response": {%b}' % state)
+    either.fail("POST", either.run_path, stream_reply([created, *[b": alive\n\n"] * 50]))
     polling = PollingOptions(timeout=0)
-    with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut):
+    with agent_of(either, polling=polling) as agent, pytest.raises(RunTimedOut):
         list(agent.invoke_stream(agent.create_thread()))
 
 

@@ -1,26 +1,73 @@
-"""`genai-host assistants`: made, listed, shown, run and deleted at the command line."""
+"""`genai-host assistants`: assistants are listed, and run."""
 
 from __future__ import annotations
 
+import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import genai_feature_assistants
 import pytest
-from genai_feature_assistants.cli.run import Heard as Heard_
+from genai_feature_assistants.cli import RunPrinter
+from genai_feature_assistants.service.service import Service
 from genai_feature_assistants.service.shelf import Shelf
 
-from genai_host.api import Completion, Message, Text, ToolCall
+from genai_host import Config
+from genai_host.api import Completion, Message, RouteRequest, Text, ToolCall
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.json_text import read_json, write_json
+from genai_host.cli.app import App
+from genai_host.cli.main import run
+from genai_host.config import InstanceConfig
 from genai_host.errors import BadRequest
+from genai_host.store import Store
+from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import HANG
+from genai_host_testing.assistants_api import SEARCH, until
 from genai_host_testing.fixtures import MakeHost
 
-from .assistants_line import Line
-
 HOSTILE = "\x1b]52;c;eA==\x07 tutor\u202e"
+
+
+class Line:
+    """`genai-host assistants` in this process, over a host with a fake model."""
+
+    def __init__(
+        self,
+        make_host: MakeHost,
+        store: Store,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.model = FakeModel()
+        config = Config(
+            providers={"fake": InstanceConfig("fake")}, models={"embed": "fake-embed@fake"}
+        )
+        self.host = make_host(
+            config=config, store=store, fake=self.model, assistants=genai_feature_assistants
+        )
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(App, "host", property(lambda app: self.host))
+        monkeypatch.setattr(App, "store", property(lambda app: store))
+
+    def __call__(self, *arguments: object, stdin: str = "") -> tuple[int, str, str]:
+        """Return the exit code, the output and the errors."""
+        self._monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        code = run(["assistants", *map(str, arguments)])
+        printed = self._capsys.readouterr()
+        return code, printed.out, printed.err
+
+    def done(self, *arguments: object, stdin: str = "") -> str:
+        """Return the output of a command that must succeed."""
+        code, out, err = self(*arguments, stdin=stdin)
+        assert code == 0, err
+        return out
 
 
 @pytest.fixture
@@ -30,192 +77,68 @@ def line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Line]:
-    made = Line(make_host, tmp_path, capsys, monkeypatch)
-    yield made
-    made.close()
+    with Store(tmp_path / "store.db") as store:
+        yield Line(make_host, store, capsys, monkeypatch)
 
 
-def create(line: Line, *more: object) -> str:
-    return line.done("create", "Tutor", "--model", "fake", *more).strip()
+def create(line: Line, name: str = "Tutor", *, user: str = "", **fields: Any) -> str:
+    """Return the id of a new assistant."""
+    body = {"name": name, "model": "fake", **fields}
+    with closing(Service(line.host)) as service:
+        reply = service.assistants.create(
+            RouteRequest("POST", "/", body=write_json(body), user=user, limits=Cancellation())
+        )
+    assert isinstance(reply.body, bytes)
+    id: str = read_json(reply.body)["id"]
+    return id
 
 
-def shown(line: Line, id: str) -> Any:
-    return json.loads(line.done("show", id, "--json"))
+def searchable(line: Line, name: str, text: str) -> Mapping[str, Any]:
+    """Return the fields of an assistant that searches a file."""
+    with closing(Service(line.host)) as service:
+        file = service.files.keep("", name, text.encode(), "assistants")["id"]
+        store = service.vector_stores.make("", [file])["id"]
+        until(lambda: service.vector_stores.is_ready("", store))
+    resources = {"file_search": {"vector_store_ids": [store]}}
+    return {"tools": [SEARCH], "tool_resources": resources}
 
 
 def left(line: Line, kind: str, within: str = "") -> list[Any]:
     return list(Shelf(line.host, "", kind, within).all())
 
 
-class TestCreate:
-    def test_one_is_made_with_what_is_given(self, line: Line, tmp_path: Path) -> None:
-        (tmp_path / "told.md").write_text("\ufeffBe kind.\n", encoding="utf-8")
-        id = create(line, "--instructions-file", tmp_path / "told.md")
-        made = shown(line, id)
-        assert (made["name"], made["model"]) == ("Tutor", "fake")
-        assert (made["instructions"], made["tools"]) == ("Be kind.\n", [])
-
-    @pytest.mark.part
-    def test_its_files_are_searchable_before_it_is_done(self, line: Line, tmp_path: Path) -> None:
-        for name in ("one.txt", "two.txt"):
-            (tmp_path / name).write_text(f"the text of {name}")
-        files = [part for name in ("one.txt", "two.txt") for part in ("--file", tmp_path / name)]
-        made = shown(line, create(line, "--tool", "file_search", *files))
-        [store] = made["tool_resources"]["file_search"]["vector_store_ids"]
-        assert [each["status"] for each in left(line, "vector store file", store)] == [
-            "completed",
-            "completed",
-        ]
-        told = line.done("show", made["id"])
-        assert "one.txt" in told
-        assert "completed" in told
-
-    @pytest.mark.part
-    def test_files_that_cannot_be_searched_are_told(self, line: Line, tmp_path: Path) -> None:
-        (tmp_path / "bad.pdf").write_bytes(b"%PDF no")
-        code, out, err = line(
-            *("create", "Tutor", "--model", "fake", "--tool", "file_search"),
-            *("--file", tmp_path / "bad.pdf"),
-        )
-        assert (code, out[:5]) == (0, "asst_")
-        assert "bad.pdf" in err
-        assert "cannot be searched" in err
-
-    def test_a_definition_is_taken_and_options_win_over_it(
-        self, line: Line, tmp_path: Path
-    ) -> None:
-        definition = {
-            "id": "asst_old",
-            "object": "assistant",
-            "created_at": 5,
-            "name": "Old",
-            "model": "gpt-4o",
-            "instructions": "Count.",
-            "tools": [{"type": "function", "function": {"name": "roll"}}],
-            "temperature": 0.5,
-        }
-        file = tmp_path / "old.json"
-        file.write_text(json.dumps(definition))
-        id = line.done("create", "--json-file", file, "--model", "fake").strip()
-        made = shown(line, id)
-        assert id != "asst_old"
-        assert (made["name"], made["model"], made["temperature"]) == ("Old", "fake", 0.5)
-        assert made["instructions"] == "Count."
-        assert made["created_at"] > 5
-
-    @pytest.mark.parametrize(
-        ("definition", "why"),
-        [
-            ("{", "is not JSON"),
-            ("[]", "is not a definition"),
-            ('{"object": "thread"}', "is not an assistant"),
-            ('{"tools": [{"type": "rocket"}]}', "type"),
-            ('{"tools": 5}', "tools"),
-            ('{"temperature": 9}', "temperature"),
-            ('{"colour": 9}', "colour"),
-        ],
-    )
-    def test_a_wrong_definition_is_refused_in_one_line(
-        self, line: Line, tmp_path: Path, definition: str, why: str
-    ) -> None:
-        file = tmp_path / "old.json"
-        file.write_text(definition)
-        code, out, err = line("create", "Tutor", "--model", "fake", "--json-file", file)
-        assert (code, out) == (1, "")
-        assert err.startswith("error: ")
-        assert why in err
-        assert left(line, "assistant") == []
-
-    def test_what_cannot_be_made_leaves_no_files(self, line: Line, tmp_path: Path) -> None:
-        (tmp_path / "a.txt").write_text("a")
-        code, _, err = line(
-            *("create", "x" * 300, "--model", "fake", "--tool", "file_search"),
-            *("--file", tmp_path / "a.txt"),
-        )
-        assert code == 1
-        assert "256" in err
-        assert left(line, "file") == left(line, "vector store") == []
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ["Tutor"],
-            ["--model", "fake"],
-            ["Tutor", "--model", "fake", "--file", __file__],
-            ["Tutor", "--model", "fake", "--tool", "rocket"],
-            ["Tutor", "--model", "fake", "--instructions-file", "/nowhere"],
-        ],
-    )
-    def test_a_wrong_use_is_told(self, line: Line, arguments: list[str]) -> None:
-        code, out, err = line("create", *arguments)
-        assert (code, out) == (2, "")
-        assert "Error: " in err
-
-    def test_what_nothing_can_run_is_made_with_a_warning(self, line: Line) -> None:
-        code, _, err = line("create", "Tutor", "--model", "gpt-4o", "--tool", "code_interpreter")
-        assert code == 0
-        assert "genai-host config alias gpt-4o" in err
-        assert "genai-tools-sandbox" in err
-
-
-class TestLists:
+class TestList:
     def test_the_last_is_first_and_piped_lines_have_tabs(self, line: Line) -> None:
         first = create(line)
-        second = line.done("create", "Two", "--model", "fake", "--tool", "file_search").strip()
+        roll = {"type": "function", "function": {"name": "roll"}}
+        second = create(line, "Two", tools=[SEARCH, roll])
         rows = [row.split("\t") for row in line.done("list").splitlines()]
         assert [row[0] for row in rows] == [second, first]
-        assert rows[0][1:4] == ["Two", "fake", "file_search"]
+        assert rows[0][1:4] == ["Two", "fake", "file_search, roll"]
         assert [each["id"] for each in json.loads(line.done("list", "--json"))] == [second, first]
 
-    def test_none_is_told_with_the_next_step(self, line: Line) -> None:
-        assert line("list") == (
-            0,
-            "",
-            "there is no assistant: genai-host assistants create NAME --model MODEL\n",
-        )
+    def test_none_is_reported_with_the_next_step(self, line: Line) -> None:
+        code, out, err = line("list")
+        assert (code, out) == (0, "")
+        assert "genai-host serve" in err
         assert json.loads(line.done("list", "--json")) == []
 
-    def test_at_a_terminal_it_has_a_head_and_nothing_drives_it(
+    def test_a_table_at_a_terminal_has_a_head_and_no_controls(
         self, line: Line, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        id = line.done("create", HOSTILE, "--model", "fake").strip()
-        for arguments in (["list"], ["show", id]):
-            told = line.done(*arguments)
-            assert "tutor" in told
-            assert not {"\x07", "\u202e"} & set(told)
-            assert "\x1b]" not in told
-        assert "made" in line.done("list").splitlines()[0]
+        create(line, HOSTILE)
+        printed = line.done("list")
+        assert "tutor" in printed
+        assert not {"\x07", "\u202e"} & set(printed)
+        assert "\x1b]" not in printed
+        assert "created" in printed.splitlines()[0]
 
     def test_users_have_their_own(self, line: Line) -> None:
         create(line)
         assert line.done("--user", "ann", "list") == ""
-        line.done("--user", "ann", "create", "Hers", "--model", "fake")
+        create(line, "Hers", user="ann")
         assert line.done("--user", "ann", "list").split("\t")[1] == "Hers"
-
-    def test_it_is_meant_by_its_id_its_beginning_or_its_name(self, line: Line) -> None:
-        id = create(line)
-        other = line.done("create", "Two", "--model", "fake").strip()
-        for given in (id, "Tutor"):
-            assert shown(line, given)["id"] == id
-        short = next(id[:end] for end in range(len(id)) if not other.startswith(id[:end]))
-        assert shown(line, short)["id"] == id
-
-    @pytest.mark.parametrize("given", ["asst_", "Twin", "nobody", "", "../x", "a" * 500])
-    def test_what_is_not_one_is_told(self, line: Line, given: str) -> None:
-        for name in ("Twin", "Twin"):
-            line.done("create", name, "--model", "fake")
-        code, out, err = line("show", given)
-        assert (code, out) == (1, "")
-        assert err.startswith("error: ")
-        assert len(err) < 500
-
-    def test_one_is_deleted(self, line: Line) -> None:
-        id = create(line)
-        assert line("delete", id) == (0, "", f"deleted: {id}\n")
-        code, _, err = line("delete", id)
-        assert code == 1
-        assert "genai-host assistants list" in err
 
 
 class TestRun:
@@ -251,9 +174,7 @@ class TestRun:
         assert set(told["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}
 
     @pytest.mark.part
-    def test_where_it_is_from_stands_below(self, line: Line, tmp_path: Path) -> None:
-        (tmp_path / "notes.txt").write_text("whales sing")
-
+    def test_where_it_is_from_stands_below(self, line: Line) -> None:
         def answer(heard: RecordedPrompt) -> Any:
             if heard.messages[-1].role == "user":
                 call = ToolCall("c1", "file_search", {"query": "whales sing"})
@@ -261,7 +182,7 @@ class TestRun:
             return "They sing【0:0†notes.txt】."
 
         line.model.answer = answer
-        create(line, "--tool", "file_search", "--file", tmp_path / "notes.txt")
+        create(line, **searchable(line, "notes.txt", "whales sing"))
         out = line.done("run", "Tutor", "what do whales do?")
         file = left(line, "file")[0]["id"]
         assert out == (
@@ -272,15 +193,12 @@ class TestRun:
             {"text": "【0:0†notes.txt】", "file_id": file, "filename": "notes.txt"}
         ]
 
-    def test_a_function_is_told_and_the_run_cancelled(self, line: Line, tmp_path: Path) -> None:
-        (tmp_path / "dice.json").write_text(
-            '{"tools": [{"type": "function", "function": {"name": "roll"}}]}'
-        )
+    def test_a_function_is_reported_and_the_run_cancelled(self, line: Line) -> None:
         line.model.answer = lambda heard: Completion(Message("assistant", [ToolCall("c1", "roll")]))
-        create(line, "--json-file", tmp_path / "dice.json")
+        create(line, tools=[{"type": "function", "function": {"name": "roll"}}])
         code, out, err = line("run", "Tutor", "roll")
         assert (code, out) == (1, "")
-        assert "its function roll, which cannot be called from here" in err
+        assert "its function roll, which is unavailable here" in err
         assert "base_url" in err
         [thread] = left(line, "thread")
         [run] = left(line, "run", thread["id"])
@@ -295,16 +213,16 @@ class TestRun:
         assert "--thread" in err
 
     def test_ctrl_c_cancels_the_run(self, line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupted(heard: Heard_, name: str, value: Any) -> None:
+        def interrupted(printer: RunPrinter, name: str, value: Any) -> None:
             if name.startswith("thread.run."):
-                heard.run = value
+                printer.run = value
             if name == "thread.run.in_progress":
                 assert line.model.hanging.wait(30)
                 raise KeyboardInterrupt
 
         line.model.faults[0] = HANG
         create(line)
-        monkeypatch.setattr(Heard_, "take", interrupted)
+        monkeypatch.setattr(RunPrinter, "take", interrupted)
         code, out, err = line("run", "Tutor", "hi")
         assert (code, out) == (130, "")
         assert "interrupted" in err
@@ -315,7 +233,7 @@ class TestRun:
 
     def test_what_cannot_run_leaves_nothing(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("a")
-        line.done("create", "Old", "--model", "gpt-4o", "--tool", "file_search")
+        create(line, "Old", model="gpt-4o", tools=[SEARCH])
         code, out, err = line("run", "Old", "hi", "--file", tmp_path / "a.txt")
         assert (code, out) == (1, "")
         assert "gpt-4o" in err
@@ -324,7 +242,7 @@ class TestRun:
     def test_files_go_along(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("whales sing")
         (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-        create(line, "--tool", "file_search")
+        create(line, tools=[SEARCH])
         line.done(
             *("run", "Tutor", "look", "--file", tmp_path / "notes.txt"),
             *("--file", tmp_path / "dot.png"),
@@ -338,7 +256,7 @@ class TestRun:
         create(line)
         code, _, err = line("run", "Tutor", "look", "--file", tmp_path / "notes.txt")
         assert code == 1
-        assert "--tool file_search" in err
+        assert "the tool file_search" in err
         assert left(line, "file") == []
 
     def test_nothing_that_is_said_drives_a_terminal(
@@ -351,8 +269,23 @@ class TestRun:
         assert "tutor" in out
         assert not {"\x1b", "\x07", "\u202e"} & set(out)
 
+    def test_it_is_found_by_its_id_a_prefix_or_its_name(self, line: Line) -> None:
+        id, other = create(line), create(line, "Two")
+        short = next(id[:end] for end in range(len(id)) if not other.startswith(id[:end]))
+        for given in (id, "Tutor", short):
+            assert json.loads(line.done("run", given, "--json", "hi"))["assistant"] == id
 
-def test_help_is_there(line: Line) -> None:
-    assert "import" in line.done("--help")
-    for command in ("create", "list", "show", "delete", "run", "import"):
+    @pytest.mark.parametrize("given", ["asst_", "Twin", "nobody", "", "../x", "a" * 500])
+    def test_what_is_not_one_is_reported(self, line: Line, given: str) -> None:
+        for name in ("Twin", "Twin"):
+            create(line, name)
+        code, out, err = line("run", given, "hi")
+        assert (code, out) == (1, "")
+        assert err.startswith("error: ")
+        assert len(err) < 500
+
+
+def test_help_names_both_commands(line: Line) -> None:
+    for command in ("list", "run"):
+        assert command in line.done("--help")
         assert "Usage: genai-host assistants" in line.done(command, "--help")

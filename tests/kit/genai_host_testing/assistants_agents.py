@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
+import pytest
 from genai_feature_assistants.agents import (
-    AgentMessage,
     OpenAIAssistantAgent,
     OpenAIAssistantDefinition,
     OpenAIServiceConfiguration,
 )
 
 from genai_host.testing import ManualClock
-from genai_host_testing.assistants_service import KEY, AssistantsService
+from genai_host_testing.assistants_responses import ResponsesService
+from genai_host_testing.assistants_service import KEY, AssistantsService, ScriptedService
 
 DEFINITION = OpenAIAssistantDefinition("m", name="n", instructions="Be brief.")
+STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+
+
+@pytest.fixture
+def service() -> Iterator[AssistantsService]:
+    with AssistantsService() as made:
+        yield made
+
+
+@pytest.fixture(params=[AssistantsService, ResponsesService], ids=["assistants", "responses"])
+def either(request: pytest.FixtureRequest) -> Iterator[ScriptedService]:
+    """A service of either API: the same script, the same agents."""
+    with request.param() as made:
+        yield made
 
 
 class RushingClock(ManualClock):
-    """Whoever waits by it has waited: time passes as it is asked for. `waits` has how long."""
+    """Time passes as soon as something waits for it; `waits` has the seconds of each wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,12 +47,13 @@ class RushingClock(ManualClock):
         return alarm
 
 
-def configured(service: AssistantsService, **more: Any) -> OpenAIServiceConfiguration:
-    return OpenAIServiceConfiguration.for_host(service.url, api_key=KEY, timeout=20.0, **more)
+def configured(service: ScriptedService, **more: Any) -> OpenAIServiceConfiguration:
+    given: dict[str, Any] = {"api_key": KEY, "api": service.api, "timeout": 20.0, **more}
+    return OpenAIServiceConfiguration.for_host(service.url, **given)
 
 
 def agent_of(
-    service: AssistantsService,
+    service: ScriptedService,
     definition: OpenAIAssistantDefinition = DEFINITION,
     functions: Any = (),
     **more: Any,
@@ -46,9 +62,12 @@ def agent_of(
     return OpenAIAssistantAgent.create(configured(service), definition, functions, **more)
 
 
-def invoked(agent: OpenAIAssistantAgent, options: Any = None) -> list[AgentMessage]:
-    """All that an agent does on a thread of its own."""
-    return list(agent.invoke(agent.create_thread(), options, hidden=True))
+def invoked(
+    agent: OpenAIAssistantAgent, options: Any = None, *, streamed: bool = False
+) -> list[Any]:
+    """Return all that an agent does on a new thread."""
+    invoke = agent.invoke_stream if streamed else agent.invoke
+    return list(invoke(agent.create_thread(), options, hidden=True))
 
 
 def roll(sides: Annotated[int, "how many"] = 6) -> str:

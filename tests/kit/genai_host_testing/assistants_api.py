@@ -50,9 +50,12 @@ def says(text: str, finish: FinishReason = "stop") -> Completion:
 
 
 def outputs_in(heard: RecordedPrompt) -> list[str]:
-    """What tools gave, as the model is told it."""
-    last = heard.messages[-1]
-    given = [part for part in last.content if isinstance(part, ToolResult)]
+    """Return the outputs of tools in the last message that the model is shown."""
+    return outputs_of(heard.messages[-1])
+
+
+def outputs_of(message: Message) -> list[str]:
+    given = [part for part in message.content if isinstance(part, ToolResult)]
     return ["".join(each.text for each in part.content if isinstance(each, Text)) for part in given]
 
 

@@ -1,11 +1,11 @@
-"""A service with OpenAI's Assistants API, over real HTTP, that does what a test says.
+"""A service with OpenAI's Assistants API, over real HTTP, that follows a script.
 
     with AssistantsService() as service:
         service.turns.append([Calls(("c1", "roll", "{}")), Says("four")])
-        ...  # a run on any thread does this: it asks for a function, and then says something
+        ...  # a run on any thread calls a function, then says something
 
-It keeps assistants, threads, messages, runs and steps as the API's objects. Time stands still
-in it: a run goes on when it is asked for.
+No time passes in it: a run continues when it is asked for. `ResponsesService`, in
+`assistants_responses`, follows the same script with the successor API.
 
 Source: OpenAI's OpenAPI document 2.3.0.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from attrs import define, field, frozen
@@ -27,7 +27,7 @@ from genai_host_testing.assistants_events import events_of, streamed
 Wire = dict[str, Any]
 
 KEY = "sk-canary-77aa"
-_NOW = 1_760_000_000
+NOW = 1_760_000_000
 
 
 class Calls:
@@ -79,26 +79,30 @@ class _Fault:
     times: int
 
 
-class AssistantsService:
-    """turns   what each run does, the first first
-    polls     how often a run is asked for before it goes on
-    cut       after how many events each stream is cut; None for none
+class ScriptedService:
+    """A service over real HTTP that follows a script.
+
+    Attributes:
+        turns: What each run does, the first one first.
+        polls: How often a run is asked for before it goes on.
+        cut: Number of events after which each stream is cut; None for none.
+        outputs: The outputs of functions that were submitted, as the Assistants API has them.
     """
+
+    api = "assistants"
+    run_path = "/runs"
 
     def __init__(self, *turns: Sequence[Act]) -> None:
         self.turns = list(turns)
         self.polls = 1
         self.cut: int | None = None
-        self.assistants: dict[str, Wire] = {}
         self.threads: dict[str, Wire] = {}
         self.messages: dict[str, list[Wire]] = {}
         self.runs: dict[str, Wire] = {}
-        self.steps: dict[str, list[Wire]] = {}
         self.outputs: list[Wire] = []
         self.uploads: list[bytes] = []
         self._acts: dict[str, list[Act]] = {}
         self._left: dict[str, int] = {}
-        self._told: set[str] = set()
         self._faults: list[_Fault] = []
         self._numbers = itertools.count(1)
         self._http = FakeService(answer=self._answer)
@@ -116,8 +120,13 @@ class AssistantsService:
         """The methods and the paths of all requests, without queries."""
         return [f"{each.method} {urlsplit(each.path).path[4:]}" for each in self.requests]
 
+    @property
+    def cancels(self) -> int:
+        """How often a run was cancelled."""
+        return len([each for each in self.asked if each.endswith("/cancel")])
+
     def bodies(self, method: str, end: str) -> list[Any]:
-        """Those of requests whose path ends so."""
+        """Return the bodies of requests whose path ends like this."""
         return [
             json.loads(each.body)
             for each in self.requests
@@ -125,10 +134,10 @@ class AssistantsService:
         ]
 
     def fail(self, method: str, piece: str, reply: Reply, times: int = 1) -> None:
-        """Answer the next requests whose path has a piece with something else."""
+        """Answer the next requests whose path contains a piece with another reply."""
         self._faults.append(_Fault(method, piece, reply, times))
 
-    def __enter__(self) -> AssistantsService:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -149,7 +158,26 @@ class AssistantsService:
         try:
             return self._routed(received.method, pieces, body, query)
         except KeyError as error:
-            return _problem(404, f"No such thing: {error}")
+            message = {"message": f"No such thing: {error}", "type": "invalid_request_error"}
+            return json_reply({"error": message}, 404)
+
+    def _routed(
+        self, method: str, pieces: list[str], body: Wire, query: Mapping[str, str]
+    ) -> Reply:
+        raise NotImplementedError
+
+    def _id(self, kind: str) -> str:
+        return f"{kind}_{next(self._numbers)}"
+
+
+class AssistantsService(ScriptedService):
+    """The Assistants API; it keeps assistants, threads, messages, runs and steps."""
+
+    def __init__(self, *turns: Sequence[Act]) -> None:
+        super().__init__(*turns)
+        self.assistants: dict[str, Wire] = {}
+        self.steps: dict[str, list[Wire]] = {}
+        self._told: set[str] = set()
 
     def _routed(
         self, method: str, pieces: list[str], body: Wire, query: Mapping[str, str]
@@ -174,11 +202,11 @@ class AssistantsService:
         self, method: str, rest: list[str], body: Wire, query: Mapping[str, str]
     ) -> Reply:
         if not rest and method == "GET":
-            return json_reply(_page(list(self.assistants.values()), query))
+            return json_reply(page(list(self.assistants.values()), query))
         if not rest:
             id = self._id("asst")
             self.assistants[id] = {
-                "id": id, "object": "assistant", "created_at": _NOW, "name": None,
+                "id": id, "object": "assistant", "created_at": NOW, "name": None,
                 "description": None, "instructions": None, "tools": [], "metadata": {},
                 "temperature": 1.0, "top_p": 1.0, "response_format": "auto",
                 "tool_resources": {}, **body,
@@ -193,7 +221,7 @@ class AssistantsService:
     def _new_thread(self, body: Wire) -> Wire:
         id = self._id("thread")
         self.threads[id] = {
-            "id": id, "object": "thread", "created_at": _NOW,
+            "id": id, "object": "thread", "created_at": NOW,
             "metadata": body.get("metadata", {}), "tool_resources": body.get("tool_resources"),
         }  # fmt: skip
         self.messages[id] = []
@@ -207,15 +235,15 @@ class AssistantsService:
         if rest:
             return json_reply({each["id"]: each for each in self.messages[thread]}[rest[0]])
         if method == "GET":
-            return json_reply(_page(self.messages[thread], query))
+            return json_reply(page(self.messages[thread], query))
         return json_reply(self._add(thread, body["role"], body["content"]))
 
     def _add(self, thread: str, role: str, content: Any, run: Wire | None = None) -> Wire:
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         made: Wire = {
-            "id": self._id("msg"), "object": "thread.message", "created_at": _NOW,
+            "id": self._id("msg"), "object": "thread.message", "created_at": NOW,
             "thread_id": thread, "status": "completed", "incomplete_details": None,
-            "completed_at": _NOW, "incomplete_at": None, "role": role,
+            "completed_at": NOW, "incomplete_at": None, "role": role,
             "content": [_as_answered(each) for each in parts],
             "assistant_id": run["assistant_id"] if run else None,
             "run_id": run["id"] if run else None, "attachments": [], "metadata": {},
@@ -231,7 +259,7 @@ class AssistantsService:
             return self._streamed(run) if body.get("stream") else json_reply(run)
         run = self.runs[rest[0]]
         if rest[1:] == ["steps"]:
-            return json_reply(_page(self.steps[run["id"]], query))
+            return json_reply(page(self.steps[run["id"]], query))
         if rest[1:] == ["cancel"]:
             run["status"] = "cancelled"
         elif rest[1:] == ["submit_tool_outputs"]:
@@ -251,7 +279,7 @@ class AssistantsService:
         for each in body.get("additional_messages", ()):
             self._add(thread, each["role"], each["content"])
         run = {
-            "id": id, "object": "thread.run", "created_at": _NOW, "thread_id": thread,
+            "id": id, "object": "thread.run", "created_at": NOW, "thread_id": thread,
             "assistant_id": assistant["id"], "status": "queued", "required_action": None,
             "last_error": None, "expires_at": None, "started_at": None, "cancelled_at": None,
             "failed_at": None, "completed_at": None, "incomplete_details": None,
@@ -288,7 +316,7 @@ class AssistantsService:
             else:
                 self._stand(run, act)
                 return
-        run["status"], run["completed_at"] = "completed", _NOW
+        run["status"], run["completed_at"] = "completed", NOW
 
     def _stand(self, run: Wire, act: Act) -> None:
         if isinstance(act, Ends):
@@ -321,11 +349,11 @@ class AssistantsService:
 
     def _step(self, run: Wire, kind: str, details: Any) -> Wire:
         made = {
-            "id": self._id("step"), "object": "thread.run.step", "created_at": _NOW,
+            "id": self._id("step"), "object": "thread.run.step", "created_at": NOW,
             "assistant_id": run["assistant_id"], "thread_id": run["thread_id"],
             "run_id": run["id"], "type": kind, "status": "completed",
             "step_details": {"type": kind, kind: details}, "last_error": None,
-            "expired_at": None, "cancelled_at": None, "failed_at": None, "completed_at": _NOW,
+            "expired_at": None, "cancelled_at": None, "failed_at": None, "completed_at": NOW,
             "metadata": {}, "usage": None,
         }  # fmt: skip
         self.steps[run["id"]].append(made)
@@ -342,9 +370,6 @@ class AssistantsService:
         events.append((f"thread.run.{run['status']}", run))
         return streamed(events, self.cut)
 
-    def _id(self, kind: str) -> str:
-        return f"{kind}_{next(self._numbers)}"
-
 
 def _as_answered(part: Wire) -> Wire:
     if part["type"] == "text" and isinstance(part["text"], str):
@@ -352,7 +377,7 @@ def _as_answered(part: Wire) -> Wire:
     return part
 
 
-def _page(found: Sequence[Wire], query: Mapping[str, str]) -> Wire:
+def page(found: Sequence[Wire], query: Mapping[str, str]) -> Wire:
     """At most two, so that lists have pages."""
     ordered = list(reversed(found)) if query.get("order", "desc") == "desc" else list(found)
     ids = [each["id"] for each in ordered]
@@ -365,7 +390,3 @@ def _page(found: Sequence[Wire], query: Mapping[str, str]) -> Wire:
         "last_id": data[-1]["id"] if data else None,
         "has_more": begin + 2 < len(ordered),
     }
-
-
-def _problem(status: int, message: str) -> Reply:
-    return json_reply({"error": {"message": message, "type": "invalid_request_error"}}, status)

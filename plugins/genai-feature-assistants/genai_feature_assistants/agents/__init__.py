@@ -73,38 +73,23 @@ if TYPE_CHECKING:
         PollingOptions,
     )
 
-_FILES = {
-    "AgentDeleted": "errors",
-    "AgentDelta": "content",
-    "AgentMessage": "content",
-    "AnnotatedText": "content",
-    "Annotation": "content",
-    "BrokenDefinition": "errors",
-    "Code": "content",
-    "FileDefinitions": "definitions",
-    "FileImage": "content",
-    "MemoryDefinitions": "definitions",
-    "OpenAIAssistantAgent": "agent",
-    "OpenAIAssistantChannel": "agent",
-    "OpenAIAssistantDefinition": "definitions",
-    "OpenAIAssistantExecutionOptions": "options",
-    "OpenAIAssistantInvocationOptions": "options",
-    "OpenAIAssistantToolCallBehavior": "options",
-    "OpenAIServiceConfiguration": "client",
-    "OpenAIThreadCreationOptions": "options",
-    "PollingOptions": "options",
-    "RunCancelled": "errors",
-    "RunError": "errors",
-    "RunExpired": "errors",
-    "RunFailed": "errors",
-    "RunIncomplete": "errors",
-    "RunStuck": "errors",
-    "RunTimedOut": "errors",
-    "ServiceClient": "client",
-    "channel_hash": "agent",
-    "from_json": "definitions",
-    "to_json": "definitions",
+_NAMES = {
+    "agent": "OpenAIAssistantAgent OpenAIAssistantChannel channel_hash",
+    "client": "OpenAIServiceConfiguration ServiceClient",
+    "content": "AgentDelta AgentMessage AnnotatedText Annotation Code FileImage",
+    "definitions": "FileDefinitions MemoryDefinitions OpenAIAssistantDefinition from_json to_json",
+    "errors": (
+        "AgentDeleted BrokenDefinition RunCancelled RunError RunExpired RunFailed "
+        "RunIncomplete RunStuck RunTimedOut"
+    ),
+    "options": (
+        "OpenAIAssistantExecutionOptions OpenAIAssistantInvocationOptions "
+        "OpenAIAssistantToolCallBehavior OpenAIThreadCreationOptions PollingOptions"
+    ),
 }
+"""The names of each module."""
+
+_FILES = {name: file for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "AgentDeleted",

@@ -40,7 +40,7 @@ Given = Iterable[Tool | Callable[..., Any]]
 
 
 class OpenAIAssistantAgent:
-    """An assistant of a service: `create` makes one, `retrieve` takes one that is there.
+    """An assistant of a service, with the functions that it may call. Thread-safe.
 
         with OpenAIAssistantAgent.create(configuration, definition, functions=[roll]) as agent:
             thread = agent.create_thread()
@@ -48,8 +48,9 @@ class OpenAIAssistantAgent:
             for message in agent.invoke(thread):
                 print(message.text)
 
-    It may be used from several threads. `close` ends its connections, and leaves the assistant
-    where it is; `delete` deletes that, and the agent does nothing any more then.
+    `create` makes an assistant, and `retrieve` uses an existing one. `close` closes the connections
+    and leaves the assistant at the service. `delete` deletes the assistant; other methods of the
+    agent then raise `AgentDeleted`.
 
     Source: document 002, "Agent implementation".
     """
@@ -80,14 +81,20 @@ class OpenAIAssistantAgent:
         polling: PollingOptions | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """Make an assistant, and its agent.
+        """Make an assistant, and return its agent.
 
-        functions   tools, or typed functions with docstrings, that it may call
-        approve     says whether a call of a tool with `approval="ask"` may run; None: none may
-        polling     how its runs are waited for
-        clock       by which; None for the system's
+        Args:
+            configuration: The service.
+            definition: What the assistant is made from.
+            functions: Tools, or typed functions with docstrings, that it may call.
+            approve: Decides whether a call of a tool with `approval="ask"` may run. None refuses
+                them all.
+            polling: How its runs are polled.
+            clock: Clock for polling. None for the clock of the system.
 
-        Raises `ValidationError` before anything is sent, and a `ProviderError`.
+        Raises:
+            ValidationError: The definition exceeds a limit. Nothing was sent.
+            ProviderError: The service failed.
         """
         return cls._made(
             configuration,
@@ -107,9 +114,11 @@ class OpenAIAssistantAgent:
         polling: PollingOptions | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """The agent of an assistant that is there; the rest is as for `create`.
+        """Return the agent of an existing assistant. The other arguments are those of `create`.
 
-        Raises a `ProviderError`, of status 404 where there is none, and `BrokenDefinition`.
+        Raises:
+            ProviderError: The service failed; status 404 if the assistant does not exist.
+            BrokenDefinition: The assistant cannot be read.
         """
         return cls._made(
             configuration,
@@ -138,14 +147,17 @@ class OpenAIAssistantAgent:
     def list_definitions(
         configuration: OpenAIServiceConfiguration,
     ) -> list[OpenAIAssistantDefinition]:
-        """All assistants that there are, the newest first. Raises `BrokenDefinition` for one
-        that cannot be read."""
+        """Return all assistants, newest first.
+
+        Raises:
+            BrokenDefinition: An assistant cannot be read.
+        """
         with configuration.create_client() as client:
             return list(backend_of(client).definitions())
 
     @property
     def definition(self) -> OpenAIAssistantDefinition:
-        """As the service had it when the agent was made."""
+        """The definition that the service had when the agent was made."""
         return self._definition
 
     @property
@@ -162,34 +174,43 @@ class OpenAIAssistantAgent:
 
     @property
     def client(self) -> ServiceClient:
-        """For what has no method here: files, vector stores."""
+        """Client of the service, for files and vector stores."""
         return self._client
 
     def create_thread(self, options: OpenAIThreadCreationOptions | None = None) -> str:
-        """Make a thread; its id. Raises `ValidationError` before anything is sent."""
+        """Make a thread, and return its id.
+
+        Raises:
+            ValidationError: The options exceed a limit. Nothing was sent.
+        """
         return self._backend.create_thread(options or OpenAIThreadCreationOptions())
 
     def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread; whether it is gone. What is asked of it later raises."""
+        """Delete a thread, and return whether it was deleted."""
         return self._backend.delete_thread(thread_id)
 
     def add_chat_message(self, thread_id: str, message: str | Message) -> AgentMessage:
-        """Add a message to a thread; a string is one of a user. Gives what the thread has then.
+        """Add a message to a thread, and return it as the service stored it.
 
-        Raises `AgentDeleted`, `ValidationError` for a message of another role than user and
-        assistant, and `UnsupportedPart`.
+        Args:
+            thread_id: Id of the thread.
+            message: The message. A string is a message of the user.
+
+        Raises:
+            AgentDeleted: The assistant was deleted.
+            ValidationError: The role is neither user nor assistant.
+            UnsupportedPart: A thread cannot have a part of the message.
         """
         self._check()
         given = Message("user", message) if isinstance(message, str) else message
         return self._backend.add_message(thread_id, given)
 
     def get_thread_messages(self, thread_id: str) -> Iterator[AgentMessage]:
-        """All messages of a thread, oldest first."""
+        """Return all messages of a thread, oldest first."""
         return self._backend.messages(thread_id)
 
     def delete(self) -> bool:
-        """Delete the assistant; whether it is gone. The agent does nothing more then, and a
-        second time sends nothing."""
+        """Delete the assistant, and return whether it was deleted. May be called again."""
         if not self._deleted:
             self._deleted = self._backend.delete(self.id)
         return self._deleted
@@ -201,14 +222,20 @@ class OpenAIAssistantAgent:
         *,
         hidden: bool = False,
     ) -> Generator[AgentMessage, None, None]:
-        """Run the assistant on a thread; what it says, as its steps are completed.
+        """Run the assistant on a thread, and yield its messages as steps are completed.
 
-        hidden   whether calls of functions and their results are told of as well; `visible` of
-                 a message says which is which
+        A run that is not read to its end is cancelled.
 
-        Raises `AgentDeleted`, `ValidationError` and `UnsupportedPart` at once, and while it is read
-        `AgentDeleted`, a `RunError` or a `ProviderError`. A run that is left before its end is
-        cancelled.
+        Args:
+            thread_id: Id of the thread.
+            options: Options of this run.
+            hidden: Whether to yield calls of functions and their results too. Their `visible` is
+                False.
+
+        Raises:
+            AgentDeleted: The assistant was deleted.
+            ValidationError: The options are invalid. Raised at once, as is `UnsupportedPart`.
+            RunError: The run did not complete. Raised while it is read, as is `ProviderError`.
         """
         told = self._ordered(thread_id, options, self._backend.run)
         return _shown(told, hidden)
@@ -220,25 +247,28 @@ class OpenAIAssistantAgent:
         *,
         hidden: bool = False,
     ) -> Generator[AgentMessage | AgentDelta, None, None]:
-        """The same as it comes: the pieces of each message, then the message."""
+        """Like `invoke`, but yield the deltas of each message before the message."""
         told = self._ordered(thread_id, options, self._backend.stream)
         return _shown(told, hidden)
 
     def get_channel_keys(self) -> Iterator[str]:
-        """What tells the channels of agents apart: `channel_hash` makes one text of them."""
+        """Yield what distinguishes the channels of agents.
+
+        `channel_hash` makes one text of them.
+        """
         yield type(self).__name__
         yield self.id
         yield self.name or ""
         yield self._client.base_url
 
     def create_channel(self, thread_id: str | None = None) -> OpenAIAssistantChannel:
-        """A channel, on a thread that is there or else on a new one."""
+        """Return a channel on an existing thread, or on a new one."""
 
         self._check()
         return OpenAIAssistantChannel(self._backend, thread_id or self.create_thread())
 
     def close(self) -> None:
-        """End its connections. The assistant stays, and so do threads."""
+        """Close the connections. Assistant and threads stay at the service."""
         self._client.close()
 
     def __enter__(self) -> Self:
@@ -294,13 +324,12 @@ _INNER = (Reasoning, ToolCall, ToolResult)
 
 
 def channel_hash(keys: Iterable[str]) -> str:
-    """The keys of an agent's channel as one text: SHA-256 of them with colons between, in
-    base64."""
+    """Return the SHA-256 of the keys, joined by colons, in base64."""
     return base64.b64encode(hashlib.sha256(":".join(keys).encode()).digest()).decode()
 
 
 class OpenAIAssistantChannel:
-    """One thread of a service, for agents that are asked in turn; several may share it.
+    """One thread of a service that several agents share, one after the other.
 
     Source: document 002, "Class inventory".
     """
@@ -310,11 +339,13 @@ class OpenAIAssistantChannel:
         self.thread_id = thread_id
 
     def receive(self, history: Iterable[Message]) -> None:
-        """Add what was said elsewhere, oldest first. What agents did among themselves, calls of
-        functions and hidden messages, is left out.
+        """Add messages from elsewhere, oldest first.
 
-        Raises `ValidationError` for messages of other roles, and `UnsupportedPart`, before any is
-        added.
+        Calls of functions, their results and hidden messages are left out.
+
+        Raises:
+            ValidationError: A message has another role. No message was added.
+            UnsupportedPart: A thread cannot have a part of a message. No message was added.
         """
         said = [each for each in map(_said, history) if each is not None]
         for message in said:
@@ -325,24 +356,27 @@ class OpenAIAssistantChannel:
     def invoke(
         self, agent: OpenAIAssistantAgent, options: OpenAIAssistantInvocationOptions | None = None
     ) -> Generator[tuple[bool, AgentMessage], None, None]:
-        """Let an agent answer; each message, hidden ones too, and whether it is for users."""
+        """Run an agent, and yield each message with whether it is visible to users.
+
+        Hidden messages are included.
+        """
         told = agent.invoke(self.thread_id, options, hidden=True)
         return _seen(told)
 
     def invoke_stream(
         self, agent: OpenAIAssistantAgent, options: OpenAIAssistantInvocationOptions | None = None
     ) -> Generator[tuple[bool, AgentMessage | AgentDelta], None, None]:
-        """The same as it comes: the pieces of each message, then the message."""
+        """Like `invoke`, but yield the deltas of each message before the message."""
         told = agent.invoke_stream(self.thread_id, options, hidden=True)
         return _seen(told)
 
     def history(self) -> Iterator[AgentMessage]:
-        """All that was said, oldest first."""
+        """Return all messages, oldest first."""
         return self._backend.messages(self.thread_id)
 
 
 def _said(message: Message) -> Message | None:
-    """What others are to know of a message; None if there is nothing."""
+    """Return what other agents may know of a message; None if that is nothing."""
     if message.role == "tool" or not getattr(message, "visible", True):
         return None
     parts = tuple(

@@ -59,7 +59,7 @@ Wire = dict[str, Any]
 
 
 class _Run(ABC):
-    """What both have in common: one run, from its beginning to its end."""
+    """One run, from its start to its end."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
         self.client = client
@@ -70,7 +70,7 @@ class _Run(ABC):
         self._rounds = 0
 
     def told(self) -> Iterator[AgentMessage | AgentDelta]:
-        """What it does and says. Cancelled where it is left before its end."""
+        """Yield the messages of the run. Cancel the run if it is left before its end."""
         try:
             yield from self._told()
         finally:
@@ -84,7 +84,11 @@ class _Run(ABC):
         return path_of("threads", self.order.thread_id, "runs", self.teller.run_id, *more)
 
     def update(self, run: Wire) -> None:
-        """What is known of it now. Raises `MalformedReply`; what was known stays so then."""
+        """Store the current state of the run.
+
+        Raises:
+            MalformedReply: It is another run; the known state is kept.
+        """
         id = string_in(run, "id")
         if not id or self.teller.run_id not in ("", id):
             raise malformed("it is of another run")
@@ -92,7 +96,11 @@ class _Run(ABC):
         self.run = self.client.without_key(run)
 
     def calls(self) -> list[ToolCall]:
-        """The functions that it asks for. Raises `RunStuck` if there are none."""
+        """Return the calls of functions.
+
+        Raises:
+            RunStuck: The run names none, or made too many.
+        """
         action = object_in(object_in(self.run, "required_action"), "submit_tool_outputs")
         found = [each for each in list_in(action, "tool_calls") if isinstance(each, Mapping)]
         if not found:
@@ -103,25 +111,25 @@ class _Run(ABC):
         return [_read_call(each) for each in found]
 
     def outputs(self, calls: list[ToolCall]) -> list[Wire]:
-        """What its functions gave, to be submitted."""
+        """Call the functions, and return their outputs as the API takes them."""
         results = self.order.functions.call(calls)
         self.teller.answered(results)
         return [{"tool_call_id": each.id, "output": output_text(each)} for each in results]
 
     def check(self) -> None:
-        """Raises the error of a run that ended badly, or is in a state that nobody knows."""
+        """Raise the error of a run that ended badly, or that has an unknown status."""
         status = string_in(self.run, "status")
         if status in ENDED or status not in (*OPEN, "requires_action", "completed"):
             raise run_error(self.run, self.order)
 
     def _cancel(self) -> None:
-        """As far as that can be done: whatever it is cancelled for is what matters."""
+        """Cancel the run. A failure is ignored: the reason for the cancel matters more."""
         with suppress(GenaiError):
             self.client.post(self.path("cancel"), seconds=CANCELLING)
 
 
 class PolledRun(_Run):
-    """A run that is asked for its state, again and again."""
+    """A run whose status is polled."""
 
     def _told(self) -> Iterator[AgentMessage]:
         path = path_of("threads", self.order.thread_id, "runs")
@@ -170,8 +178,7 @@ class PolledRun(_Run):
 
 
 class StreamedRun(_Run):
-    """A run that tells of itself: a stream up to where it wants functions, and another from
-    there."""
+    """A run whose events are streamed: one stream until it requires functions, another after."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
         super().__init__(client, order, pace)
@@ -211,7 +218,7 @@ class StreamedRun(_Run):
             raise IncompleteReply("the stream ended before its run began")
 
     def _of_event(self, kind: str, data: Wire) -> Iterator[AgentMessage | AgentDelta]:
-        """Kinds that nobody knows yet say nothing."""
+        """Yield the messages of an event. Unknown kinds are ignored."""
         if kind == "error":
             raise stream_error(self.client.without_key(data))
         if kind == "thread.message.delta":
@@ -255,7 +262,7 @@ def _read_call(data: Mapping[str, Any]) -> ToolCall:
 
 
 class AssistantsBackend:
-    """Assistants, threads and runs as the service has them."""
+    """Assistants, threads and runs of the service."""
 
     def __init__(self, client: ServiceClient) -> None:
         self._client = client
@@ -306,7 +313,7 @@ class AssistantsBackend:
         return StreamedRun(self._client, order, pace).told()
 
     def _name_of(self, id: str) -> str:
-        """An assistant's; its id where it has none, or is gone."""
+        """Return the name of an assistant; its id if it has no name, or was deleted."""
         try:
             return string_in(self._client.get(path_of("assistants", id)), "name") or id
         except ProviderError as error:
@@ -315,7 +322,7 @@ class AssistantsBackend:
             return id
 
     def _deleted(self, path: str) -> bool:
-        """One that somebody else has deleted is gone as well."""
+        """Delete an object. One that another client has deleted counts as deleted."""
         try:
             return self._client.delete(path).get("deleted") is True
         except ProviderError as error:

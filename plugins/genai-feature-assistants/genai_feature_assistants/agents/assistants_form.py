@@ -29,13 +29,17 @@ from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, ValidationError
 
 RUN_OPTIONS = "__run_options"
-"""The pair of an assistant's metadata that has the execution options, as JSON."""
+"""Key of the execution options, as JSON, in the metadata of an assistant."""
 
 Wire = dict[str, Any]
 
 
 def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
-    """What an assistant is made from. Raises `ValidationError` for too much of anything."""
+    """Return the body that makes an assistant.
+
+    Raises:
+        ValidationError: The definition exceeds a limit.
+    """
     metadata = dict(definition.metadata)
     if RUN_OPTIONS in metadata:
         raise ValidationError(
@@ -67,7 +71,11 @@ def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
 
 
 def read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
-    """The definition of an assistant that the service has. Raises `BrokenDefinition`."""
+    """Return the definition of an assistant of the service.
+
+    Raises:
+        BrokenDefinition: The assistant cannot be read.
+    """
     id = data.get("id") if isinstance(data.get("id"), str) else ""
     try:
         return _read_definition(data)

@@ -20,52 +20,57 @@ from genai_host.api import Message
 
 
 class Backend(Protocol):
-    """An API with definitions, threads and runs. Every method raises the errors of
-    `ServiceClient`, and `ValidationError` before anything is sent."""
+    """An API with definitions, threads and runs.
+
+    Every method raises the errors of `ServiceClient`, and `ValidationError` before anything is
+    sent.
+    """
 
     def create(self, definition: OpenAIAssistantDefinition) -> OpenAIAssistantDefinition:
-        """Make an assistant; the definition, as it is then, has an id."""
+        """Make an assistant, and return its definition with its id."""
 
     def definitions(self) -> Iterator[OpenAIAssistantDefinition]:
-        """All that there are, the newest first."""
+        """Return all definitions, newest first."""
 
     def definition(self, id: str) -> OpenAIAssistantDefinition:
-        """One of them. Raises an error of status 404 if there is none."""
+        """Return one definition. Raises an error of status 404 if it does not exist."""
 
     def delete(self, id: str) -> bool:
-        """Delete one; whether it is gone."""
+        """Delete an assistant, and return whether it was deleted."""
 
     def create_thread(self, options: OpenAIThreadCreationOptions) -> str:
-        """Make a thread; its id."""
+        """Make a thread, and return its id."""
 
     def thread(self, thread_id: str) -> ThreadSettings:
-        """What a thread has of its own. Raises an error of status 404 if it is gone."""
+        """Return the settings of a thread. Raises an error of status 404 if it was deleted."""
 
     def delete_thread(self, thread_id: str) -> bool:
-        """Delete one; whether it is gone."""
+        """Delete a thread, and return whether it was deleted."""
 
     def check(self, message: Message) -> None:
-        """Raises `ValidationError` and `UnsupportedPart` for a message that no thread can have."""
+        """Raise `ValidationError` or `UnsupportedPart` for a message that no thread can have."""
 
     def add_message(self, thread_id: str, message: Message) -> AgentMessage:
-        """Add a message to a thread; what the thread has then."""
+        """Add a message to a thread, and return it as the service stored it."""
 
     def messages(self, thread_id: str) -> Iterator[AgentMessage]:
-        """The messages of a thread, oldest first."""
+        """Return the messages of a thread, oldest first."""
 
     def run(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage]:
-        """Run an assistant on a thread; what it does and says, hidden messages too.
+        """Run an assistant on a thread, and yield its messages, hidden ones included.
 
-        Raises a `RunError`. A run that is still under way when the iterator ends is
-        cancelled: it would lock its thread.
+        A run that is open when the iterator ends is cancelled: it would lock its thread.
+
+        Raises:
+            RunError: The run did not complete.
         """
 
     def stream(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage | AgentDelta]:
-        """The same as it comes: the pieces of a message before the message."""
+        """Like `run`, but yield the deltas of a message before the message."""
 
 
 def backend_of(client: ServiceClient) -> Backend:
-    """The one that the configuration of a client names."""
+    """Return the backend that the configuration of a client names."""
     made: dict[str, type[AssistantsBackend] | type[ResponsesBackend]] = {
         "assistants": AssistantsBackend,
         "responses": ResponsesBackend,

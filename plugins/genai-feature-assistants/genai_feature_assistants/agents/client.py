@@ -80,25 +80,27 @@ def _one_of(names: tuple[str, ...]) -> Must:
 
 @frozen
 class OpenAIServiceConfiguration:
-    """Which service is used, and how.
+    """A service, and how to use it.
 
-    api_key            its key; a host may need none
-    token_credential   in place of a key: a function that gives a token, or an object with
-                       `get_token(scope)`, as those of azure-identity
-    endpoint           its address; None for the usual one. Azure's is the resource's, and
-                       `openai/` is added if it has no path
-    http_session       a session of requests, which is used and not closed; None for an own
-    service_type       `openai`, `azure_openai`, or `host`: `genai-host serve`
-    api_version        of Azure's API; empty to name none
-    api                `assistants`, or `responses` for its successor: Responses and
-                       Conversations
-    definitions        keeps the assistants where the service does not, which is so with
-                       `responses`; None for the memory of this object
-    timeout            seconds that the service may be silent, and that a reply that is no
-                       stream may take
+    Keys, sessions and `definitions` are in no repr and in no JSON.
 
-    Keys, sessions and what keeps definitions are in no repr, and in no JSON. Raises
-    `ConfigurationError` for an address that is none.
+    Attributes:
+        api_key: The key; a host may need none.
+        token_credential: Used instead of a key: a function that returns a token, or an object with
+            `get_token(scope)`, for example of azure-identity.
+        endpoint: The address; None for the default. For Azure that of the resource, to which
+            `openai/` is added if it has no path.
+        http_session: A session of requests, which is not closed. None makes one.
+        service_type: `openai`, `azure_openai`, or `host` for `genai-host serve`.
+        api_version: Version of Azure's API; empty for none.
+        api: `assistants`, or `responses` for Responses and Conversations.
+        definitions: Stores the assistants if the service does not, as with `responses`. None for
+            the memory of this object.
+        timeout: Seconds without data from the service, and for a whole response that is not
+            streamed.
+
+    Raises:
+        ConfigurationError: The endpoint is invalid.
     """
 
     api_key: Secret | None = field(
@@ -132,22 +134,22 @@ class OpenAIServiceConfiguration:
 
     @classmethod
     def for_openai(cls, api_key: str | Secret, **more: Any) -> OpenAIServiceConfiguration:
-        """OpenAI's own service; `more` are further fields."""
+        """Configure OpenAI. `more` are further attributes."""
         return cls(api_key=_secret(api_key), service_type="openai", **more)
 
     @classmethod
     def for_azure_openai(cls, endpoint: str, **more: Any) -> OpenAIServiceConfiguration:
-        """A resource at Azure; `more` has `api_key` or `token_credential`."""
+        """Configure a resource at Azure. `more` has `api_key` or `token_credential`."""
         return cls(endpoint=endpoint, service_type="azure_openai", **more)
 
     @classmethod
     def for_host(cls, endpoint: str | None = None, **more: Any) -> OpenAIServiceConfiguration:
-        """A host that is served, `http://127.0.0.1:8642/v1/` by default."""
+        """Configure a served host, `http://127.0.0.1:8642/v1/` by default."""
         return cls(endpoint=endpoint, service_type="host", **more)
 
     @property
     def base_url(self) -> str:
-        """What the paths of requests are put behind; it ends in a slash."""
+        """The address before the paths of requests. It ends with a slash."""
         if not self.endpoint:
             if self.service_type not in _ENDPOINTS:
                 raise ConfigurationError(
@@ -170,18 +172,22 @@ class OpenAIServiceConfiguration:
 
     @property
     def kept_definitions(self) -> Definitions:
-        """What keeps definitions."""
+        """Where definitions are stored."""
         kept: Definitions = self._memory if self.definitions is None else self.definitions
         return kept
 
     def public(self) -> OpenAIServiceConfiguration:
-        """The same without keys and sessions: what may be written."""
+        """Return the configuration without keys and sessions, as it may be written."""
         return attrs.evolve(
             self, api_key=None, token_credential=None, http_session=None, definitions=None
         )
 
     def create_client(self) -> ServiceClient:
-        """A client for it, to be closed. Raises `ConfigurationError` where a key is missing."""
+        """Return a client, which must be closed.
+
+        Raises:
+            ConfigurationError: The key is missing.
+        """
 
         if self.service_type != "host" and not self.api_key and self.token_credential is None:
             raise ConfigurationError(
@@ -197,7 +203,7 @@ def _wrong(why: str) -> ConfigurationError:
 
 
 MOST_BYTES = 64 * 2**20
-"""That a reply may have, unpacked."""
+"""Limit of a response, decompressed."""
 
 _MOST_PAGES = 10_000
 _PAGE = 100
@@ -206,7 +212,11 @@ _SCOPE = "https://cognitiveservices.azure.com/.default"
 
 
 def path_of(*pieces: str) -> str:
-    """A path of names and ids. Raises `ValidationError` for what can be no id."""
+    """Return a path of names and ids.
+
+    Raises:
+        ValidationError: A piece cannot be an id.
+    """
     for piece in pieces:
         if not piece or len(piece) > 256 or piece in (".", ".."):
             raise ValidationError(f"{piece!r:.80} can be no id")
@@ -220,11 +230,12 @@ _HERE = ("localhost", "127.0.0.1", "::1")  # no proxy knows the way
 
 
 class ServiceClient:
-    """Sends requests to one service, from any thread, and reads what it answers.
+    """Sends requests to a service. Thread-safe.
 
-    Nothing is sent where a redirect points, and no key is taken from a `.netrc`. Every method
-    raises a `ProviderError`: `error_of_reply` for what the service refuses, `ServiceUnavailable`,
-    `ProviderTimeout`, `MalformedReply`, and `IncompleteReply` for a reply that is cut.
+    It follows no redirects, and takes no key from a `.netrc`. Every method raises a
+    `ProviderError`:
+    the error of `error_of_reply`, `ServiceUnavailable`, `ProviderTimeout`, `MalformedReply`, or
+    `IncompleteReply` for an interrupted response.
     """
 
     def __init__(self, configuration: OpenAIServiceConfiguration) -> None:
@@ -241,7 +252,7 @@ class ServiceClient:
                 self._session.proxies = requests.utils.get_environ_proxies(self.base_url)
 
     def close(self) -> None:
-        """Close its connections, where they are its own."""
+        """Close the connections of its own session."""
         if self._own:
             self._session.close()
 
@@ -257,14 +268,14 @@ class ServiceClient:
     def post(
         self, path: str, body: Mapping[str, Any] | None = None, *, seconds: float | None = None
     ) -> dict[str, Any]:
-        """seconds: how long the reply may take; None for the usual time."""
+        """Send a body. `seconds` is the time limit of the response; None for the default."""
         return self._asked("POST", path, body=body or {}, seconds=seconds)
 
     def delete(self, path: str) -> dict[str, Any]:
         return self._asked("DELETE", path)
 
     def pages(self, path: str, *, order: str = "asc", **query: Any) -> Iterator[dict[str, Any]]:
-        """The objects of a list, all of its pages; each page is fetched when it is needed."""
+        """Yield the objects of all pages of a list. Each page is fetched when it is needed."""
         after: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
             page = self.get(path, limit=_PAGE, order=order, **query, **after)
@@ -285,16 +296,19 @@ class ServiceClient:
         purpose: str = "assistants",
         media_type: str = "application/octet-stream",
     ) -> dict[str, Any]:
-        """Give the service a file, and get what it says of it, with its `id`."""
+        """Upload a file, and return the object of the service, with its `id`."""
         files = {"file": (name, data, media_type)}
         return self._asked("POST", "files", files=files, form={"purpose": purpose})
 
     def stream(
         self, path: str, body: Mapping[str, Any], *, seconds: float
     ) -> Iterator[ServerEvent]:
-        """The events of a stream, up to `[DONE]`, which is left out. Closed with the iterator.
+        """Yield the events of a stream, up to `[DONE]`, which is left out.
 
-        seconds   that it may take in all, whether it says something or not
+        Args:
+            path: Path of the request.
+            body: Body of the request.
+            seconds: Time limit of the whole stream.
         """
         until = _now() + seconds
         silence = min(seconds, self.configuration.timeout)
@@ -311,7 +325,7 @@ class ServiceClient:
             raise
 
     def without_key(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """What a service says of itself; of an error, without the key if it repeats that."""
+        """Return an object of the service, without the key in the text of its errors."""
         errors: dict[str, Any] = {
             name: self.without_key(said[name])
             for name in ("error", "last_error")

@@ -22,13 +22,16 @@ from genai_host.errors import UnsupportedPart, ValidationError
 
 @frozen
 class Annotation:
-    """What a piece of a text refers to.
+    """A citation or link in a text.
 
-    kind         what it is: a `file_citation`, a `file_path`, or a `url_citation`
-    text         the piece itself, as `【4:0†notes.txt】`
-    start, end   where it stands in the text, in characters: `text[start:end]`
-    file_id      the file; empty for a page of the web
-    title, url   of such a page
+    Attributes:
+        kind: `file_citation`, `file_path` or `url_citation`.
+        text: The annotated text, for example `【4:0†notes.txt】`.
+        start: First character of it; `text[start:end]` is the annotated text.
+        end: End of it.
+        file_id: Id of the file; empty for a web page.
+        title: Title of the web page.
+        url: Address of the web page.
     """
 
     kind: str
@@ -42,7 +45,7 @@ class Annotation:
 
 @frozen
 class AnnotatedText(Text):
-    """Text, some of it with sources."""
+    """Text with annotations."""
 
     type = "annotated_text"
     annotations: tuple[Annotation, ...] = field(default=(), converter=listed)
@@ -52,9 +55,10 @@ class AnnotatedText(Text):
 class Code(Part):
     """A program that the code interpreter ran.
 
-    code     its text
-    logs     what it wrote
-    images   the pictures that it made: ids of files, or addresses
+    Attributes:
+        code: Source text.
+        logs: Printed output.
+        images: Images that it created: ids of files, or addresses.
     """
 
     type = "assistant_code"
@@ -65,9 +69,11 @@ class Code(Part):
 
 @frozen
 class FileImage(Part):
-    """A picture that the service has as a file.
+    """An image that the service has as a file.
 
-    detail   how closely a model is to look: `auto`, `low` or `high`
+    Attributes:
+        file_id: Id of the file.
+        detail: Resolution for the model: `auto`, `low` or `high`.
     """
 
     type = "assistant_file_image"
@@ -76,18 +82,22 @@ class FileImage(Part):
 
 
 PARTS: tuple[type[Part], ...] = (AnnotatedText, Code, FileImage)
-"""What a codec has to know beside the host's own parts, to keep messages of assistants."""
+"""The parts that a codec needs besides those of the host, to store messages of assistants."""
 
 
 @frozen
 class AgentMessage(Message):
-    """A message of a thread, or what an agent did on the way to one. Its JSON is that of any
-    message: role and content alone.
+    """A message of a thread, or a call of a function or its result.
 
-    name           of the agent; empty where nobody knows
-    visible        whether it is for users: calls of functions and their results are not
-    id             of the message, or of the step; empty where the service gives none
-    thread_id, run_id, assistant_id   what it belongs to, as far as that is known
+    Its JSON has only role and content, like that of any message.
+
+    Attributes:
+        name: Name of the agent; empty if unknown.
+        visible: Whether the message is for users. Calls and their results are not.
+        id: Id of the message or of the step; empty if the service gives none.
+        thread_id: Id of the thread.
+        run_id: Id of the run, if known.
+        assistant_id: Id of the assistant, if known.
     """
 
     name: str = ""
@@ -99,7 +109,7 @@ class AgentMessage(Message):
 
     @property
     def annotations(self) -> tuple[Annotation, ...]:
-        """Those of all its texts."""
+        """The annotations of all texts."""
         texts: Iterable[AnnotatedText] = (
             part for part in self.content if isinstance(part, AnnotatedText)
         )
@@ -108,12 +118,14 @@ class AgentMessage(Message):
 
 @frozen
 class AgentDelta:
-    """A piece of what an agent is saying; the whole comes after, as an `AgentMessage`.
+    """A streamed piece of a message. The whole `AgentMessage` follows.
 
-    text         the piece
-    kind         whether it is of a text, or of a program for the code interpreter
-    name         of the agent
-    message_id   of the message, or of the step, that it is a piece of
+    Attributes:
+        text: The piece.
+        kind: Whether it is text, or code for the code interpreter.
+        name: Name of the agent.
+        message_id: Id of the message or of the step.
+        run_id: Id of the run.
     """
 
     text: str
@@ -131,7 +143,7 @@ _ROLES = ("user", "assistant")
 
 
 def check_role(message: Message) -> None:
-    """Raises `ValidationError` for a message that a thread cannot have."""
+    """Raise `ValidationError` for the role of a message that a thread cannot have."""
     if message.role not in _ROLES:
         raise ValidationError(
             f"a thread has messages of users and assistants, none of role {message.role}",
@@ -140,8 +152,12 @@ def check_role(message: Message) -> None:
 
 
 def written_message(message: Message) -> Wire:
-    """Raises `ValidationError` for another role and for a message without content, and
-    `UnsupportedPart` for what a thread cannot have."""
+    """Return the JSON of a message.
+
+    Raises:
+        ValidationError: The role is neither user nor assistant, or the message is empty.
+        UnsupportedPart: A thread cannot have a part of the message.
+    """
     check_role(message)
     content = [each for part in message.content for each in _written_part(part)]
     if not content:
@@ -169,7 +185,15 @@ def _written_part(part: Part) -> list[Wire]:
 
 
 def read_message(data: Mapping[str, Any], name: str = "") -> AgentMessage:
-    """A message of a thread; name is the assistant's. Raises `MalformedReply`."""
+    """Return a message from its JSON.
+
+    Args:
+        data: The message of the API.
+        name: Name of the assistant.
+
+    Raises:
+        MalformedReply: The JSON is invalid.
+    """
     role = string_in(data, "role")
     if role not in _ROLES:
         raise malformed(f"a message has the role {role!r:.40}")
@@ -185,7 +209,7 @@ def read_message(data: Mapping[str, Any], name: str = "") -> AgentMessage:
 
 
 def _read_parts(content: Iterable[Any]) -> Iterable[Part]:
-    """What has a kind that nobody knows yet is left out."""
+    """Yield the parts of a message. Unknown kinds are left out."""
     for each in content:
         if not isinstance(each, Mapping):
             raise malformed("a part of a message is not an object")
@@ -206,13 +230,16 @@ def _read_parts(content: Iterable[Any]) -> Iterable[Part]:
 
 
 def read_text(text: str, annotations: Iterable[Any]) -> Text:
-    """A text with what it refers to."""
+    """Return a text with its annotations."""
     read = tuple(_read_annotation(each, text) for each in annotations)
     return AnnotatedText(text, read) if read else Text(text)
 
 
 def _read_annotation(data: Any, whole: str) -> Annotation:
-    """In either API: Responses has the fields beside the kind, and some of them alone."""
+    """Return an annotation of either API.
+
+    Responses has the fields beside the kind, and only some of them.
+    """
     if not isinstance(data, Mapping):
         raise malformed("an annotation is not an object")
     kind = string_in(data, "type")

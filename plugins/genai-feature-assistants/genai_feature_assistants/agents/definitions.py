@@ -48,34 +48,40 @@ def _codec() -> Codec:
 
 
 def to_json(value: Any) -> Any:
-    """A JSON value; what equals its default is left out, and so are keys and sessions."""
+    """Return a value as JSON, without defaults, keys and sessions."""
     public = getattr(value, "public", None)
     return _codec().to_json(public() if callable(public) else value)
 
 
 def from_json(data: Any, form: type[T]) -> T:
-    """An object of a class from its JSON. Raises `ValidationError`, for an unknown key too."""
+    """Return an object of a class from its JSON.
+
+    Raises:
+        ValidationError: The JSON is invalid, or has an unknown key.
+    """
     read: T = _codec().from_json(data, form)
     return read
 
 
 @frozen
 class OpenAIAssistantDefinition:
-    """An assistant: what one is made of, and what the service says of those it has.
+    """The definition of an assistant.
 
-    model_id                    the model that answers
-    id                          as the service gives it; None for one that is yet to be made
-    name, description           for people
-    instructions                for the model
-    code_interpreter_file_ids   files for the code interpreter, which they switch on; at most 20
-    enable_code_interpreter     whether the model may run code
-    enable_file_search          whether the model may search files
-    enable_json_response        whether answers are JSON
-    metadata                    at most 16 pairs, of 64 and 512 characters; the execution
-                                options are one of them
-    temperature, top_p          as the model takes them; None for the service's
-    vector_store_id             of the files to search, which it switches on
-    execution_options           how runs are to go
+    Attributes:
+        model_id: The model that answers.
+        id: Id that the service gave; None before the assistant is made.
+        name: Name, for people.
+        description: Description, for people.
+        instructions: System prompt.
+        code_interpreter_file_ids: Files for the code interpreter, at most 20. They enable it.
+        enable_code_interpreter: Whether the model may run code.
+        enable_file_search: Whether the model may search files.
+        enable_json_response: Whether answers are JSON.
+        metadata: At most 16 pairs, of 64 and 512 characters. The execution options are one pair.
+        temperature: Sampling temperature, as the model takes it. None for that of the service.
+        top_p: Nucleus sampling, as the model takes it. None for that of the service.
+        vector_store_id: Vector store to search. It enables the file search.
+        execution_options: Options of runs.
 
     Source: document 002; `AssistantObject` of OpenAI's OpenAPI document 2.3.0.
     """
@@ -104,23 +110,23 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class Definitions(Protocol):
-    """Definitions by their ids; each call may come from any thread."""
+    """Stores definitions by their ids. Thread-safe."""
 
     def save(self, definition: OpenAIAssistantDefinition) -> None:
-        """Keep one, which has an id."""
+        """Store a definition, which has an id."""
 
     def get(self, id: str) -> OpenAIAssistantDefinition | None:
-        """One of them; None if there is none."""
+        """Return a definition; None if there is none of this id."""
 
     def all(self) -> list[OpenAIAssistantDefinition]:
-        """All of them, the newest first."""
+        """Return all definitions, newest first."""
 
     def remove(self, id: str) -> None:
-        """Forget one, if it is there."""
+        """Delete a definition, if it exists."""
 
 
 class MemoryDefinitions:
-    """In memory: for as long as the configuration lives that has them."""
+    """Stores definitions in memory, as long as the configuration exists."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -144,10 +150,11 @@ class MemoryDefinitions:
 
 
 class FileDefinitions:
-    """In a folder, a file of JSON for each; several programs may share it.
+    """Stores each definition in a JSON file of a directory that programs may share.
 
-    Raises `StoreError` where the folder cannot be written or read, and `ValidationError` for a
-    file that holds no definition.
+    Raises:
+        StoreError: The directory cannot be read or written.
+        ValidationError: A file is not a definition.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong with assistants and their runs, beyond what goes wrong with any service."""
+"""Errors of assistants and their runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class BrokenDefinition(ValidationError):
-    """What a service has of an assistant is not what one is.
-
-    assistant_id   which
-    """
+    """The definition of an assistant at the service cannot be read."""
 
     code = "assistant_definition"
 
@@ -34,10 +31,7 @@ class BrokenDefinition(ValidationError):
 
 
 class AgentDeleted(GenaiError):
-    """The agent's assistant was deleted: it does nothing any more.
-
-    assistant_id   which
-    """
+    """The assistant of the agent was deleted."""
 
     code = "assistant_deleted"
 
@@ -49,12 +43,15 @@ class AgentDeleted(GenaiError):
 
 
 class RunError(GenerationError):
-    """A run did not come to its end.
+    """A run did not complete.
 
-    run_id, thread_id, assistant_id   which
-    run_status          the last that is known of it; `status` is that of an HTTP reply
-    last_error          what the service says went wrong, with `code` and `message`
-    incomplete_reason   why it was not done, as `max_completion_tokens`
+    Attributes:
+        run_id: Id of the run.
+        thread_id: Id of its thread.
+        assistant_id: Id of its assistant.
+        run_status: Last known status of the run; `status` is that of an HTTP response.
+        last_error: The error that the service reports, with `code` and `message`.
+        incomplete_reason: Why the run is incomplete, for example `max_completion_tokens`.
     """
 
     code = "assistant_run"
@@ -83,37 +80,40 @@ class RunError(GenerationError):
 
 
 class RunFailed(RunError):
-    """The service says that it failed."""
+    """The service reports that the run failed."""
 
     code = "assistant_run_failed"
 
 
 class RunCancelled(RunError):
-    """Somebody cancelled it."""
+    """The run was cancelled."""
 
     code = "assistant_run_cancelled"
 
 
 class RunExpired(RunError):
-    """It waited for results for too long."""
+    """The run waited too long for outputs of functions."""
 
     code = "assistant_run_expired"
 
 
 class RunIncomplete(RunError):
-    """It used up what it may use, or was stopped by a filter."""
+    """The run reached a limit of tokens, or a content filter stopped it."""
 
     code = "assistant_run_incomplete"
 
 
 class RunTimedOut(RunError):
-    """It took longer than the polling options allow, and was cancelled for that."""
+    """The run took longer than the polling options allow, and was cancelled."""
 
     code = "assistant_run_timed_out"
 
 
 class RunStuck(RunError):
-    """It waits for what nobody can give: it wants an action, and names none, or asks for
-    functions without an end, or is in a state that nobody knows."""
+    """The run cannot continue.
+
+    It requires an action without naming calls, calls functions without end, or has an unknown
+    status.
+    """
 
     code = "assistant_run_stuck"

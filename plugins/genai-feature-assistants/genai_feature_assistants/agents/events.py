@@ -27,8 +27,10 @@ _CHUNK = 64 * 1024
 
 
 def arrived(response: requests.Response) -> Iterator[bytes]:
-    """What comes of a reply, as soon as it has come: a read that waits for more would let a
-    service take its time."""
+    """Yield the bytes of a response as they arrive.
+
+    A read that waits for more would let a slow service exceed the time limit.
+    """
     read = getattr(response.raw, "read1", None)
     if read is None:
         yield from response.iter_content(1)
@@ -38,7 +40,7 @@ def arrived(response: requests.Response) -> Iterator[bytes]:
 
 
 def retry_after(header: str | None) -> float | None:
-    """What `Retry-After` asks for: seconds, or a date (RFC 9110, section 10.2.3)."""
+    """Return the seconds of `Retry-After`: a number, or a date (RFC 9110, section 10.2.3)."""
     try:
         seconds = float(header or "")
     except ValueError:
@@ -51,22 +53,25 @@ def retry_after(header: str | None) -> float | None:
 
 
 LARGEST = 16 * 2**20
-"""That one event may have, in bytes."""
+"""Limit of an event, in bytes."""
 
 _END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 
 @frozen
 class ServerEvent:
-    """One event: its name, and its data."""
+    """A server-sent event."""
 
     event: str
     data: str
 
 
 def server_events(chunks: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """The events of a stream; one that is cut is left out. Raises `MalformedReply` for what is
-    not UTF-8, and for an event that is too large."""
+    """Yield the events of a stream. An incomplete event at the end is left out.
+
+    Raises:
+        MalformedReply: The stream is not UTF-8, or an event is too large.
+    """
     event, size = "", 0
     data: list[str] = []
     for line in _lines(chunks):
@@ -104,7 +109,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _ends_in_return(waiting: list[bytes]) -> bool:
-    """Whether what comes next says if it was the end of a line, or the half of one."""
+    """Whether the next chunk decides if a line has ended, since a CR may precede an LF."""
     return bool(waiting) and waiting[-1].endswith(b"\r")
 
 

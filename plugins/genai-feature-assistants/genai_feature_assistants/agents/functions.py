@@ -1,4 +1,4 @@
-"""The functions that an agent has, called as its assistant asks for them."""
+"""Functions of an agent, called when its assistant asks for them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import Any
 from attrs import field, frozen
 
 from genai_host.api import SchemaValidator, Text, Tool, ToolCall, ToolResult, tool
-from genai_host.api.json_text import write_json
 from genai_host.api.tools import output_of
 from genai_host.errors import ProviderTimeout, ValidationError
 
 MOST_AT_ONCE = 64
-"""Calls that a model may make in one go; those beyond are answered with an error."""
+"""Concurrent calls of one answer; further calls get an error as their output."""
 
 LONGEST_OUTPUT = 512 * 1024
-"""Characters of what a function gives that are sent; the rest is cut."""
+"""Characters of an output; longer outputs are cut."""
 
 _LONGEST_ERROR = 1000
 
@@ -28,12 +27,16 @@ Approve = Callable[[ToolCall], bool]
 
 
 class Functions:
-    """Tools by name, which run in threads of their own.
+    """Tools by name. Each call runs in its own thread.
 
-    functions   tools, or typed functions with a docstring, which become tools
-    approve     says whether a call of a tool with the approval `ask` may run; None lets none
+    Args:
+        functions: Tools, or typed functions with docstrings, which become tools.
+        approve: Decides whether a call of a tool with `approval="ask"` may run. None refuses
+            them all.
 
-    Raises `ValidationError` for two of one name, and `TypeError` for what can be no tool.
+    Raises:
+        ValidationError: Two functions have the same name.
+        TypeError: A function cannot be a tool.
     """
 
     def __init__(
@@ -49,16 +52,16 @@ class Functions:
 
     @property
     def offered(self) -> list[Tool]:
-        """Those that the model is told of."""
+        """The tools that the model is offered."""
         return [each for each in self._tools.values() if each.approval != "deny"]
 
     def call(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """What each gave, in their order; what went wrong is a text that says so."""
+        """Return the result of each call, in order. A failure is a result with the error text."""
         under_way = [self._started(call) for call in calls[:MOST_AT_ONCE]]
         results = [
             _result(call, _waited(each)) for call, each in zip(calls, under_way, strict=False)
         ]
-        refused = f"not called: no more than {MOST_AT_ONCE} calls are made at once"
+        refused = f"not called: at most {MOST_AT_ONCE} calls are made concurrently"
         return results + [_failed(call, refused) for call in calls[MOST_AT_ONCE:]]
 
     def _started(self, call: ToolCall) -> _UnderWay:
@@ -73,7 +76,7 @@ class Functions:
         return _UnderWay.started(found, call)
 
     def _check(self, call: ToolCall, found: Tool) -> None:
-        """Raises `ValidationError` for a call that is not to be made."""
+        """Raise `ValidationError` for a call that must not run."""
         if call.malformed:
             raise ValidationError("the arguments are no JSON object")
         SchemaValidator(found.schema.parameters).check(call.arguments)
@@ -85,7 +88,7 @@ class Functions:
 
 @frozen
 class _UnderWay:
-    """A call in a thread of its own; the thread of one that hangs ends with the process."""
+    """A call in its own daemon thread. A thread that hangs ends with the process."""
 
     future: Future[Any]
     until: float
@@ -113,7 +116,7 @@ class _UnderWay:
 
 
 def _waited(call: _UnderWay) -> Any:
-    """What it gave, or the error that it ended with."""
+    """Return the result of a call, or its error."""
     try:
         return call.future.result(max(0.0, call.until - time.monotonic()))
     except TookTooLong as error:
@@ -121,7 +124,7 @@ def _waited(call: _UnderWay) -> Any:
     except BaseException as error:
         if call.future.done() and call.future.exception() is error:
             return error
-        raise  # it is of whoever waits: Ctrl+C
+        raise  # raised in this thread: Ctrl+C
 
 
 def _result(call: ToolCall, given: Any) -> ToolResult:
@@ -144,7 +147,7 @@ def _failed(call: ToolCall, why: str) -> ToolResult:
 
 
 def output_text(result: ToolResult) -> str:
-    """What is sent of a result: the service takes a text. Pictures are named in their place."""
+    """Return a result as text, as the service takes it. Images are named in their place."""
     texts = [
         part.text if isinstance(part, Text) else f"[a picture, {part.media_type or part.url}]"
         for part in result.content
@@ -152,14 +155,9 @@ def output_text(result: ToolResult) -> str:
     return "\n".join(texts)[:LONGEST_OUTPUT]
 
 
-def arguments_text(call: ToolCall) -> str:
-    """The arguments as JSON text."""
-    return call.malformed or write_json(call.arguments).decode()
-
-
 @frozen
 class _Run:
-    """What a tool is handed beside its arguments."""
+    """The context that a tool receives beside its arguments."""
 
     until: float
     context: Mapping[str, Any] = field(factory=dict)
@@ -184,7 +182,7 @@ class _Limits:
 
 
 class _Alarm:
-    """Wakes once when the time is over, unless it is released before."""
+    """Calls `wake` once when the time is over, unless it is released before."""
 
     def __init__(self, seconds: float, wake: Callable[[], None]) -> None:
         self._timer = threading.Timer(seconds, wake)

@@ -41,13 +41,16 @@ TEXTS = Must("strings", lambda value: all(isinstance(each, str) for each in valu
 
 
 def one_or_none(kind: type[Any]) -> Must:
-    """A validator: one of a class, or None."""
+    """Return a validator for an object of a class, or None."""
     return Must(f"of class {kind.__name__}, or None", _or_none(lambda v: isinstance(v, kind)))
 
 
 def listed(given: Iterable[Any]) -> tuple[Any, ...]:
-    """Several, as a tuple. Raises `ValidationError` for one string, which is no list of its
-    characters."""
+    """Return the values as a tuple.
+
+    Raises:
+        ValidationError: The value is a string, a mapping, or not iterable.
+    """
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise ValidationError(f"a list is expected, not {type(given).__name__}")
     return tuple(given)
@@ -55,14 +58,15 @@ def listed(given: Iterable[Any]) -> tuple[Any, ...]:
 
 @frozen
 class OpenAIAssistantToolCallBehavior:
-    """What an assistant, or one run of it, is to make of its tools.
+    """Which tools an assistant or a run must use.
 
-    It is kept, with the assistant too, and given back; nothing of it is sent as `tool_choice`:
-    source document 002 decides that this waits for a model of choosing functions.
+    It is stored with the assistant and returned, but not sent as `tool_choice`: document 002 leaves
+    that for a later model of choosing functions.
 
-    require_code_interpreter   whether the code interpreter is to be used
-    require_function           name of the function that is to be called
-    require_file_search        whether files are to be searched
+    Attributes:
+        require_code_interpreter: Whether the code interpreter must be used.
+        require_function: Name of the function that must be called.
+        require_file_search: Whether files must be searched.
     """
 
     require_code_interpreter: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
@@ -72,17 +76,17 @@ class OpenAIAssistantToolCallBehavior:
 
 @frozen
 class OpenAIAssistantExecutionOptions:
-    """Options of runs that are kept with the assistant; None leaves one to the service.
+    """Options of runs that are stored with the assistant. None leaves an option to the service.
 
-    The service has no place for them: they stand in the assistant's metadata, as JSON, which
-    may have 512 characters.
+    They are stored in the metadata of the assistant, as JSON of at most 512 characters.
 
-    max_completion_tokens         that all completions of a run may have together
-    max_prompt_tokens             that all prompts of a run may have together
-    parallel_tool_calls_enabled   whether the model may ask for several calls at once
-    truncation_message_count      how many messages the model is shown, the newest
-    tool_call_behavior            which tools are to be used
-    additional_instructions       what is added to the instructions
+    Attributes:
+        max_completion_tokens: Limit for all completions of a run together.
+        max_prompt_tokens: Limit for all prompts of a run together.
+        parallel_tool_calls_enabled: Whether the model may make several calls at once.
+        truncation_message_count: Number of messages, the newest, that the model is shown.
+        tool_call_behavior: Which tools must be used.
+        additional_instructions: Text added to the instructions.
 
     Source: document 002; `CreateRunRequest` of OpenAI's OpenAPI document 2.3.0.
     """
@@ -99,18 +103,20 @@ class OpenAIAssistantExecutionOptions:
 
 @frozen
 class OpenAIAssistantInvocationOptions:
-    """Options of one run, which come before the thread's and the definition's; None takes
-    theirs, 0 and False do not.
+    """Options of one run. They precede those of the thread and of the definition.
 
-    model_name                which model answers
-    enable_code_interpreter   whether the model may run code
-    enable_file_search        whether the model may search files
-    enable_json_response      whether the answer is JSON
-    temperature, top_p        as the model takes them
-    metadata                  added to what the thread and the definition have
-    additional_messages       added to the thread before the run; of roles user and assistant
+    None inherits a value; 0, False and an empty text do not. Options that are not listed here are
+    those of `OpenAIAssistantExecutionOptions`.
 
-    The others are as `OpenAIAssistantExecutionOptions` has them.
+    Attributes:
+        model_name: The model that answers.
+        enable_code_interpreter: Whether the model may run code.
+        enable_file_search: Whether the model may search files.
+        enable_json_response: Whether the answer is JSON.
+        temperature: Sampling temperature, as the model takes it.
+        top_p: Nucleus sampling, as the model takes it.
+        metadata: Added to the metadata of the thread and of the definition.
+        additional_messages: Added to the thread before the run; of roles user and assistant.
     """
 
     model_name: str | None = field(default=None, validator=TEXT_OR_NONE)
@@ -135,12 +141,13 @@ class OpenAIAssistantInvocationOptions:
 
 @frozen
 class OpenAIThreadCreationOptions:
-    """What a thread begins with; it comes before what the assistant's definition says.
+    """What a thread starts with. Its files precede those of the definition.
 
-    code_interpreter_file_ids   files for the code interpreter, at most 20
-    messages                    of roles user and assistant, oldest first
-    vector_store_id             of the files to search
-    metadata                    at most 16 pairs, of 64 and 512 characters
+    Attributes:
+        code_interpreter_file_ids: Files for the code interpreter, at most 20.
+        messages: Messages of roles user and assistant, oldest first.
+        vector_store_id: Vector store to search.
+        metadata: At most 16 pairs, of 64 and 512 characters.
     """
 
     code_interpreter_file_ids: tuple[str, ...] = field(
@@ -154,7 +161,7 @@ class OpenAIThreadCreationOptions:
 T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
-"""Seconds: who asks for more in `Retry-After` is not asked again."""
+"""Longest `Retry-After`, in seconds, after which a request is retried."""
 
 _SECONDS = Must("seconds, not below 0", lambda value: type(value) in (int, float) and value >= 0)
 _COUNT = Must("a whole number above 0", lambda value: type(value) is int and value > 0)
@@ -162,15 +169,16 @@ _COUNT = Must("a whole number above 0", lambda value: type(value) is int and val
 
 @frozen
 class PollingOptions:
-    """How a run is waited for; times in seconds.
+    """How a run is polled. Times are in seconds.
 
-    interval        before each of the first polls
-    back_off        before each of those after
-    back_off_after  how many are the first
-    timeout         that a run may take, from when it is made, or is given the results of
-                    functions, until it wants something or is over
-    tries           of a request that only reads, where it fails in passing
-    round_trips     how often a run may ask for functions
+    Attributes:
+        interval: Wait before each of the first polls.
+        back_off: Wait before each later poll.
+        back_off_after: Number of the first polls.
+        timeout: Time limit of a run, from its start, or from the submission of outputs, until it
+            requires an action or ends.
+        tries: Attempts of a request that only reads.
+        round_trips: How often a run may call functions.
     """
 
     interval: float = field(default=0.25, validator=_SECONDS)
@@ -182,18 +190,22 @@ class PollingOptions:
 
 
 class TimeIsUp(Exception):
-    """What was waited for did not come in time; never leaves this package."""
+    """The time limit is over. Never leaves this package."""
 
 
 class Pace:
-    """Waits as the options say, by a clock; None for that of the system."""
+    """Waits and retries as the options say. Without a clock it uses that of the system."""
 
     def __init__(self, options: PollingOptions, clock: Clock | None = None) -> None:
         self.options = options
         self._clock = clock
 
     def until(self, fetch: Callable[[], T], is_open: Callable[[T], bool], found: T) -> T:
-        """What is found when it is no longer open. Raises `TimeIsUp`."""
+        """Poll until the result is no longer open, and return it.
+
+        Raises:
+            TimeIsUp: The result was still open at the time limit.
+        """
         begun = self.now()
         polls = 0
         while is_open(found):
@@ -212,11 +224,17 @@ class Pace:
         passing: Callable[[Any], bool] | None = None,
         by: float = math.inf,
     ) -> T:
-        """What is fetched, at the last of so many tries. Raises what that raises, and that of
-        an earlier one where the service asks for more patience than there is.
+        """Fetch a value, with retries.
 
-        passing   whether an error is one that may not come again; None to go by its own word
-        by        when there is no time for another, by `now`
+        Args:
+            fetch: Makes one attempt.
+            passing: Decides whether an error may be temporary. None uses `retryable` of the error.
+            by: Time, as of `now`, after which no attempt starts.
+
+        Raises:
+            GenaiError: The error of the last attempt, or of an earlier one if the service asks for
+                a
+                longer wait than there is time.
         """
         for _ in range(self.options.tries - 1):
             try:
@@ -244,20 +262,25 @@ class Pace:
 
 
 MOST_PAIRS = 16
-"""Of metadata, those that the agents add counted."""
+"""Limit of metadata, including the pairs that agents add."""
 
 LONGEST_KEY = 64
 LONGEST_VALUE = 512
 """In characters."""
 
 MOST_FILES = 20
-"""That the code interpreter of an assistant or a thread may have."""
+"""Files for the code interpreter of an assistant or a thread."""
 
 
 def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
-    """The same. Raises `ValidationError` for what the service would refuse.
+    """Return the metadata.
 
-    whose   what it is of, for the error
+    Args:
+        metadata: Pairs of texts.
+        whose: What they belong to, for the error.
+
+    Raises:
+        ValidationError: The service would refuse them.
     """
     if len(metadata) > MOST_PAIRS:
         raise ValidationError(
@@ -283,7 +306,11 @@ def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
 
 
 def checked_files(ids: Sequence[str], whose: str) -> list[str]:
-    """The ids of files for the code interpreter. Raises `ValidationError` for too many."""
+    """Return the ids of files for the code interpreter.
+
+    Raises:
+        ValidationError: There are too many.
+    """
     if len(ids) > MOST_FILES:
         raise ValidationError(
             f"{whose} has {len(ids)} files for the code interpreter, and at most {MOST_FILES} "

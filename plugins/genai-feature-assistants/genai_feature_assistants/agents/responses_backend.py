@@ -70,7 +70,7 @@ _ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
 class _Run(ABC):
-    """What both have in common."""
+    """One run: responses until one calls no function."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
         self.client = client
@@ -81,7 +81,7 @@ class _Run(ABC):
         self._pending: list[ToolCall] = []  # that no response has been given the results of
 
     def told(self) -> Iterator[Told]:
-        """What it does and says. Cancelled where it is left while a response is made."""
+        """Yield the messages of the run. Cancel an open response if the run is left."""
         body = response_request(self.order)
         try:
             for _ in range(self.pace.options.round_trips):
@@ -105,7 +105,7 @@ class _Run(ABC):
 
     @abstractmethod
     def _answered(self, body: Wire) -> Iterator[Told]:
-        """Get a response, and tell of it while it is made."""
+        """Get a response, and yield its deltas."""
 
     def update(self, response: Wire) -> None:
         self.response = self.client.without_key(response)
@@ -137,7 +137,7 @@ class _Run(ABC):
         ]
 
     def _messages(self, calls: list[ToolCall]) -> Iterator[AgentMessage]:
-        """Calls, code and messages, in this order."""
+        """Yield calls, code and messages, in this order."""
         if calls:
             yield self.teller.asked(calls)
         for item in self._items():
@@ -149,8 +149,11 @@ class _Run(ABC):
                 yield self.teller.message(parts, id=string_in(item, "id"))
 
     def _left(self, body: Wire) -> Wire:
-        """How many tokens the next response may have, of those that the run may have. Raises
-        `RunIncomplete` if that is none."""
+        """Return how many of the tokens of the run the next response may use.
+
+        Raises:
+            RunIncomplete: None are left.
+        """
         if "max_output_tokens" not in body:
             return {}
         used = count_in(details_in(self.response, "usage"), "output_tokens")
@@ -165,13 +168,15 @@ class _Run(ABC):
         return {"max_output_tokens": left}
 
     def _cancel(self) -> None:
-        """As far as that can be done: whatever it is cancelled for is what matters."""
+        """Cancel the response. A failure is ignored: the reason for the cancel matters more."""
         with suppress(GenaiError):
             self.client.post(self.path("cancel"), seconds=CANCELLING)
 
     def _give_up(self) -> None:
-        """Answer what was asked for in place of the functions, as far as that can be done: no
-        response is made in a conversation with calls that nobody has answered."""
+        """Answer the open calls with an error, if possible.
+
+        The service makes no response in a conversation with unanswered calls.
+        """
         results = [
             ToolResult(each.id, each.name, "Error: the run was given up", True)
             for each in self._pending
@@ -182,7 +187,7 @@ class _Run(ABC):
 
 
 class WholeRun(_Run):
-    """A run whose responses come whole; one that is made in the background is asked for."""
+    """A run whose responses are not streamed. A response in the background is polled."""
 
     def _answered(self, body: Wire) -> Iterator[Told]:
         self.update(self.client.post("responses", body, seconds=self.pace.options.timeout or None))
@@ -200,7 +205,7 @@ class WholeRun(_Run):
 
 
 class StreamedRun(_Run):
-    """A run whose responses tell of themselves."""
+    """A run whose responses are streamed."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
         super().__init__(client, order, pace)
@@ -227,7 +232,7 @@ class StreamedRun(_Run):
             raise IncompleteReply("the stream ended before its response did", text=text)
 
     def _of_event(self, kind: str, data: Wire) -> Iterator[AgentDelta]:
-        """Kinds that nobody knows yet say nothing."""
+        """Yield the deltas of an event. Unknown kinds are ignored."""
         if kind == "error":
             raise stream_error(self.client.without_key(data))
         if kind in ("response.created", "response.in_progress", *_ENDS):
@@ -250,7 +255,7 @@ _MOST_ITEMS = 20  # that are added at once
 
 
 class ResponsesBackend:
-    """Assistants on this side, threads and runs as the service has them."""
+    """Assistants stored by the client; threads and runs of the service."""
 
     def __init__(self, client: ServiceClient) -> None:
         self._client = client
@@ -316,7 +321,7 @@ class ResponsesBackend:
         return read
 
     def messages(self, thread_id: str) -> Iterator[AgentMessage]:
-        """Whose a message is, the service does not say: agents have no names here."""
+        """Yield the messages. The service has no names of agents."""
         for item in self._client.pages(path_of("conversations", thread_id, "items")):
             read = read_item(item, thread_id)
             if read is not None:

@@ -34,8 +34,7 @@ from genai_host.errors import InvalidParameter, UnsupportedPart, ValidationError
 Wire = dict[str, Any]
 
 THREAD_OPTIONS = "__thread_options"
-"""The pairs of a conversation's metadata that have what a thread has beside its messages, as
-JSON: as many pairs as it needs, since a value has 512 characters."""
+"""Prefix of the keys of thread settings, as JSON, in the metadata of a conversation."""
 
 _LONGEST = 512
 _ROLES = ("user", "assistant")
@@ -59,7 +58,11 @@ def thread_metadata(options: OpenAIThreadCreationOptions) -> dict[str, str]:
 
 
 def read_thread(conversation: Mapping[str, Any]) -> ThreadSettings:
-    """What a conversation has of its own. Raises `MalformedReply`."""
+    """Return the settings of a conversation.
+
+    Raises:
+        MalformedReply: The stored options are invalid.
+    """
     metadata = object_in(conversation, "metadata")
     ours = sorted(key for key in metadata if _NUMBERED.fullmatch(key))
     kept = OpenAIThreadCreationOptions()
@@ -77,7 +80,12 @@ def read_thread(conversation: Mapping[str, Any]) -> ThreadSettings:
 
 
 def written_item(message: Message) -> Wire:
-    """A message as an item of a conversation. Raises `ValidationError` and `UnsupportedPart`."""
+    """Return a message as an item of a conversation.
+
+    Raises:
+        ValidationError: The role is neither user nor assistant, or the message is empty.
+        UnsupportedPart: A conversation cannot have a part of the message.
+    """
     check_role(message)
     parts = [each for part in message.content for each in _written_part(part, message.role)]
     if not parts:
@@ -112,7 +120,7 @@ def _address(image: Image) -> str:
 
 
 def read_item(item: Mapping[str, Any], thread_id: str) -> AgentMessage | None:
-    """A message of a conversation; None for an item that is none."""
+    """Return the message of an item; None for another kind of item."""
     role = item.get("role")
     if item.get("type") != "message" or role not in _ROLES:
         return None
@@ -125,7 +133,7 @@ def read_item(item: Mapping[str, Any], thread_id: str) -> AgentMessage | None:
 
 
 def read_parts(item: Mapping[str, Any]) -> Iterator[Part]:
-    """What has a kind that nobody knows yet is left out."""
+    """Yield the parts of a message. Unknown kinds are left out."""
     for each in list_in(item, "content"):
         if not isinstance(each, Mapping):
             raise malformed("a part of a message is not an object")
@@ -141,7 +149,7 @@ def read_parts(item: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def read_code(item: Mapping[str, Any]) -> Code:
-    """What the code interpreter did."""
+    """Return what the code interpreter ran."""
     outputs = [each for each in list_in(item, "outputs") if isinstance(each, Mapping)]
     logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
     images = [string_in(each, "url") for each in outputs if each.get("type") == "image"]
@@ -149,8 +157,13 @@ def read_code(item: Mapping[str, Any]) -> Code:
 
 
 def response_request(order: RunOrder) -> Wire:
-    """What the first response of a run is made from: all of it, as the service keeps no
-    definition. Raises `InvalidParameter` for what has no counterpart there."""
+    """Return the body of the first response of a run.
+
+    It contains the whole definition, since the service stores none.
+
+    Raises:
+        InvalidParameter: The Responses API has no counterpart of an option.
+    """
     settings = order.settings
     _check(settings)
     instructions = "\n\n".join(
@@ -174,7 +187,7 @@ def response_request(order: RunOrder) -> Wire:
 
 
 def output_items(results: Sequence[ToolResult]) -> list[Wire]:
-    """What functions gave."""
+    """Return the results of functions as items."""
     return [
         {"type": "function_call_output", "call_id": each.id, "output": output_text(each)}
         for each in results

@@ -46,7 +46,7 @@ from genai_host.errors import ProviderError, error_of_status
 
 @frozen
 class ThreadSettings:
-    """What a thread has of its own that comes before the definition."""
+    """Settings of a thread, which precede those of the definition."""
 
     code_interpreter_file_ids: Sequence[str] = ()
     vector_store_id: str | None = None
@@ -55,9 +55,9 @@ class ThreadSettings:
 
 @frozen
 class RunSettings:
-    """How a run is to go, each field settled; None leaves one to the service.
+    """The settings of a run. None leaves a setting to the service.
 
-    code_interpreter, file_search   whether the model has them
+    `code_interpreter` and `file_search` are whether the model has these tools.
     """
 
     model: str
@@ -80,10 +80,14 @@ class RunSettings:
 
 @frozen
 class RunOrder:
-    """One run that is asked for.
+    """A run to be made.
 
-    options     as they were given: what of these is None is not sent where the service
-                has the definition itself
+    Attributes:
+        thread_id: Id of its thread.
+        definition: Definition of its assistant.
+        options: Options as they were given. If the service has the definition, None is not sent.
+        settings: The settings that hold.
+        functions: The functions of the agent.
     """
 
     thread_id: str
@@ -98,7 +102,7 @@ class RunOrder:
 
     @property
     def name(self) -> str:
-        """The agent's."""
+        """Name of the agent."""
         return self.definition.name or self.assistant_id
 
 
@@ -107,7 +111,11 @@ def settled(
     thread: ThreadSettings,
     options: OpenAIAssistantInvocationOptions,
 ) -> RunSettings:
-    """Raises `ValidationError` for metadata that is too much, once it is all together."""
+    """Return the settings of a run.
+
+    Raises:
+        ValidationError: The merged metadata exceeds a limit.
+    """
     execution = definition.execution_options or OpenAIAssistantExecutionOptions()
     files = thread.code_interpreter_file_ids or definition.code_interpreter_file_ids
     store = _first(thread.vector_store_id, definition.vector_store_id)
@@ -141,12 +149,12 @@ def settled(
 
 
 def _first(*values: Any) -> Any:
-    """The first that is not None: 0 and False are something."""
+    """Return the first value that is not None. 0 and False are values."""
     return next((value for value in values if value is not None), None)
 
 
 OPEN = ("queued", "in_progress", "cancelling")
-"""What a run is that is to be waited for."""
+"""The statuses of a run that is polled."""
 
 ENDED: Mapping[str, type[RunError]] = {
     "failed": RunFailed,
@@ -154,21 +162,25 @@ ENDED: Mapping[str, type[RunError]] = {
     "expired": RunExpired,
     "incomplete": RunIncomplete,
 }
-"""What is raised for a run that ended otherwise than completed."""
+"""The errors of runs that did not complete, by status."""
 
 FINAL = ("completed", *ENDED)
 
 CANCELLING = 5.0
-"""Seconds that a run which is left waits for the service to hear of it."""
+"""Time limit of the request that cancels a run, in seconds."""
 
 
 def run_error(
     run: Mapping[str, Any], order: RunOrder, kind: type[RunError] | None = None, why: str = ""
 ) -> RunError:
-    """The error that a run tells of.
+    """Return the error of a run that did not complete.
 
-    run   a run of the Assistants API, or a response: both have an `id`, a `status` and
-          `incomplete_details`; the former a `last_error`, the latter an `error`
+    Args:
+        run: A run of the Assistants API, or a response. Both have `id`, `status` and
+            `incomplete_details`; a run has `last_error`, a response `error`.
+        order: The order of the run.
+        kind: Class of the error; None to choose it by the status.
+        why: The reason; empty to take it from the run.
     """
     status = string_in(run, "status")
     id = string_in(run, "id")
@@ -191,7 +203,7 @@ def run_error(
 
 
 def stream_error(data: Mapping[str, Any]) -> ProviderError:
-    """The error that an `error` event of a stream is, or has within."""
+    """Return the error of an `error` event, which has it as its data or in its data."""
     error = object_in(data, "error") or data
     said = one_line(string_in(error, "message"))
     return error_of_status(500, said or "the stream tells of an error")
@@ -214,9 +226,13 @@ Wire = Mapping[str, Any]
 
 @define
 class StepTeller:
-    """Makes messages of the steps of one run, each once.
+    """Makes messages of the steps of a run, each step once.
 
-    called   the calls that were told of when the run asked for them
+    Attributes:
+        order: The order of the run.
+        run_id: Id of the run; empty at first.
+        called: Calls of functions by id that were yielded when the run required them.
+        results: Results of functions, by the id of the call.
     """
 
     order: RunOrder
@@ -226,8 +242,11 @@ class StepTeller:
     _told: set[str] = field(factory=set)
 
     def new(self, steps: Sequence[Wire]) -> list[Wire]:
-        """Those that are completed and were not told of, tool calls before messages. They
-        count as told from here on. Raises `MalformedReply` for one without an id."""
+        """Return the completed steps that were not returned before, tool calls before messages.
+
+        Raises:
+            MalformedReply: A step has no id.
+        """
         found = []
         for each in steps:
             id = string_in(each, "id")
@@ -241,17 +260,20 @@ class StepTeller:
         )
 
     def asked(self, calls: Sequence[ToolCall]) -> AgentMessage:
-        """That the run asks for functions: hidden."""
+        """Return the hidden message of the calls of functions."""
         self.called.update((each.id, each) for each in calls)
         return self.message(calls, visible=False)
 
     def answered(self, results: Sequence[ToolResult]) -> None:
-        """Keep what functions gave, for when the step that they belong to is completed."""
+        """Store the results of functions until their step is completed."""
         self.results.update((each.id, each) for each in results)
 
     def tool_messages(self, step: Wire) -> Iterator[AgentMessage]:
-        """What a step of tool calls tells of: a hidden call, where it was not told of before,
-        with its hidden result, and visible code."""
+        """Yield the messages of a step of tool calls.
+
+        These are visible code, and hidden results, with the hidden call if it was not yielded
+        before.
+        """
         id = string_in(step, "id")
         for call in list_in(object_in(step, "step_details"), "tool_calls"):
             if not isinstance(call, Mapping):

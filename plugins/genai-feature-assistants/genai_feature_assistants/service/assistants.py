@@ -32,15 +32,18 @@ if TYPE_CHECKING:
 
 
 class Resources:
-    """Of all users of one host."""
+    """Reads the resources of tools."""
 
     def __init__(self, files: Files, stores: VectorStores) -> None:
         self._files = files
         self._stores = stores
 
     def read(self, user: str, given: JsonReader) -> dict[str, Any]:
-        """The field `tool_resources`; vector stores that are described in it are made. Raises
-        `ValidationError`, also for what is not there."""
+        """Return the field `tool_resources`. Vector stores that it describes are made.
+
+        Raises:
+            ValidationError: The field is invalid, or names an object that does not exist.
+        """
         resources = given.object("tool_resources")
         if resources is None:
             return {}
@@ -87,7 +90,7 @@ _NAME, _DESCRIPTION, _INSTRUCTIONS = 256, 512, 256_000
 
 
 class Assistants:
-    """Of all users of one host."""
+    """The assistants of all users."""
 
     def __init__(self, host: Host, resources: Resources) -> None:
         self._host = host
@@ -132,11 +135,11 @@ class Assistants:
         return json_response({"id": id, "object": "assistant.deleted", "deleted": True})
 
     def get(self, user: str, id: str) -> Object:
-        """Raises `NotFound`."""
+        """Return an assistant. Raises `Missing`."""
         return self._shelf(user).get(id)
 
     def _read(self, user: str, given: JsonReader) -> dict[str, Any]:
-        """The fields that a request has; what is null in it is taken away."""
+        """Return the fields of a request. A field with null gets its default."""
         read: dict[str, Any] = {
             "model": given.text("model"),
             "name": text_in(given, "name", _NAME),

@@ -28,7 +28,7 @@ _CHOICES = ("none", "auto", "required")
 
 
 def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
-    """At most 16 pairs, keys of 64 and values of 512 characters. Raises `ValidationError`."""
+    """Return at most 16 pairs, of 64 and 512 characters. Raises `ValidationError`."""
     found = given.mapping(name) or {}
     if len(found) > MOST_PAIRS:
         raise ValidationError(f"{name} has at most {MOST_PAIRS} pairs", path=given.at(name))
@@ -46,7 +46,7 @@ def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
 
 
 def text_in(given: JsonReader, name: str, most: int) -> str | None:
-    """A text that may be missing. Raises `ValidationError`."""
+    """Return a text, or None if it is missing. Raises `ValidationError`."""
     if name not in given:
         given.raw(name)
         return None
@@ -72,7 +72,7 @@ def count_in(given: JsonReader, name: str, least: int, most: int | None = None) 
 
 
 def tools_in(given: JsonReader, most: int = 128) -> list[dict[str, Any]]:
-    """The tools, as the API shows them. Raises `ValidationError`."""
+    """Return the tools, as the API shows them. Raises `ValidationError`."""
     found = [_tool(each) for each in given.objects("tools")]
     if len(found) > most:
         raise ValidationError(f"there are at most {most} tools", path=given.at("tools"))
@@ -117,7 +117,7 @@ def _function(given: JsonReader) -> dict[str, Any]:
         found["description"] = given.text("description")
     parameters = given.mapping("parameters")
     if parameters is not None:
-        SchemaValidator(parameters)  # raises for what is no schema
+        SchemaValidator(parameters)  # raises for an invalid schema
         found["parameters"] = parameters
     strict = given.flag("strict")
     given.nothing_else()
@@ -137,7 +137,7 @@ def _search(given: JsonReader) -> dict[str, Any]:
 
 
 def ranking_in(given: JsonReader) -> dict[str, Any]:
-    """How found passages are chosen. There is one way to rank them."""
+    """Return how passages are chosen. There is one ranker."""
     given.raw("ranker")
     return {
         "ranker": "default_2024_08_21",
@@ -146,7 +146,7 @@ def ranking_in(given: JsonReader) -> dict[str, Any]:
 
 
 def choice_in(given: JsonReader, tools: Sequence[Mapping[str, Any]]) -> Any:
-    """Which tool is to be taken; `auto` unless said. Raises `ValidationError`."""
+    """Return the choice of a tool; `auto` by default. Raises `ValidationError`."""
     if not isinstance(given.raw("tool_choice"), dict):
         return given.choice("tool_choice", _CHOICES, "auto")
     chosen = given.object("tool_choice")
@@ -169,7 +169,7 @@ def _is_chosen(tool: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
 
 
 def format_in(given: JsonReader) -> Any:
-    """The form of answers, `auto` unless said. Raises `ValidationError`."""
+    """Return the format of answers; `auto` by default. Raises `ValidationError`."""
     if not isinstance(given.raw("response_format"), dict):
         return given.choice("response_format", ("auto",), "auto")
     form = given.object("response_format")
@@ -186,7 +186,7 @@ def format_in(given: JsonReader) -> Any:
 
 
 def schema_of(form: Any) -> Mapping[str, Any] | None:
-    """The JSON Schema of answers in a form; None for free text."""
+    """Return the JSON Schema of a format; None for text."""
     if not isinstance(form, Mapping) or form["type"] == "text":
         return None
     if form["type"] == "json_object":
@@ -195,7 +195,7 @@ def schema_of(form: Any) -> Mapping[str, Any] | None:
 
 
 def truncation_in(given: JsonReader) -> dict[str, Any]:
-    """How much of the thread a run sees. Raises `ValidationError`."""
+    """Return how much of the thread a run sees. Raises `ValidationError`."""
     strategy = given.object("truncation_strategy")
     if strategy is None:
         return {"type": "auto", "last_messages": None}
@@ -219,7 +219,7 @@ _EQUALS = ("eq", "ne", "in", "nin")
 
 
 def attributes_in(given: JsonReader) -> dict[str, Any]:
-    """At most 16 texts, numbers and truths, by name. Raises `ValidationError`."""
+    """Return at most 16 texts, numbers and booleans by name. Raises `ValidationError`."""
     found = given.mapping("attributes") or {}
     path = given.at("attributes")
     if len(found) > MOST_PAIRS or any(len(key) > _KEY for key in found):
@@ -236,7 +236,7 @@ def attributes_in(given: JsonReader) -> dict[str, Any]:
 
 
 def must_be_filter(filter: Any, path: str, depth: int = 0) -> None:
-    """Raises `ValidationError`."""
+    """Raise `ValidationError` for an invalid filter."""
     if not isinstance(filter, Mapping) or depth > _DEPTH:
         raise ValidationError("a filter is an object", path=path)
     kind = filter.get("type")
@@ -255,7 +255,7 @@ def must_be_filter(filter: Any, path: str, depth: int = 0) -> None:
 
 
 def matches(attributes: Mapping[str, Any] | None, filter: Mapping[str, Any]) -> bool:
-    """Whether a file with these attributes passes a filter."""
+    """Return whether a file with these attributes passes a filter."""
     kind = filter["type"]
     if kind in ("and", "or"):
         found = (matches(attributes, each) for each in filter["filters"])

@@ -28,9 +28,12 @@ _LONGEST_FIELD = 64 * 1024
 
 @frozen
 class Upload:
-    """
-    fields   the texts of the form, by name
-    name     of the file, as the client has it, without folders
+    """An uploaded file.
+
+    Attributes:
+        fields: The texts of the form by name.
+        name: Name of the file, without directories.
+        data: Content of the file.
     """
 
     fields: dict[str, str]
@@ -39,7 +42,11 @@ class Upload:
 
 
 def read_upload(request: RouteRequest) -> Upload:
-    """Raises `ValidationError` for what is no form, or has no file."""
+    """Return the file of a multipart form.
+
+    Raises:
+        ValidationError: The body is not such a form, or has no file.
+    """
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
         raise ValidationError("send the file as multipart/form-data", path="$.file")
@@ -74,7 +81,7 @@ def _parse(kind: str, body: bytes, parts: _Parts) -> None:
     from python_multipart import create_form_parser
     from python_multipart.exceptions import FormParserError
 
-    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it tells of each fault
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it logs each fault
     try:
         form = create_form_parser(
             {"Content-Type": kind.encode("latin-1", "replace")},
@@ -103,7 +110,7 @@ _MOST_LISTED = 10_000
 
 
 class Files:
-    """Of all users of one host."""
+    """The files of all users."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -147,7 +154,7 @@ class Files:
         return json_response({"id": file["id"], "object": "file", "deleted": True})
 
     def keep(self, user: str, name: str, data: bytes, purpose: str) -> Object:
-        """A new file."""
+        """Add a file, and return its object."""
         shelf = self._shelf(user)
         file: dict[str, Any] = {
             "id": new_id("file"),
@@ -162,13 +169,18 @@ class Files:
         return shelf.add(file)
 
     def get(self, user: str, id: str) -> Object:
-        """Raises `NotFound`."""
+        """Return a file. Raises `Missing`."""
         return self._shelf(user).get(id)
 
     def must_be(self, user: str, ids: Mapping[str, str]) -> None:
-        """Raises `ValidationError` if there is a file of these that is not there.
+        """Check that files exist.
 
-        ids   to where they stand in the request
+        Args:
+            user: The user of the server.
+            ids: Ids of files, with their paths in the request.
+
+        Raises:
+            ValidationError: A file does not exist.
         """
         for id, path in ids.items():
             try:
@@ -177,7 +189,7 @@ class Files:
                 raise ValidationError(error.message, path=path) from error
 
     def data(self, user: str, id: str) -> bytes:
-        """The bytes of a file. Raises `NotFound`."""
+        """Return the bytes of a file. Raises `Missing`."""
         return b"".join(self._host.kept(user).blobs().get(self.get(user, id)["_blob"]))
 
     def _shelf(self, user: str) -> Shelf:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MOST_PASSAGES = 20_000
-"""Of one file."""
+"""Limit for one file."""
 
 _MOST_PDF_PAGES = 2000
 _MOST_DEPTH = 5000  # of HTML: any parser takes time that grows with its square
@@ -58,9 +58,11 @@ _BREAKS = ("\n\n", "\n", ". ", " ")
 
 
 class Unreadable(Exception):
-    """A file without text, and why.
+    """A file has no readable text.
 
-    code   `unsupported_file` or `invalid_file`, as the API has it
+    Args:
+        message: The reason.
+        code: `unsupported_file` or `invalid_file`, as in the API.
     """
 
     def __init__(self, message: str, code: str = "invalid_file") -> None:
@@ -69,8 +71,11 @@ class Unreadable(Exception):
 
 
 def text_of(data: bytes, name: str) -> str:
-    """The text of a file, of the kind that its name says: PDF, HTML, or else plain text in
-    UTF-8 or UTF-16. Raises `Unreadable`."""
+    """Return the text of a file, read as PDF, HTML, or plain text in UTF-8 or UTF-16 by its name.
+
+    Raises:
+        Unreadable: The file has no readable text.
+    """
     kind = os.path.splitext(name)[1].lower()
     if kind == ".pdf" or data.startswith(b"%PDF-"):
         found = _of_pdf(data)
@@ -85,10 +90,12 @@ def text_of(data: bytes, name: str) -> str:
 
 
 def passages(text: str, tokens: int, overlap: int) -> list[str]:
-    """A text in pieces of at most so many tokens, each with the end of the one before.
+    """Split a text into overlapping passages.
 
-    tokens    of a piece, counted as four characters each
-    overlap   tokens of the end that a piece shares with the next; at most half of a piece
+    Args:
+        text: The text.
+        tokens: Highest number of tokens of a passage. A token counts as four characters.
+        overlap: Tokens that a passage shares with the next one; at most half of a passage.
     """
     found = []
     for piece in _cut(text, tokens * _CHARACTERS, overlap * _CHARACTERS):
@@ -112,7 +119,7 @@ def _cut(text: str, size: int, overlap: int) -> Iterator[str]:
 
 
 def _break_before(text: str, least: int, most: int) -> int:
-    """Where a paragraph, else a line, a sentence or a word ends, in that stretch."""
+    """Return where a paragraph ends in this range, else a line, a sentence or a word."""
     for mark in _BREAKS:
         at = text.rfind(mark, least, most)
         if at != -1:
@@ -145,7 +152,7 @@ def _of_html(text: str) -> str:
 def _of_pdf(data: bytes) -> str:
     import pypdf
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of each fault of a file
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it logs each fault of a file
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -166,11 +173,12 @@ _HELD = 256 * 2**20  # bytes of vectors and texts that stay in memory
 
 @frozen(eq=False)
 class Passages:
-    """Of one file.
+    """The passages of a file.
 
-    embedder   the model that made the vectors, as `NAME@PROVIDER`
-    texts      one for each row
-    vectors    rows of length 1, or of zeros
+    Attributes:
+        embedder: Model that made the vectors, as `NAME@PROVIDER`.
+        texts: One text for each row.
+        vectors: Rows of length 1, or of zeros.
     """
 
     embedder: str
@@ -178,9 +186,7 @@ class Passages:
     vectors: Matrix = field(repr=False)
 
     def to_bytes(self, label: str) -> bytes:
-        """
-        label   what makes the blob this file's own: equal ones would be kept once
-        """
+        """Return the content of a blob. `label` keeps equal files from sharing it."""
         size = int(self.vectors.shape[1])
         head = write_json(
             {"label": label, "embedder": self.embedder, "size": size, "texts": list(self.texts)}
@@ -204,7 +210,7 @@ class Passages:
 
 
 def unit_rows(vectors: Iterable[Sequence[float]]) -> Matrix:
-    """Vectors of length 1, in the directions of these; zeros where there is none."""
+    """Return the vectors scaled to length 1; vectors of length 0 stay."""
     import numpy as np
 
     rows = np.nan_to_num(np.asarray(list(vectors), dtype=np.float64))
@@ -220,9 +226,12 @@ def unit_rows(vectors: Iterable[Sequence[float]]) -> Matrix:
 
 @frozen
 class Hit:
-    """
-    key     of the file, as it was given
-    score   from 0 to 1: how much alike
+    """A passage that was found.
+
+    Attributes:
+        key: Key of its file.
+        text: The passage.
+        score: Similarity, from 0 to 1.
     """
 
     key: str
@@ -236,12 +245,14 @@ def nearest(
     most: int,
     least: float = 0.0,
 ) -> list[Hit]:
-    """The passages that are most like a question, best first. Every vector is looked at.
+    """Return the passages most similar to a question, best first, by an exact search.
 
-    files      each with a key
-    question   its vectors by the embedder: one row, or several where it is asked in several
-               ways; a passage counts by the best of them
-    least      the score that it takes
+    Args:
+        files: Passages of each file, with a key.
+        question: Returns the vectors of the question by the embedder, one row for each wording.
+            The best row counts.
+        most: Highest number of passages.
+        least: Lowest score.
     """
     import numpy as np
 
@@ -262,7 +273,7 @@ def nearest(
 
 
 class Held:
-    """Passages that were read lately, as many as fit. May be used from many threads."""
+    """Cache of recently read passages. Thread-safe."""
 
     def __init__(self, size: int = _HELD) -> None:
         self._size = size
@@ -271,7 +282,7 @@ class Held:
         self._lock = threading.Lock()
 
     def get(self, id: str, blobs: Blobs) -> Passages:
-        """Those of a blob, which is read if they are not here. Raises `NotFound`."""
+        """Return the passages of a blob. Raises `NotFound`."""
         with self._lock:
             found = self._held.get(id)
             if found is not None:
@@ -293,7 +304,7 @@ _BATCH = 64  # texts that are embedded by one call
 
 
 def shelf_of(host: Host, user: str, store: str) -> Shelf:
-    """The files of a vector store."""
+    """Return the files of a vector store."""
     return Shelf(host, user, "vector store file", store)
 
 
@@ -302,14 +313,14 @@ def job_of(user: str, store: str, file: str) -> Job:
 
 
 class Indexing:
-    """Of one host."""
+    """Indexes the files of a host."""
 
     def __init__(self, host: Host, files: Files) -> None:
         self._host = host
         self._files = files
 
     def do(self, job: Job, limits: CancelToken) -> None:
-        """The work of a job. Its end is written into the file's object."""
+        """Do a job, and write its result into the object of the file."""
         user, store, file = job.user, job.about["store"], job.about["file"]
         shelf = shelf_of(self._host, user, store)
         try:
@@ -351,7 +362,7 @@ class Indexing:
         return {"status": "completed", "usage_bytes": len(data), "_blob": blob}
 
     def _end(self, shelf: Shelf, job: Job, fields: dict[str, Any]) -> None:
-        """One that was removed, or cancelled, meanwhile stays so."""
+        """Write the result, unless the file was removed or cancelled meanwhile."""
 
         def make(found: Any) -> tuple[Any, bool]:
             if found["status"] != "in_progress":
@@ -367,7 +378,7 @@ class Indexing:
 
 
 def embedder_of(route: Any) -> str:
-    """A name under which that model is found again; empty for whatever embeds."""
+    """Return a name that finds this model again; empty for any embedder."""
     if route is None:
         return ""
     is_passed = route.model.startswith(f"{route.provider}/")

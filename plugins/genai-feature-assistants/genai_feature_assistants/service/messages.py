@@ -24,11 +24,11 @@ _DETAILS = ("auto", "low", "high")
 _TOOLS = ("code_interpreter", "file_search")
 
 Said = Mapping[str, Any]
-"""What a request says: role, content, attachments and metadata of a message."""
+"""Role, content, attachments and metadata of a message."""
 
 
 def read_message(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
-    """Raises `ValidationError`."""
+    """Return the message of a request. Raises `ValidationError`."""
     role = given.choice("role", ("user", "assistant"))
     if not role:
         raise ValidationError("role is missing", path=given.at("role"))
@@ -43,7 +43,7 @@ def read_message(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
 
 
 def made(shelf: Shelf, thread: str, said: Said) -> dict[str, Any]:
-    """A message that is complete."""
+    """Return a new message with all its fields."""
     return {
         "id": new_id("msg"),
         "object": "thread.message",
@@ -64,7 +64,7 @@ def text_content(value: str, annotations: Sequence[Mapping[str, Any]] = ()) -> d
 
 
 def attached_to(said: Sequence[Said], tool: str) -> list[str]:
-    """The ids of the files that messages have for a tool."""
+    """Return the ids of the files that are attached for a tool."""
     return [
         each["file_id"]
         for message in said
@@ -122,7 +122,7 @@ def _attachments_in(given: JsonReader, files: Files, user: str) -> list[dict[str
 
 
 class Messages:
-    """Of all users of one host."""
+    """The messages of all users."""
 
     def __init__(self, host: Host, files: Files) -> None:
         self._host = host
@@ -132,7 +132,7 @@ class Messages:
         return Shelf(self._host, user, "message", thread)
 
     def read(self, user: str, given: Iterable[JsonReader]) -> list[dict[str, Any]]:
-        """Raises `ValidationError`."""
+        """Return the messages of a request. Raises `ValidationError`."""
         return [read_message(each, self._files, user) for each in given]
 
     def add(self, user: str, thread: str, said: Said) -> Object:
@@ -161,9 +161,12 @@ class Messages:
         return json_response({"id": id, "object": "thread.message.deleted", "deleted": True})
 
     def said(self, user: str, thread: str, last: int | None) -> list[Message]:
-        """What was said in a thread, oldest first, as a model is told it.
+        """Return the messages of a thread, oldest first, as the model is shown them.
 
-        last   how many messages; None for all
+        Args:
+            user: The user of the server.
+            thread: Id of the thread.
+            last: Number of messages, the newest; None for all.
         """
         shelf = self.shelf(user, thread)
         found = list(shelf.all()) if last is None else shelf.last(last)

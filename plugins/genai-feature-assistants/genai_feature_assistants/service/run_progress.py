@@ -1,8 +1,7 @@
-"""What a run has come to, for clients: its states, steps and messages, as documents, and as
-events for whoever listens.
+"""The progress of a run, for clients: its states, steps and messages, as documents and as events.
 
-Everything here may be done twice, by a worker that goes on where another was killed: steps
-and messages have ids that follow from the run, and what stands there first stays.
+All of it may be repeated by a worker that continues after another was killed. The ids of steps
+and messages follow from the run, and the first version of each stays.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class RunProgress:
-    """Of one run, as one worker sees it.
+    """The progress of one run, as one worker knows it.
 
-    run   how it is, as far as this worker knows
+    Attributes:
+        run: Last known state of the run.
     """
 
     def __init__(
@@ -46,10 +46,7 @@ class RunProgress:
         self._pieces = Pieces({}, {})  # of that
 
     def begin(self, conversation: str) -> None:
-        """It is at work.
-
-        conversation   the id of its record
-        """
+        """Mark the run as in progress. `conversation` is the id of its event log."""
         self.run, has_begun = self._states.move(
             self._user, self.run, "in_progress", _conversation=conversation
         )
@@ -57,11 +54,11 @@ class RunProgress:
             self._tell("thread.run.in_progress", shown(self.run))
 
     def rounds(self) -> int:
-        """How many times it has asked for tools."""
+        """Return the number of rounds of tool calls."""
         return sum(step["type"] == "tool_calls" for step in self._steps.all())
 
     def hear(self, round: int, text: str) -> None:
-        """A piece of an answer."""
+        """Pass a streamed piece of an answer to the listeners."""
         if not self._to.is_heard(self.run["id"]):
             return
         message = self._message(round)
@@ -75,10 +72,13 @@ class RunProgress:
     def say(
         self, round: int, text: str, usage: Mapping[str, int] | None = None, *, cut: bool = False
     ) -> None:
-        """A whole message.
+        """Add a complete message.
 
-        usage   what it took; None if that is told with the calls of the same answer
-        cut     whether it ends where a bound was reached
+        Args:
+            round: Number of the round.
+            text: The text.
+            usage: Tokens of the answer; None if they count for its tool calls.
+            cut: Whether the message ends at a limit.
         """
         message = self._message(round)
         step = self._step(round, "message_creation", {"message_id": message["id"]})
@@ -104,10 +104,7 @@ class RunProgress:
         self._tell_step("completed", self._steps.add_once(step))
 
     def call(self, round: int, calls: Sequence[Mapping[str, Any]]) -> Object:
-        """Tools are asked for: the step of it.
-
-        calls   as the payload of `assistant.TOOLS` has them
-        """
+        """Add the step of tool calls. The calls are those of the payload of `assistant.TOOLS`."""
         told = [begun(call) for call in calls]
         new = {**self._step(round, "tool_calls", told), "_outputs": {}, "_found": [], "_made": {}}
         known = self._steps.find(new["id"])
@@ -121,7 +118,7 @@ class RunProgress:
         return step
 
     def called(self, step: Object, id: str, given: Given) -> Object:
-        """What came of a call of a tool of the server: the step with it."""
+        """Add the result of a tool of the server, and return the step."""
 
         def make(found: Object) -> tuple[Object | None, Object]:
             if id in found["_outputs"]:
@@ -142,7 +139,7 @@ class RunProgress:
         return changed
 
     def require(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        """Its client is to call functions."""
+        """Require the client to call functions."""
         functions = [
             {
                 "id": call["id"],
@@ -166,9 +163,12 @@ class RunProgress:
     def close_calls(
         self, step: Object, outputs: Mapping[str, str], usage: Mapping[str, int]
     ) -> Mapping[str, str]:
-        """All calls of a round have their outputs: those that hold.
+        """Complete the step of a round, and return the outputs that count.
 
-        outputs   those that the client has given
+        Args:
+            step: The step.
+            outputs: Outputs of the client.
+            usage: Tokens of the answer.
         """
 
         def make(found: Object) -> tuple[Object | None, Object]:
@@ -189,7 +189,7 @@ class RunProgress:
         return given
 
     def end(self, status: str, **fields: Any) -> None:
-        """It has ended; what it had begun ends with it."""
+        """End the run and its steps."""
         error = {"last_error": fields["last_error"]} if "last_error" in fields else {}
         for step in end_steps(self._steps, status, **error):
             self._tell_step(step["status"], step)
@@ -199,8 +199,7 @@ class RunProgress:
             self._tell(f"thread.run.{status}", shown(self.run))
 
     def _sources(self) -> tuple[dict[int, Sequence[str]], dict[str, str]]:
-        """The ids of the files of all passages that were found, by round, and of the files
-        that code has made, by name."""
+        """Return the ids of the files of passages by round, and of created files by name."""
         steps = [step for step in self._steps.all() if step["type"] == "tool_calls"]
         made_files: dict[str, str] = {}
         for step in steps:
@@ -250,8 +249,10 @@ class RunProgress:
 
 
 def _come_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What has come of a call, without what was told when it began: clients put that together,
-    text behind text."""
+    """Return the result of a call, without what was streamed when it began.
+
+    Clients concatenate texts of deltas.
+    """
     kind = told["type"]
     if kind == CODE:
         outputs = [{"index": number, **each} for number, each in enumerate(told[kind]["outputs"])]
@@ -260,7 +261,7 @@ def _come_of(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_call(step: Object, id: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    """A step in which a call is replaced by how it is now."""
+    """Return a step in which a call is replaced."""
     calls = step["step_details"]["tool_calls"]
     changed = [told if call["id"] == id else call for call in calls]
     return {**step, "step_details": {"type": "tool_calls", "tool_calls": changed}}

@@ -38,16 +38,13 @@ _CONTENT = "step_details.tool_calls[*].file_search.results[*].content"
 
 
 def id_of(kind: str, run: str, round: int, what: str) -> str:
-    """Always the same for the same part of a run: who does it again writes it again."""
+    """Return the id of a part of a run. A worker that repeats the part gets the same id."""
     digest = hashlib.sha256(f"{run}/{round}/{what}".encode()).hexdigest()
     return f"{kind}_{digest[:24]}"
 
 
 def new_step(run: Object, round: int, kind: str, details: Any, now: int) -> dict[str, Any]:
-    """A step that has begun.
-
-    kind   `message_creation` or `tool_calls`
-    """
+    """Return a step in progress. `kind` is `message_creation` or `tool_calls`."""
     return {
         "id": id_of("step", run["id"], round, kind),
         "object": "thread.run.step",
@@ -69,10 +66,7 @@ def new_step(run: Object, round: int, kind: str, details: Any, now: int) -> dict
 
 
 def end_steps(steps: Shelf, status: str, **fields: Any) -> list[Object]:
-    """What a run had begun ends with it: those steps, as they are then.
-
-    status   that the run ends with
-    """
+    """End the steps in progress of a run that ends with a status, and return them."""
     ended = {"status": "cancelled" if status == "incomplete" else status, **fields}
     if status in _STEP_STAMPS:
         ended[_STEP_STAMPS[status]] = steps.now()
@@ -81,16 +75,13 @@ def end_steps(steps: Shelf, status: str, **fields: Any) -> list[Object]:
 
 
 def usage_of(steps: Shelf) -> dict[str, int]:
-    """The tokens that all steps took."""
+    """Return the sum of the tokens of the steps."""
     used = [step["usage"] for step in steps.all() if step["usage"]]
     return {name: sum(each[name] for each in used) for name in _USED}
 
 
 def shown_step(step: Object, *, content: bool = False) -> dict[str, Any]:
-    """A step as clients see it.
-
-    content   whether the texts that were found are shown
-    """
+    """Return a step as clients see it. `content` includes the texts that were found."""
     found = shown(step)
     if content or found["type"] != "tool_calls":
         return found
@@ -99,7 +90,7 @@ def shown_step(step: Object, *, content: bool = False) -> dict[str, Any]:
 
 
 def without_content(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A call without the texts that were found by it."""
+    """Return a call without the texts that it found."""
     if call["type"] != "file_search" or "results" not in call["file_search"]:
         return call
     results = [
@@ -110,7 +101,7 @@ def without_content(call: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Steps:
-    """Of all users of one host."""
+    """The steps of the runs of all users."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -136,17 +127,16 @@ class Steps:
 
 
 def wants_content(request: RouteRequest) -> bool:
-    """Whether the texts that were found are asked for."""
+    """Return whether the request includes the texts that were found."""
     names = ("include", "include[]", "include[0]")
     return any(_CONTENT in request.query.get(name, "") for name in names)
 
 
 ACTIVE = ("queued", "in_progress", "requires_action", "cancelling")
-"""The states of a run that is at its thread."""
+"""The states of an active run."""
 
 _LATE = 60
-"""Seconds after which a run that had to end is taken for lost: whoever does it ends it
-before."""
+"""Seconds after which an overdue run counts as lost: its worker ends it before."""
 
 _FROM: Mapping[str, tuple[str, ...]] = {
     "in_progress": ("queued",),
@@ -164,7 +154,7 @@ _STAMPS = {
 
 
 class RunStates:
-    """Of all users of one host."""
+    """The runs of all users."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -173,11 +163,11 @@ class RunStates:
         return Shelf(self._host, user, "run", thread)
 
     def get(self, user: str, thread: str, id: str) -> Object:
-        """As it is now: one whose time is over has expired. Raises `Missing`."""
+        """Return the current run. A run whose time is over has expired. Raises `Missing`."""
         return self.settled(user, self.shelf(user, thread).get(id))
 
     def settled(self, user: str, run: Object) -> Object:
-        """The same, for one that was read already."""
+        """Return a run as it is now; an overdue run expires."""
         if run["status"] not in ACTIVE:
             return run
         late = 0 if run["status"] == "requires_action" else _LATE
@@ -186,7 +176,7 @@ class RunStates:
         return self.end(user, run, "expired")
 
     def active(self, user: str, thread: Object) -> Object | None:
-        """The run that is at a thread."""
+        """Return the active run of a thread; None if there is none."""
         run = self.shelf(user, thread["id"]).find(thread["_run"]) if thread["_run"] else None
         if run is None:
             return None
@@ -194,8 +184,11 @@ class RunStates:
         return run if run["status"] in ACTIVE else None
 
     def move(self, user: str, run: Object, status: str, **fields: Any) -> tuple[Object, bool]:
-        """Have a run go on to another state: how it is then, and whether that was possible
-        from the state that it was in."""
+        """Change the status of a run, if its current status allows that.
+
+        Returns:
+            The run as it is then, and whether its status changed.
+        """
         shelf = self.shelf(user, run["thread_id"])
         now = shelf.now()
 
@@ -213,7 +206,7 @@ class RunStates:
         return shelf.change(run["id"], make)
 
     def end(self, user: str, run: Object, status: str) -> Object:
-        """Have a run end at which nobody works, and what it had begun: how it is then."""
+        """End a run that no worker has, and its steps."""
         steps = Shelf(self._host, user, "step", run["id"])
         run, has_ended = self.move(user, run, status, usage=usage_of(steps))
         if has_ended:
@@ -222,7 +215,7 @@ class RunStates:
         return run
 
     def forget(self, user: str, run: Object) -> None:
-        """What was on record of one that has ended: its steps and messages stay."""
+        """Delete the event log of a run that has ended. Its steps and messages stay."""
         if run["_conversation"]:
             try:
                 self._host.kept(owner_of(user)).delete(run["_conversation"])
@@ -231,7 +224,7 @@ class RunStates:
 
 
 def owner_of(user: str) -> str:
-    """Whose the records of a user's runs are: theirs, and not among their conversations."""
+    """Return the owner of the event logs of runs. They are not conversations of the user."""
     return f"assistants/{user}"
 
 
@@ -240,18 +233,18 @@ DONE = b"event: done\ndata: [DONE]\n\n"
 
 
 class Streams:
-    """Of one process. May be used from many threads."""
+    """The listeners of runs in this process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listening: dict[str, list[queue.SimpleQueue[_Heard | None]]] = {}
 
     def tell(self, run: str, event: str, value: Object) -> None:
-        """Something has happened in a run."""
+        """Pass an event to the listeners of a run."""
         self._put(run, (event, value))
 
     def end(self, run: str) -> None:
-        """Nothing more will happen here."""
+        """End the streams of a run."""
         self._put(run, None)
 
     def is_heard(self, run: str) -> bool:
@@ -259,7 +252,7 @@ class Streams:
 
     @contextmanager
     def listen(self, run: str) -> Iterator[Iterator[_Heard]]:
-        """What happens from now on, until the end."""
+        """Yield the events of a run from now on, until its end."""
         heard: queue.SimpleQueue[_Heard | None] = queue.SimpleQueue()
         with self._lock:
             self._listening.setdefault(run, []).append(heard)
@@ -278,9 +271,10 @@ class Streams:
 
 
 def events_reply(body: Generator[bytes, None, None]) -> RouteResponse:
-    """Events as they come; what is raised before the first of them is a reply of its own.
+    """Return a streamed response.
 
-    body   nothing first, once all is in order
+    Args:
+        body: Yields nothing first. An error before that becomes the response.
     """
     next(body)
     headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}

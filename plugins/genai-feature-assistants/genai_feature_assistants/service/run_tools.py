@@ -44,18 +44,21 @@ GUIDE = (
 
 
 def mark(round: int, number: int, name: str) -> str:
-    """Of a passage that was found: the round of tools that found it, and its place there."""
+    """Return the mark of a passage: the round that found it, and its number there."""
     return f"【{round}:{number}†{_UNFIT.sub(' ', name).strip()[:100]}】"
 
 
 def annotations_of(
     text: str, found: Mapping[int, Sequence[str]], made: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """The annotations of a text, in order; `start_index` and `end_index` count characters, so
-    that `text[start_index:end_index]` is what is annotated.
+    """Return the annotations of a text, in order.
 
-    found   the ids of the files of the passages, by round
-    made    the id of each file that code has made, by its name
+    `text[start_index:end_index]` is the annotated text.
+
+    Args:
+        text: The text.
+        found: Ids of the files of the passages, by round.
+        made: Id of each file that code has created, by its name.
     """
     annotations = []
     for match in _MARK.finditer(text):
@@ -86,11 +89,13 @@ def _annotation(
 
 
 class Pieces:
-    """A text that comes bit by bit, cut so that what is annotated is a piece of its own: clients
-    take an annotation with the text that it comes with.
+    """Splits a streamed text so that each annotated text is a piece of its own.
 
-    found, made   as `annotations_of` has them
-    told          the annotations so far
+    Clients match an annotation with the text of the same piece.
+
+    Args:
+        found: Ids of the files of the passages, by round.
+        made: Id of each file that code has created, by its name.
     """
 
     def __init__(self, found: Mapping[int, Sequence[str]], made: Mapping[str, str]) -> None:
@@ -101,7 +106,7 @@ class Pieces:
         self._given = 0  # characters
 
     def add(self, text: str) -> Iterator[dict[str, Any]]:
-        """What there is to tell now, as `text` of a piece of a message."""
+        """Yield the pieces that are complete now, as `text` of a delta."""
         self._held += text
         while self._held:
             begin = _beginning(self._held)
@@ -114,7 +119,7 @@ class Pieces:
             yield self._give(end)
 
     def rest(self) -> Iterator[dict[str, Any]]:
-        """What was held back, as there is no more."""
+        """Yield the text that was held back."""
         if self._held:
             yield self._give(len(self._held))
 
@@ -132,13 +137,13 @@ class Pieces:
 
 
 def _beginning(text: str) -> int:
-    """Where something annotated begins, or may begin once more has come; else the end."""
+    """Return where an annotated text begins, or may begin; else the end."""
     begins = _BEGINS.search(text)
     return begins.start() if begins else len(text)
 
 
 def _end(text: str) -> int | None:
-    """Where it ends that begins a text; None if more has to come for that."""
+    """Return where the annotated text at the beginning ends; None if more text is needed."""
     mark, path = _MARK.match(text), _PATH.match(text)
     if mark:
         return mark.end()
@@ -150,7 +155,7 @@ def _end(text: str) -> int | None:
 
 CODE, SEARCH = "code_interpreter", "file_search"
 SANDBOX = "sandbox__run"
-"""The tool that runs code: of whatever plugin that has one of this name."""
+"""Name of the tool that runs code, of any plugin."""
 
 _MOST_FOUND = 20
 _OUTPUT = 100_000  # characters of an output
@@ -178,11 +183,11 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""What a model is told of them, as `ToolSchema` takes it."""
+"""The tools for the model, as `ToolSchema` takes them."""
 
 
 def begun(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A call as the step has it, before anything came of it."""
+    """Return a call as a step shows it at first."""
     id, name = call["id"], call["name"]
     if name == SEARCH:
         return {"id": id, "type": name, name: {"results": []}}
@@ -195,11 +200,13 @@ def begun(call: Mapping[str, Any]) -> dict[str, Any]:
 
 @frozen
 class Given:
-    """
-    output   what the model is told
-    told     the call, as the step has it
-    found    ids of the files of the passages, in order
-    files    ids of the files that were made, by name
+    """The result of a call.
+
+    Attributes:
+        output: Output for the model.
+        told: The call, as the step shows it.
+        found: Ids of the files of the passages, in order.
+        files: Ids of the files that were created, by name.
     """
 
     output: str
@@ -209,7 +216,7 @@ class Given:
 
 
 class RunTools:
-    """Of one host."""
+    """The tools that the server itself runs."""
 
     def __init__(
         self, host: Host, files: Files, stores: VectorStores, store_files: StoreFiles
@@ -220,7 +227,7 @@ class RunTools:
         self._store_files = store_files
 
     def must_have(self, tools: Sequence[Mapping[str, Any]], stores: Sequence[str]) -> None:
-        """Raises `ValidationError` for a tool that could not be run."""
+        """Raise `ValidationError` for a tool that cannot run."""
         kinds = {tool["type"] for tool in tools}
         if SEARCH in kinds and not stores:
             raise ValidationError(
@@ -246,10 +253,14 @@ class RunTools:
         place: tuple[int, int],
         limits: CancelToken,
     ) -> Given:
-        """Run one of them. What goes wrong is told to the model; raises only what ends the
-        run.
+        """Run a tool. A failure is an output for the model, unless it ends the run.
 
-        place   the round, and how many passages were found in it before: for their marks
+        Args:
+            user: The user of the server.
+            run: The run.
+            call: The call of the model.
+            place: The round, and the number of passages found in it before, for the marks.
+            limits: Ends the call.
         """
         if call["name"] not in [tool["type"] for tool in run["tools"]]:
             return Given(f"unknown tool {call['name']!r}", begun(call))
@@ -348,7 +359,7 @@ class RunTools:
         return Given(output, {"id": id, "type": CODE, CODE: done}, files=made)
 
     def _sent(self, user: str, files: Sequence[str]) -> list[dict[str, str]]:
-        """Files as the sandbox takes them; those that were deleted are left out."""
+        """Return files as the sandbox takes them. Deleted files are left out."""
         sent = []
         for file in files:
             try:
@@ -359,7 +370,7 @@ class RunTools:
         return sent
 
     def _kept(self, user: str, given: ToolOutput) -> dict[str, str]:
-        """The ids of files that code has written, by name."""
+        """Store the files that code has written, and return their ids by name."""
         kept: dict[str, str] = {}
         for reaction in given.reactions:
             files = reaction.get("files")

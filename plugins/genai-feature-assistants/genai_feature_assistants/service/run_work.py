@@ -1,12 +1,11 @@
-"""The work of a run, in whatever process: a conversation on record with its model, gone on
-with until it ends or waits for the client.
+"""The work of a run, in any process: a recorded conversation with its model.
 
-    RunWork.do → _Run.work → Host.open, or Host.conversation of what another worker left
+    RunWork.do → _Run.work → Host.open, or Host.conversation after another worker
                            → _go_on, once for each round: the answer → _finish
-                                                          calls of tools → _call → the next
+                                                          tool calls → _call → the next
 
-What has an end is on record before it is used, and what clients see of it has ids that follow
-from the run: who goes on with it repeats nothing that is seen.
+A result is recorded before it is used. What clients see has ids that follow from the run, so a
+worker that continues a run repeats nothing that is visible.
 """
 
 from __future__ import annotations
@@ -63,15 +62,14 @@ _log = logging.getLogger(__name__)
 
 
 def job_of(user: str, run: Object) -> Job:
-    """What is to be done for a run, until it ends or its client is to call functions: then
-    its part is over."""
+    """Return the job of a run. It lasts until the run ends or requires an action."""
     about = {"thread": run["thread_id"], "run": run["id"], "part": run["_part"]}
     return Job(f"{run['id']}/{run['_part']}", KIND, user, about)
 
 
 @frozen
 class RunWork:
-    """Of one host, in one process."""
+    """Does the runs of a host in this process."""
 
     host: Host
     states: RunStates
@@ -82,8 +80,11 @@ class RunWork:
     streams: Streams
 
     def do(self, job: Job, ending: Cancellation) -> None:
-        """The work of a job. Its end is written into the run. Raises `Interrupted` if others
-        are to go on with it."""
+        """Do a job, and write its result into the run.
+
+        Raises:
+            Interrupted: Another worker must continue the run.
+        """
         user, about = job.user, job.about
         try:
             run = self.states.get(user, about["thread"], about["run"])
@@ -98,7 +99,7 @@ class RunWork:
             self.streams.end(about["run"])
 
     def _done(self, job: Job, run: Object, ending: Cancellation) -> Object:
-        """A run once it has come as far as it can be brought."""
+        """Work on a run as far as possible, and return it."""
         user, thread = job.user, run["thread_id"]
         steps, messages = self.steps.shelf(user, run["id"]), self.messages.shelf(user, thread)
         progress = RunProgress(user, run, self.states, steps, messages, self.streams)
@@ -137,7 +138,7 @@ class _Run:
                 self._converse(conversation)
 
     def _converse(self, conversation: Conversation) -> None:
-        """All rounds from here on, until the client has to do something."""
+        """Do all rounds until the client must act."""
         round = self._progress.rounds()
         answer = _answered(conversation)
         while answer is None:
@@ -171,7 +172,7 @@ class _Run:
 
     @cached_property
     def _said(self) -> list[Message]:
-        """The thread, as the model is told it: a user's message is last."""
+        """The messages for the model; the last one is of the user."""
         run = self._progress.run
         last = run["truncation_strategy"]["last_messages"]
         said = self._its.messages.said(self._user, run["thread_id"], last)
@@ -180,7 +181,7 @@ class _Run:
         return said
 
     def _go_on(self, conversation: Conversation, round: int, result: Any) -> Answer | None:
-        """Take the turn, or go on with it: the answer; None if it waits for tools."""
+        """Start or resume the turn. Returns the answer; None if it waits for tools."""
         is_heard = self._its.streams.is_heard(self._progress.run["id"])
         try:
             if conversation.status != "idle":
@@ -203,7 +204,7 @@ class _Run:
         return answer
 
     def _call(self, payload: Mapping[str, Any]) -> Mapping[str, str] | None:
-        """The outputs of the calls of a round; None if the client has to give some."""
+        """Return the outputs of a round; None if the client must submit some."""
         progress, run = self._progress, self._progress.run
         round, calls = payload["round"], payload["calls"]
         if payload["text"].strip():
@@ -234,7 +235,7 @@ class _Run:
             self._progress.end("completed")
 
     def _await_files(self) -> None:
-        """Files that are still being made searchable are waited for, a while."""
+        """Wait until files are indexed, for a limited time."""
         run, clock = self._progress.run, self._its.host.clock
         if SEARCH not in [tool["type"] for tool in run["tools"]]:
             return
@@ -248,7 +249,7 @@ class _Run:
 
 
 def _answered(conversation: Conversation) -> Answer | None:
-    """The answer of a turn that has ended already: it was not told any more."""
+    """Return the answer of a turn that has ended but was not processed."""
     if conversation.status != "idle" or not conversation.turns:
         return None
     if not conversation.history or conversation.history[-1].role != "assistant":
@@ -257,7 +258,7 @@ def _answered(conversation: Conversation) -> Answer | None:
 
 
 def _end(progress: RunProgress, error: GenaiError) -> None:
-    """Tell how a run ended. Raises the error if others are to go on with it."""
+    """End a run with an error. Raises `Interrupted` if another worker must continue it."""
     if isinstance(error, _LEFT_TO_OTHERS):
         raise Interrupted(error.message) from error
     if isinstance(error, _OutOfTime):
@@ -269,7 +270,7 @@ def _end(progress: RunProgress, error: GenaiError) -> None:
 
 
 def _last_error(error: GenaiError) -> dict[str, str]:
-    """As the API has it."""
+    """Return the error as the API has it."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     if isinstance(error, (RateLimited, BudgetExceeded)):
         return {"code": "rate_limit_exceeded", "message": message}
@@ -278,7 +279,7 @@ def _last_error(error: GenaiError) -> dict[str, str]:
 
 
 class _OutOfTime(ProviderTimeout):
-    """A run has taken longer than it may."""
+    """A run exceeded its time limit."""
 
 
 def _out_of_time() -> GenaiError:
@@ -301,7 +302,7 @@ def _system(run: Object) -> list[Message]:
 
 
 def _context(run: Object) -> dict[str, Any]:
-    """As `assistant.Context` has it."""
+    """Return the context, as `assistant.Context` has it."""
     chosen = run["tool_choice"]
     if isinstance(chosen, Mapping):
         chosen = chosen["function"]["name"] if chosen["type"] == "function" else chosen["type"]
@@ -328,7 +329,7 @@ def _schema(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(run: Object, calls: Any) -> dict[str, str]:
-    """Outputs of calls of functions that there are not."""
+    """Return outputs for calls of unknown functions."""
     functions = {tool["function"]["name"] for tool in run["tools"] if tool["type"] == "function"}
     return {
         call["id"]: f"unknown function {call['name']!r}"

@@ -56,9 +56,16 @@ _OWN = ("assistant_id", "stream", "additional_messages", "thread", "tool_resourc
 
 
 def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -> dict[str, Any]:
-    """The run that a request asks for, queued, without its thread. Raises `ValidationError`.
+    """Return the run of a request, queued, without its thread.
 
-    content   whether its events show the texts that were found
+    Args:
+        given: The request.
+        assistant: The assistant, whose fields are the defaults.
+        now: Time of its creation.
+        content: Whether its events include the texts that were found.
+
+    Raises:
+        ValidationError: The request is invalid.
     """
     tools = tools_in(given, _MOST_TOOLS) if "tools" in given else list(assistant["tools"])
     given.raw("tools")
@@ -117,8 +124,7 @@ def _or(value: Any, other: Any) -> Any:
 
 
 def resources_of(assistant: Object, thread: Object) -> dict[str, Any]:
-    """The files for code, and the vector stores, that the tools of a run have: those of the
-    assistant and those of the thread."""
+    """Return the files for code and the vector stores, of the assistant and of the thread."""
     given = [each.get("tool_resources") or {} for each in (assistant, thread)]
     files = [id for each in given for id in each.get("code_interpreter", {}).get("file_ids", ())]
     stores = [
@@ -132,7 +138,7 @@ _ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "inco
 
 
 class Runs:
-    """Of all users of one host."""
+    """The runs of all users, and their requests."""
 
     def __init__(
         self,
@@ -199,7 +205,7 @@ class Runs:
 
     def cancel(self, request: RouteRequest) -> RouteResponse:
         user, run = request.user, self._get(request)
-        if run["status"] == "requires_action":  # nobody is at work
+        if run["status"] == "requires_action":  # no worker has it
             run = self._states.end(user, run, "cancelled")
             self._worker.cancel(job_of(user, run).id)  # unless its client was quicker
             return json_response(shown(run))
@@ -212,7 +218,7 @@ class Runs:
         return json_response(shown(run))
 
     def submit(self, request: RouteRequest) -> RouteResponse:
-        """The outputs of the functions that its client was to call."""
+        """Submit the outputs of functions."""
         given, user, run = body_of(request), request.user, self._get(request)
         outputs = _outputs_in(given)
         streams = given.flag("stream")
@@ -235,10 +241,17 @@ class Runs:
     def _begin(
         self, request: RouteRequest, given: JsonReader, thread: Object, said: Sequence[Said] = ()
     ) -> Object:
-        """The run that a request describes, at its thread, which is its own from now on.
-        Raises `ValidationError`, `Missing`.
+        """Make the run of a request, and make it the active run of its thread.
 
-        said   what is added to the thread before
+        Args:
+            request: The request.
+            given: Its body.
+            thread: The thread.
+            said: Messages that are added to the thread before.
+
+        Raises:
+            ValidationError: The request is invalid.
+            Missing: The assistant does not exist.
         """
         user = request.user
         assistant = self._assistant(user, given)
@@ -278,7 +291,7 @@ class Runs:
     def _reply(
         self, user: str, run: Object, *, streams: bool | None, first: Sequence[tuple[str, Object]]
     ) -> RouteResponse:
-        """Have it done; the reply is the run as it is now, or what happens in it."""
+        """Start the work. The response is the run as it is now, or its events."""
         if streams:
             return events_reply(self._events(user, run, first))
         self._worker.submit(job_of(user, run))
@@ -300,7 +313,7 @@ class Runs:
                 status = value.get("status", "") if name.startswith("thread.run.") else status
                 yield event_of(name, value)
             now = self._states.get(user, run["thread_id"], run["id"])
-            if now["status"] not in _ENDS:  # this process ends, and another goes on with it
+            if now["status"] not in _ENDS:  # this process ends, and another continues the run
                 error = {"message": "the server ends; the run goes on", "code": "server_error"}
                 yield event_of("error", {**error, "param": None, "type": "server_error"})
             yield DONE

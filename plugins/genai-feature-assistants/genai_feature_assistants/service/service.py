@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 
 JOBS = "assistants/jobs"
-"""The queue of runs, and of files to be made searchable."""
+"""Queue of runs, and of files to be indexed."""
 
 
 class Service:
-    """Made once for a host in a process. Its worker goes on with what was left unfinished,
-    here or in another process, until `close`.
+    """The Assistants API of a host. One object for each host and process.
 
-    Raises `ConfigurationError` if the host keeps nothing.
+    Its worker continues unfinished runs, of this process or of others, until `close`.
+
+    Raises:
+        ConfigurationError: The host has no store.
     """
 
     def __init__(self, host: Host) -> None:
@@ -63,5 +65,5 @@ class Service:
         self._worker.start({indexing.KIND: Indexing(host, self.files).do, run_work.KIND: work.do})
 
     def close(self) -> None:
-        """End what is under way, as if the process had been killed: others go on with it."""
+        """Stop the work. Other processes continue it."""
         self._worker.close()

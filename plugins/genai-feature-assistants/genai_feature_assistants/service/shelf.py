@@ -1,6 +1,6 @@
-"""Objects of the API between requests: documents of the host's store, each user's own.
+"""Objects of the API: documents of the host's store, separate for each user.
 
-What is private to the server stands in fields that begin with `_`, which no client sees.
+Fields whose names begin with `_` are private to the server. No client sees them.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ if TYPE_CHECKING:
 Object = Mapping[str, Any]
 T = TypeVar("T")
 
-_TRIES = 50
 _USUAL, _MOST = 20, 100
 _AT_ONCE = 100
 
 
 class Missing(NotFound):
-    """Nobody has such an object, or somebody else."""
+    """The user has no such object."""
 
     code = "not_found_error"
 
 
 def new_id(kind: str) -> str:
-    """As `asst_` and 24 hexadecimal digits."""
+    """Return a new id, for example `asst_` and 24 hexadecimal digits."""
     return f"{kind}_{secrets.token_hex(12)}"
 
 
 def shown(value: Object) -> dict[str, Any]:
-    """An object as clients see it."""
+    """Return an object as clients see it."""
     return {name: each for name, each in value.items() if not name.startswith("_")}
 
 
 class Shelf:
-    """The objects of one kind that a user has, or that belong to one of another kind.
+    """The objects of one kind of a user, or those that belong to another object.
 
-    kind    what they are called in an error, as `assistant`
-    within  the id of what they belong to; empty for nothing
+    Args:
+        host: A host with a store.
+        user: The user of the server; empty for its owner.
+        kind: Name of the objects in errors, for example `assistant`.
+        within: Id of the object that they belong to; empty for none.
     """
 
     def __init__(self, host: Host, user: str, kind: str, within: str = "") -> None:
@@ -61,58 +63,58 @@ class Shelf:
         return int(self._host.clock.now().timestamp())
 
     def add(self, value: Object) -> Object:
-        """Raises `Conflict` if there is one of that id."""
+        """Add an object.
+
+        Raises:
+            Conflict: An object of this id exists.
+        """
         self._documents.put(value["id"], value, expect=0)
         return value
 
     def add_once(self, value: Object) -> Object:
-        """The same; one of that id that is there already stays, and is given."""
+        """Add an object, and return it. If one of this id exists, return that one."""
         try:
             return self.add(value)
         except Conflict:
             return self.get(value["id"])
 
     def put(self, value: Object) -> None:
-        """Write it, whatever was there."""
+        """Write an object, and replace an existing one."""
         self._documents.put(value["id"], value)
 
     def get(self, id: str) -> Object:
-        """Raises `Missing`."""
+        """Return an object.
+
+        Raises:
+            Missing: The user has no such object.
+        """
         try:
             return self._documents.get(id).value
         except NotFound:
             raise self._missing(id) from None
 
     def find(self, id: str) -> Object | None:
-        """None if there is none."""
+        """Return an object; None if there is none."""
         try:
             return self.get(id)
         except Missing:
             return None
 
     def change(self, id: str, make: Callable[[Object], tuple[Object | None, T]]) -> T:
-        """Put another value in its place, made of the one that is there; again if somebody
-        else has changed it meanwhile. None leaves it as it is. What else `make` gives is given
-        back. Raises `Missing`."""
-        documents = self._documents
-        for last in reversed(range(_TRIES)):
-            try:
-                found = documents.get(id)
-            except NotFound:
-                raise self._missing(id) from None
-            value, result = make(found.value)
-            if value is None:
-                break
-            try:
-                documents.put(id, value, expect=found.version)
-                break
-            except Conflict:
-                if not last:
-                    raise
-        return result
+        """Change an object, as `Documents.change` does.
+
+        Raises:
+            Missing: The user has no such object.
+        """
+        try:
+            return self._documents.change(id, make)
+        except Missing:  # of another object, which `make` has asked for
+            raise
+        except NotFound:
+            raise self._missing(id) from None
 
     def update(self, id: str, **fields: Any) -> Object:
-        """The same, for fields of their own; gives the object as it is then."""
+        """Change fields of an object, and return the object."""
 
         def make(found: Object) -> tuple[Object, Object]:
             value = {**found, **fields}
@@ -121,7 +123,11 @@ class Shelf:
         return self.change(id, make)
 
     def delete(self, id: str) -> None:
-        """Raises `Missing`."""
+        """Delete an object.
+
+        Raises:
+            Missing: The user has no such object.
+        """
         if not self._documents.delete(id):
             raise self._missing(id)
 
@@ -129,7 +135,7 @@ class Shelf:
         self._documents.clear()
 
     def all(self, where: Object | None = None) -> Iterator[Object]:
-        """Oldest first."""
+        """Yield the objects, oldest first."""
         after: str | None = None
         while True:
             found = self._documents.list(
@@ -141,7 +147,7 @@ class Shelf:
             after = found[-1].id
 
     def last(self, count: int) -> list[Object]:
-        """The newest, oldest first."""
+        """Return the newest objects, oldest first."""
         return [each.value for each in reversed(self._documents.list(limit=count))]
 
     def page(
@@ -152,9 +158,20 @@ class Shelf:
         most: int = _MOST,
         usual: int = _USUAL,
     ) -> dict[str, Any]:
-        """As the API lists them: `limit` (20 unless said), `order` (`desc` unless said), and
-        `after` or `before`, the id of one: those that come after it, or before it, in that
-        order. Raises `ValidationError`, also for an id that is not there."""
+        """Return a page of the list, as the API has it.
+
+        Args:
+            query: `limit` (default 20), `order` (default `desc`), and `after` or `before`: the id
+                of an
+                object; the page has those that come after or before it in that order.
+            show: Makes an object as clients see it.
+            where: Values that fields of the objects must have.
+            most: Highest limit.
+            usual: Default of the limit.
+
+        Raises:
+            ValidationError: A parameter is invalid, or names an object that does not exist.
+        """
         limit = number_in(query, "limit", usual, most, "$.limit")
         order = query.get("order") or "desc"
         if order not in ("asc", "desc"):
@@ -185,7 +202,7 @@ class Shelf:
 
 
 def listed(objects: list[Object], more: bool = False) -> dict[str, Any]:
-    """A page of a list."""
+    """Return a page of a list."""
     return {
         "object": "list",
         "data": objects,

@@ -1,4 +1,4 @@
-"""Threads: what was said to assistants, and which run is at it.
+"""Threads: the messages of a conversation, and its active run.
 
 Source: OpenAI API reference, "Threads"; OpenAPI document 2.3.0.
 """
@@ -26,7 +26,7 @@ _ATTACHED_LIVE = {"anchor": "last_active_at", "days": 7}
 
 
 class Threads:
-    """Of all users of one host."""
+    """The threads of all users."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Threads:
         return json_response({"id": id, "object": "thread.deleted", "deleted": True})
 
     def remove(self, user: str, id: str) -> None:
-        """With all that belongs to it. Raises `Missing`."""
+        """Delete a thread with its messages and runs. Raises `Missing`."""
         self.shelf(user).delete(id)
         runs = self._states.shelf(user, id)
         for each in runs.all():
@@ -90,7 +90,7 @@ class Threads:
         return json_response(shown(self.say(user, id, said)[0]))
 
     def make(self, user: str, given: JsonReader) -> Object:
-        """A new thread, as a request describes it. Raises `ValidationError`."""
+        """Make a thread from a request. Raises `ValidationError`."""
         metadata = metadata_in(given)
         said = self._messages.read(user, given.objects("messages"))
         given.raw("tool_resources")
@@ -111,11 +111,11 @@ class Threads:
         return self.get(user, thread["id"])
 
     def resources_in(self, user: str, given: JsonReader) -> dict[str, Any]:
-        """What tools are given, as a request has it. Raises `ValidationError`."""
+        """Return the resources of tools of a request. Raises `ValidationError`."""
         return self._resources.read(user, given)
 
     def say(self, user: str, thread: str, said: Sequence[Said]) -> list[Object]:
-        """Add messages; what is attached to them goes to the tools."""
+        """Add messages, and give their attachments to the tools."""
         added = [self._messages.add(user, thread, each) for each in said]
         for message in added:
             for attached in message["attachments"]:
@@ -124,14 +124,18 @@ class Threads:
         return added
 
     def get(self, user: str, id: str) -> Object:
-        """Raises `Missing`."""
+        """Return a thread. Raises `Missing`."""
         return self.shelf(user).get(id)
 
     def shelf(self, user: str) -> Shelf:
         return Shelf(self._host, user, "thread")
 
     def occupy(self, user: str, id: str, run: str) -> None:
-        """A run is to be at it from now on. Raises `ValidationError` if another is."""
+        """Make a run the active run of a thread.
+
+        Raises:
+            ValidationError: Another run is active.
+        """
 
         def make(thread: Object) -> tuple[Object, None]:
             other = self._states.active(user, thread)
@@ -161,7 +165,7 @@ class Threads:
         self.shelf(user).change(thread, make)
 
     def _store_of(self, user: str, id: str) -> str:
-        """The vector store of a thread, a new one where it has none."""
+        """Return the id of the vector store of a thread. Make one if it has none."""
         resources = self.get(user, id)["tool_resources"]
         has = resources.get("file_search", {}).get("vector_store_ids")
         if has:

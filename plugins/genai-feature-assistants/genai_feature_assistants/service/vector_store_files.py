@@ -27,7 +27,7 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 
 
 class StoreFiles:
-    """Of all users of one host."""
+    """The files of the vector stores of all users."""
 
     def __init__(self, host: Host, files: Files, worker: JobWorker) -> None:
         self._host = host
@@ -115,7 +115,7 @@ class StoreFiles:
         attributes: Mapping[str, Any] | None = None,
         batch: str = "",
     ) -> Object:
-        """Have a file made searchable; one that is there already is made so anew."""
+        """Index a file. A file that is in the vector store already is indexed again."""
         shelf = shelf_of(self._host, user, store)
         before = shelf.find(file)
         if before is not None:
@@ -137,14 +137,11 @@ class StoreFiles:
         return added
 
     def must_be_there(self, user: str, files: Sequence[str], path: str) -> None:
-        """Raises `ValidationError` for a file that is not.
-
-        path   where they stand in the request
-        """
+        """Raise `ValidationError` for a file that does not exist; `path` is its place."""
         self._files.must_be(user, dict.fromkeys(files, path))
 
     def name_of(self, user: str, file: str) -> str:
-        """Of a file; empty for one that was deleted."""
+        """Return the name of a file; empty if it was deleted."""
         try:
             name: str = self._files.get(user, file)["filename"]
         except NotFound:
@@ -152,7 +149,7 @@ class StoreFiles:
         return name
 
     def forget_all(self, user: str, store: str) -> None:
-        """A vector store is deleted."""
+        """Remove all files of a vector store that is deleted."""
         shelf = shelf_of(self._host, user, store)
         for file in shelf.all():
             self._forget(user, file)
@@ -182,7 +179,7 @@ class StoreFiles:
         return {**shown(batch), "status": status, "file_counts": {**counts, "total": len(states)}}
 
     def _store(self, request: RouteRequest) -> str:
-        """Raises `Missing`."""
+        """Return the id of the vector store. Raises `Missing`."""
         id = request.parameters["store"]
         Shelf(self._host, request.user, "vector store").get(id)
         return id
@@ -195,7 +192,7 @@ class StoreFiles:
 
 
 def chunking_in(given: JsonReader) -> dict[str, Any] | None:
-    """How a file is to be cut; None for as usual. Raises `ValidationError`."""
+    """Return how a file is split; None for the default. Raises `ValidationError`."""
     strategy = given.object("chunking_strategy")
     if strategy is None or strategy.choice("type", ("auto", "static")) != "static":
         return None
@@ -228,7 +225,7 @@ _Wanted = tuple[str, "dict[str, Any] | None", "dict[str, Any]"]
 
 
 def _file_in(given: JsonReader) -> _Wanted:
-    """The id of a file, how it is to be cut, and its attributes. Raises `ValidationError`."""
+    """Return the id of a file, its chunking, and its attributes. Raises `ValidationError`."""
     file = given.text("file_id")
     if not file:
         raise ValidationError("file_id is missing", path=given.at("file_id"))

@@ -1,4 +1,4 @@
-"""Vector stores: files that can be searched by what they mean.
+"""Vector stores: files that are searched by meaning.
 
 Source: OpenAI API reference, "Vector stores"; OpenAPI document 2.3.0.
 """
@@ -31,7 +31,7 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 
 
 class VectorStores:
-    """Of all users of one host."""
+    """The vector stores of all users."""
 
     def __init__(self, host: Host, store_files: StoreFiles) -> None:
         self._host = host
@@ -122,8 +122,11 @@ class VectorStores:
         expires: Mapping[str, Any] | None = None,
         chunking: Mapping[str, Any] | None = None,
     ) -> Object:
-        """A new one, with files that are made searchable from now on. Raises `ValidationError` for
-        a file that is not there."""
+        """Make a vector store, and index its files.
+
+        Raises:
+            ValidationError: A file does not exist.
+        """
         self._store_files.must_be_there(user, files, "$.file_ids")
         shelf = self._shelf(user)
         made = shelf.add(
@@ -142,11 +145,11 @@ class VectorStores:
         return made
 
     def get(self, user: str, id: str) -> Object:
-        """Raises `Missing`."""
+        """Return a vector store. Raises `Missing`."""
         return self._shelf(user).get(id)
 
     def is_ready(self, user: str, id: str) -> bool:
-        """Whether all of its files have been looked at."""
+        """Return whether the indexing of all files has ended."""
         waiting = shelf_of(self._host, user, id).all({"status": "in_progress"})
         return next(waiting, None) is None
 
@@ -160,8 +163,13 @@ class VectorStores:
         limits: CancelToken,
         filters: Mapping[str, Any] | None = None,
     ) -> list[Hit]:
-        """The passages of some stores that are most like any of the queries, best first; the
-        key of each is the id of its file. Raises `Missing`, and what embedding raises."""
+        """Return the passages most similar to any of the queries, best first.
+
+        The key of each is the id of its file. Errors of the embedder are raised.
+
+        Raises:
+            Missing: A vector store does not exist.
+        """
         blobs = self._host.kept(user).blobs()
         files: list[tuple[str, Any]] = []
         for store in stores:
@@ -192,7 +200,7 @@ class VectorStores:
         counts = {state: states.count(state) for state in _STATES}
         expires = store["expires_after"]
         told = shown(store)
-        if not expires:  # it is no object then, and nothing else
+        if not expires:  # the API has an object or no field
             del told["expires_after"]
         return {
             **told,
