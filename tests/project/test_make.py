@@ -92,7 +92,7 @@ class TestTests:
             ["-e", "lint,types", "-q"],
             ["-e", chosen, "-q"],
             ["-e", "lint,types,bare,peers,assistants-peers,page"],
-            ["-e", f"{chosen},process,slow,lowest"],
+            ["-e", f"{chosen},slow,lowest"],
         ]
 
     def test_item_1_without_any_it_fails_and_names_what_is_missing(
