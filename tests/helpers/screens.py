@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import unicodedata
 
-# C0, DEL and C1 by their category; what reorders text by its class (Unicode TR9)
+# C0, DEL and C1 by their category; what reorders text by its class (Unicode TR9). All are in the
+# first blocks of Unicode.
 REORDERS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 MARKS = {"\u200e", "\u200f", "\u061c"}
 HOSTILE = "".join(
     character
-    for character in map(chr, range(0x110000))
+    for character in map(chr, range(0x2100))
     if (unicodedata.category(character) == "Cc" and character not in "\n\t")
     or unicodedata.bidirectional(character) in REORDERS
     or character in MARKS

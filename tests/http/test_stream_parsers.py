@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import StreamEvent
-from genai_host.errors import MalformedReply
+from genai_host.api import StreamEvent, StreamParser
+from genai_host.errors import IncompleteReply, MalformedReply
 from genai_host.http import stream_parsers
 from genai_host.http.stream_parsers import detect_parser, read_ndjson, read_sse
 
@@ -80,6 +80,35 @@ def test_lines_of_json() -> None:
     assert list(read_ndjson(blocks)) == [
         StreamEvent(b'{"a":1}'), StreamEvent(b'{"b":2}'), StreamEvent(b'{"c":3}')
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (read_sse, b'event: x\ndata: {"a": 1}\n\ndata: [2]\ndata: 3\n\ndata: 4\n\n'),
+        (read_sse, b"event: x\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n"),
+        (read_ndjson, b'{"a": 1}\n\n  \n{"b": 2}\n{"c": 3}\n'),
+    ],
+)
+def test_what_is_cut_at_any_byte_gives_whole_events_alone(read: StreamParser, text: bytes) -> None:
+    whole = list(read([text]))
+    counts = []
+    for place in range(len(text) + 1):
+        events = []
+        with pytest.raises(IncompleteReply):
+            for each in read(_cut(text[:place])):
+                events.append(each)
+        assert events == whole[: len(events)]
+        counts.append(len(events))
+    assert counts == sorted(counts)
+    assert counts[-1] == len(whole)
+    last = text.rstrip().rfind(b"\n")
+    assert counts[last] < len(whole)
+
+
+def _cut(text: bytes) -> Iterator[bytes]:
+    yield text
+    raise IncompleteReply("the reply was cut")
 
 
 def test_events_come_as_soon_as_they_are_whole() -> None:

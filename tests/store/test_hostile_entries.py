@@ -57,15 +57,20 @@ def spoil(store: Store, id: str) -> int:
         ]
         fresh = {"entries": 0, "title": "", "turns": 0, "status": "idle", "models": "{}"}
         made, chance = 0, random.Random(0)
+        seen: set[tuple[str, Any]] = set()
         for row in rows:
             body = json.loads(row["body"])
+            form = (row["kind"], tuple(places(body)))
+            if form in seen:  # what is derived from it was derived from an entry like it
+                continue
+            seen.add(form)
             for path in filter(None, places(body)):  # an entry is an object, as it is written
                 for hostile in chance.sample(HOSTILE, 2):
                     made += 1
                     name = f"{made:018d}"
-                    form = json.dumps(changed(body, path, hostile))
+                    text = json.dumps(changed(body, path, hostile))
                     mine = [
-                        {**each, "conversation": name, **({"body": form} if each is row else {})}
+                        {**each, "conversation": name, **({"body": text} if each is row else {})}
                         for each in rows
                     ]
                     connection.execute(insert(conversations), {**first, **fresh, "id": name})

@@ -200,7 +200,9 @@ class HttpReplies(HttpStage):
             assert "base_url" in error.hint
 
     @both_ways
-    def test_a_bomb_is_stopped(self, way: str) -> None:
+    def test_a_bomb_is_stopped(self, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for most in ("_LARGEST_REPLY", "_LARGEST_STREAM"):  # the host unpacks no more than needed
+            monkeypatch.setattr(f"genai_host.http.transport.{most}", 1 << 20)
         self.service.replies = [self.reply(_bomb(), Content_Encoding="gzip")]
         _, error = self.ask(self.stage(patience=_ONCE), way)
         assert isinstance(error, MalformedReply)
@@ -243,17 +245,17 @@ class HttpReplies(HttpStage):
         self.service.wait_until_closed()
 
     @both_ways
-    def test_200_calls_at_once_through_a_cap_of_20(self, way: str) -> None:
+    def test_60_calls_at_once_through_a_cap_of_20(self, way: str) -> None:
         """Those that find no place in line are refused, with a time to wait."""
-        host = self.stage(patience=_ONCE, at_once=20, line=100)
+        host = self.stage(patience=_ONCE, at_once=20, line=20)
         self.service.replies = [Reply([HOLD, *self.good(way).steps], keep=True)]
-        with ThreadPoolExecutor(200) as pool:
-            asking = [pool.submit(self.ask, host, way) for _ in range(200)]
+        with ThreadPoolExecutor(60) as pool:
+            asking = [pool.submit(self.ask, host, way) for _ in range(60)]
             self.service.wait_for_requests(20)
-            self.service.let_go(200)
+            self.service.let_go(60)
             outcomes = [each.result(self.patience)[1] for each in asking]
         assert self.service.most_at_once <= 20
-        assert outcomes.count(ANSWER) >= 120
+        assert outcomes.count(ANSWER) >= 40
         refused = [each for each in outcomes if each != ANSWER]
         assert all(isinstance(each, RateLimited) and each.retry_after for each in refused)
 

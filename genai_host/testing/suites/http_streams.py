@@ -102,11 +102,14 @@ class HttpStreams(HttpStage):
             _must_be_cut(place, said[place], *self.ask(host, "streamed"))
 
     def test_a_cut_at_any_byte_is_never_an_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In memory, in place of the host's transport."""
+        """In memory, in place of the host's transport. The parsers of the host are tested at any
+        byte once, so that with these the bytes around the ends of lines are enough."""
         memory = _Memory(self.stream_type, b"".join(self.frames(_FEW)))
         monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
         host = self.stage(patience=_ONCE, failures=_NEVER)
         for place, said in enumerate(self._said_by_place()):
+            if self.stream_type in FRAMINGS and b"\n" not in memory.text[max(place - 2, 0) :][:3]:
+                continue
             memory.place = place
             _must_be_cut(place, said, *self.ask(host, "streamed"))
         assert memory.sent, "the provider does not use services.http"

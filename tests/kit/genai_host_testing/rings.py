@@ -16,6 +16,7 @@ JSON object in a line: test, ring, cpu and wall (seconds), starts, sockets, slee
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import os
 import sys
@@ -105,6 +106,17 @@ class Rings:
         self._watched = float("-inf")
         self._file = open(file, "a", encoding="utf-8", buffering=1) if file else None  # noqa: SIM115 - for the whole run
         sys.addaudithook(self._usage.see)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Iterator[Any]:
+        """Keep what is collected out of garbage collections: it lives as long as the run, and
+        looking through it takes half a second each time."""
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

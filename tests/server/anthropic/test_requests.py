@@ -286,7 +286,7 @@ def routes(make_host: MakeHost) -> Iterator[HttpRoutes]:
 
 
 @settings(
-    max_examples=300,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

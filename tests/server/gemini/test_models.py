@@ -206,7 +206,7 @@ def routes(make_host: MakeHost) -> Iterator[HttpRoutes]:
 
 @settings(
     deadline=None,
-    max_examples=300,
+    max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

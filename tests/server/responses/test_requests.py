@@ -255,7 +255,7 @@ _PATHS = some.sampled_from([
 
 @given(path=_PATHS, body=_BODIES)
 @settings(
-    max_examples=400,
+    max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
