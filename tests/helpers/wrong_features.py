@@ -1,8 +1,5 @@
-"""Features that are wrong, each in one way, with the suites that must find it.
-
-`fails` are the tests that must fail, and no others; `only` which of them are run, if not
-all. test_suites.py runs them.
-"""
+"""Features that are wrong, each in one way, with the tests that must fail; `only` are those that
+are run, if not all."""
 
 from __future__ import annotations
 
@@ -11,7 +8,9 @@ import itertools
 import random
 import time
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
+
+from wrong import fail
 
 from genai_host.api import (
     Answer,
@@ -32,83 +31,61 @@ def _featuring(respond: Any, **more: Any) -> Any:
     return InlinePlugin(features=[Feature("wrong", NoSettings, respond, help="wrong", **more)])
 
 
-class _Wrong(FeatureSuite):
-    fails: ClassVar[set[str]]
+class Wrong(FeatureSuite):
+    made = staticmethod(_featuring)
     feature = "wrong"
     only = "not hash_seed"  # which takes long, and is for one of them
 
 
-def _right(turn: Turn[Any]) -> FeatureSteps:
+@fail(Wrong)
+def a_right_feature(turn: Turn[Any]) -> FeatureSteps:
     yield Progress("wait a little")
     completion = yield from Prompt([*turn.history, turn.message])
     return Answer(completion.text)
 
 
-class TestARightFeature(_Wrong):
-    plugin = _featuring(_right)
-    fails = set()
-
-
-def _by_chance(turn: Turn[Any]) -> FeatureSteps:
+@fail(
+    Wrong,
+    "streaming_and_saying_are_alike it_takes_the_same_steps_each_time "
+    "conversations_at_once_do_not_know_of_each_other time_and_chance_are_steps "
+    "it_goes_on_from_wherever_it_was_cut",
+)
+def a_feature_by_chance(turn: Turn[Any]) -> FeatureSteps:
     said = f"{turn.message.text} {random.random()}"
     completion = yield from Prompt([Message("user", said)])
     return Answer(completion.text)
 
 
-class TestAFeatureByChance(_Wrong):
-    plugin = _featuring(_by_chance)
-    fails = {
-        "test_streaming_and_saying_are_alike",
-        "test_it_takes_the_same_steps_each_time",
-        "test_conversations_at_once_do_not_know_of_each_other",
-        "test_time_and_chance_are_steps",
-        "test_it_goes_on_from_wherever_it_was_cut",
-    }
-
-
-def _by_year(turn: Turn[Any]) -> FeatureSteps:
+@fail(Wrong, "time_and_chance_are_steps")
+def a_feature_that_looks_at_the_clock(turn: Turn[Any]) -> FeatureSteps:
     """Nothing but looking at what it calls can tell, for a year."""
     said = f"{turn.message.text} {datetime.now().astimezone().year} {int(time.time() / 1e9)}"
     completion = yield from Prompt([Message("user", said)])
     return Answer(completion.text)
 
 
-class TestAFeatureThatLooksAtTheClock(_Wrong):
-    plugin = _featuring(_by_year)
-    fails = {"test_time_and_chance_are_steps"}
-
-
 _TURNS = itertools.count()
 
 
-def _remembering(turn: Turn[Any]) -> FeatureSteps:
+@fail(
+    Wrong,
+    "streaming_and_saying_are_alike it_takes_the_same_steps_each_time "
+    "conversations_at_once_do_not_know_of_each_other it_goes_on_from_wherever_it_was_cut",
+)
+def a_feature_that_keeps_state(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([Message("user", f"turn {next(_TURNS):06}")])
     return Answer(completion.text)
 
 
-class TestAFeatureThatKeepsState(_Wrong):
-    plugin = _featuring(_remembering)
-    fails = {
-        "test_streaming_and_saying_are_alike",
-        "test_it_takes_the_same_steps_each_time",
-        "test_conversations_at_once_do_not_know_of_each_other",
-        "test_it_goes_on_from_wherever_it_was_cut",
-    }
-
-
-def _unordered(turn: Turn[Any]) -> FeatureSteps:
+@fail(Wrong, "it_goes_on_under_another_hash_seed", only="")
+def a_feature_that_orders_a_set(turn: Turn[Any]) -> FeatureSteps:
     words = {f"{turn.message.text}-{number}" for number in range(20)}
     completion = yield from Prompt([Message("user", " ".join(words))])
     return Answer(completion.text)
 
 
-class TestAFeatureThatOrdersASet(_Wrong):
-    plugin = _featuring(_unordered)
-    only = ""
-    fails = {"test_it_goes_on_under_another_hash_seed"}
-
-
-def _tidying(turn: Turn[Any]) -> FeatureSteps:
+@fail(Wrong, "a_cancel_ends_it it_can_be_left_anywhere")
+def a_feature_that_acts_in_finally(turn: Turn[Any]) -> FeatureSteps:
     try:
         completion = yield from Prompt([turn.message])
     finally:
@@ -116,41 +93,27 @@ def _tidying(turn: Turn[Any]) -> FeatureSteps:
     return Answer(completion.text)
 
 
-class TestAFeatureThatActsInFinally(_Wrong):
-    plugin = _featuring(_tidying)
-    fails = {"test_a_cancel_ends_it", "test_it_can_be_left_anywhere"}
-
-
-def _clumsy(turn: Turn[Any]) -> FeatureSteps:
+@fail(Wrong, "a_failure_leaves_the_history_as_it_was")
+def a_feature_that_cannot_handle_a_failure(turn: Turn[Any]) -> FeatureSteps:
     completion: Any = None
     with contextlib.suppress(GenaiError):
         completion = yield from Prompt([turn.message])
     return Answer(completion.text)
 
 
-class TestAFeatureThatCannotHandleAFailure(_Wrong):
-    plugin = _featuring(_clumsy)
-    fails = {"test_a_failure_leaves_the_history_as_it_was"}
-
-
-def _doubling(turn: Turn[Any]) -> FeatureSteps:
+@fail(Wrong, "the_history_says_nothing_twice")
+def a_feature_that_doubles_the_history(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([*turn.history, turn.message])
     said = [*turn.history, turn.message, Message("assistant", completion.text)]
     return Answer(completion.text, adds=said)
 
 
-class TestAFeatureThatDoublesTheHistory(_Wrong):
-    plugin = _featuring(_doubling)
-    fails = {"test_the_history_says_nothing_twice"}
-
-
-def _needing_support(turn: Turn[Any]) -> FeatureSteps:
+@fail(
+    Wrong,
+    "it_does_without_its_optional_roles",
+    roles={"main": "chat", "support": "chat"},
+    optional={"support"},
+)
+def a_feature_that_needs_what_is_optional(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([turn.message], role="support")
     return Answer(completion.text)
-
-
-class TestAFeatureThatNeedsWhatIsOptional(_Wrong):
-    plugin = _featuring(
-        _needing_support, roles={"main": "chat", "support": "chat"}, optional={"support"}
-    )
-    fails = {"test_it_does_without_its_optional_roles"}

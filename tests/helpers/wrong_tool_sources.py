@@ -1,16 +1,14 @@
-"""Sources of tools that are wrong, each in one way, with the suite that must find it.
-
-`fails` are the tests that must fail, and no others. test_suites.py runs them.
-"""
+"""Sources of tools that are wrong, each in one way, with the tests that must fail."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import field, frozen
+from wrong import add, fail
 
 from genai_host.api import CancelToken, Tool, ToolContext, ToolSet, ToolSource, hookimpl
 from genai_host.api.settings import about
@@ -32,12 +30,13 @@ class _Source(ToolSource):
     """One that is right."""
 
     name = "shop"
+    more: Iterable[Tool] = ()
     fault: Exception | None = None
 
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
         if self.fault is not None:
             raise self.fault
-        return [_tool("look"), _tool("buy", approval="ask")]
+        return [_tool("look"), _tool("buy", approval="ask"), *self.more]
 
 
 class _Plugin:
@@ -51,21 +50,20 @@ class _Plugin:
         return [self._kind()]
 
 
-class _Wrong(ToolSourceSuite):
-    fails: ClassVar[set[str]]
+class Shop(ToolSourceSuite):
+    made = _Plugin
     source = "shop"
     samples = {"look": [({}, "done")], "buy": [({},)]}
     patience = 2.0  # nothing right takes long
 
 
-class TestASourceThatIsRight(_Wrong):
-    plugin = _Plugin(_Source)
-    fails = set()
+def _unusable(self: Any) -> ToolSource:
+    source = _Source()
+    source.fault = ServiceUnavailable("the shop is closed")
+    return source
 
-    def unusable_source(self) -> ToolSource:
-        source = _Source()
-        source.fault = ServiceUnavailable("the shop is closed")
-        return source
+
+add(Shop, "a_source_that_is_right", plugin=_Plugin(_Source), unusable_source=_unusable)
 
 
 @frozen
@@ -79,12 +77,14 @@ def _opened(settings: _Settings) -> Iterable[Tool]:
     return [_tool("look"), _tool("buy", lambda arguments, run: settings.folder)]
 
 
-class TestASetThatIsRight(_Wrong):
-    plugin = _Plugin(lambda: ToolSet("shop", _Settings, _opened))
-    settings = {"folder": "/shop"}
-    unusable = {"folder": "/nothing"}
-    samples = {"look": [({}, "done")], "buy": [({}, "/shop")]}
-    fails = set()
+add(
+    Shop,
+    "a_set_that_is_right",
+    plugin=_Plugin(lambda: ToolSet("shop", _Settings, _opened)),
+    settings={"folder": "/shop"},
+    unusable={"folder": "/nothing"},
+    samples={"look": [({}, "done")], "buy": [({}, "/shop")]},
+)
 
 
 @frozen
@@ -92,63 +92,42 @@ class _Silent:
     folder: str = ""
 
 
-class TestSettingsThatSayNothing(_Wrong):
-    plugin = _Plugin(lambda: ToolSet("shop", _Silent, lambda settings: _Source()))
-    fails = {"test_its_settings_are_described"}
-
-
 @frozen
 class _Untyped:
     folder: Any = field(default="", metadata=about("where it looks"))
 
 
-class TestSettingsWithoutAType(_Wrong):
-    plugin = _Plugin(lambda: ToolSet("shop", _Untyped, lambda settings: _Source()))
-    fails = {"test_its_settings_are_described"}
+for _kind in (_Silent, _Untyped):
+    _set = ToolSet("shop", _kind, lambda settings: _Source())
+    _made = _Plugin(lambda made=_set: made)
+    add(Shop, f"settings{_kind.__name__.lower()}", "its_settings_are_described", plugin=_made)
+add(
+    Shop,
+    "one_that_lacks_a_tool",
+    "it_has_tools its_tools_give_what_the_samples_say asking_ends_when_it_is_cancelled "
+    "calls_under_way_end_when_it_is_closed",
+    plugin=_Plugin(_Source),
+    samples={"sell": [({},)]},
+)
 
 
-class TestOneThatLacksATool(_Wrong):
-    plugin = _Plugin(_Source)
-    samples = {"sell": [({},)]}
-    fails = {
-        "test_it_has_tools",
-        "test_its_tools_give_what_the_samples_say",
-        "test_asking_ends_when_it_is_cancelled",
-        "test_calls_under_way_end_when_it_is_closed",
-    }
+@fail(Shop, "it_has_tools")
+class TwoToolsOfOneName(_Source):
+    more = [_tool("more"), _tool("more")]
 
 
-class _Twice(_Source):
-    def tools(self, limits: CancelToken) -> Iterable[Tool]:
-        return [*super().tools(limits), _tool("more"), _tool("more")]
+@fail(Shop, "it_has_tools")
+class ANameThatIsTooLong(_Source):
+    more = [_tool("x" * 64)]
 
 
-class TestTwoToolsOfOneName(_Wrong):
-    plugin = _Plugin(_Twice)
-    fails = {"test_it_has_tools"}
+@fail(Shop, "its_tools_are_described")
+class ADescriptionThatServicesRefuse(_Source):
+    more = [_tool("more", description="x" * 2000)]
 
 
-class _Long(_Source):
-    def tools(self, limits: CancelToken) -> Iterable[Tool]:
-        return [*super().tools(limits), _tool("x" * 64)]
-
-
-class TestANameThatIsTooLong(_Wrong):
-    plugin = _Plugin(_Long)
-    fails = {"test_it_has_tools"}
-
-
-class _Talkative(_Source):
-    def tools(self, limits: CancelToken) -> Iterable[Tool]:
-        return [*super().tools(limits), _tool("more", description="x" * 2000)]
-
-
-class TestADescriptionThatServicesRefuse(_Wrong):
-    plugin = _Plugin(_Talkative)
-    fails = {"test_its_tools_are_described"}
-
-
-class _Failing(_Source):
+@fail(Shop, "its_tools_give_what_the_samples_say")
+class ACallThatFails(_Source):
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
         def fail(arguments: Mapping[str, Any], run: ToolContext) -> str:
             raise ServiceUnavailable("sold out")
@@ -156,26 +135,16 @@ class _Failing(_Source):
         return [_tool("look", fail), _tool("buy")]
 
 
-class TestACallThatFails(_Wrong):
-    plugin = _Plugin(_Failing)
-    fails = {"test_its_tools_give_what_the_samples_say"}
-
-
-class _Counting(_Source):
-    """What it has changes with each look."""
-
+@fail(Shop, "it_has_tools many_may_ask_at_once")
+class OneWhoseToolsChangeWithEachLook(_Source):
     _numbers = itertools.count()
 
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
         return [*super().tools(limits), _tool(f"t{next(self._numbers)}")]
 
 
-class TestOneWhoseToolsChangeWithEachLook(_Wrong):
-    plugin = _Plugin(_Counting)
-    fails = {"test_it_has_tools", "test_many_may_ask_at_once"}
-
-
-class _Deaf(_Source):
+@fail(Shop, "asking_ends_when_it_is_cancelled")
+class OneThatHangsOnceItWasCancelled(_Source):
     """Who was cancelled once leaves it waiting for ever."""
 
     def __init__(self) -> None:
@@ -192,19 +161,6 @@ class _Deaf(_Source):
         return super().tools(limits)
 
 
-class TestOneThatHangsOnceItWasCancelled(_Wrong):
-    plugin = _Plugin(_Deaf)
-    fails = {"test_asking_ends_when_it_is_cancelled"}
-
-
-class TestOneThatHidesThatItFails(_Wrong):
-    plugin = _Plugin(_Source)
-    fails = {"test_one_that_has_none_says_why"}
-
-    def unusable_source(self) -> ToolSource:
-        return _Empty()
-
-
 class _Empty(ToolSource):
     name = "shop"
 
@@ -212,7 +168,17 @@ class _Empty(ToolSource):
         return []
 
 
-class _Once(_Source):
+add(
+    Shop,
+    "one_that_hides_that_it_fails",
+    "one_that_has_none_says_why",
+    plugin=_Plugin(_Source),
+    unusable_source=lambda self: _Empty(),
+)
+
+
+@fail(Shop, "it_can_be_closed_again")
+class OneThatCannotBeClosedTwice(_Source):
     def __init__(self) -> None:
         self._closed = False
 
@@ -222,12 +188,8 @@ class _Once(_Source):
         self._closed = True
 
 
-class TestOneThatCannotBeClosedTwice(_Wrong):
-    plugin = _Plugin(_Once)
-    fails = {"test_it_can_be_closed_again"}
-
-
-class _Staying(_Source):
+@fail(Shop, "its_tools_give_what_the_samples_say calls_under_way_end_when_it_is_closed")
+class ACallThatDoesNotEnd(_Source):
     """A call of its tool minds nothing."""
 
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
@@ -235,11 +197,3 @@ class _Staying(_Source):
             _NEVER.wait()
 
         return [_tool("look", wait, seconds=0.1), _tool("buy")]
-
-
-class TestACallThatDoesNotEnd(_Wrong):
-    plugin = _Plugin(_Staying)
-    fails = {
-        "test_its_tools_give_what_the_samples_say",
-        "test_calls_under_way_end_when_it_is_closed",
-    }

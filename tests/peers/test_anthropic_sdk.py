@@ -1,175 +1,214 @@
-"""The official `anthropic` SDK as an oracle: it and we say the same to a service that writes
-down what it is sent. Method, path, query, headers and body agree, but for what is listed
-here."""
+"""The official `anthropic` SDK as an oracle, for Anthropic's own service and for Vertex AI."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import base64
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import anthropic
 import genai_vendor_anthropic
+import genai_vendor_gemini
 import pytest
-from attrs import frozen
-from peers.claude_conversations import PARSED, TOLD, WIRE_LOOK
-from peers.conversations import LOOK, Kind, user
-from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
-from peers.sides import Clients, Sides, clients, service, telling
+from attrs import evolve, frozen
+from peers.conversations import CONVERSATIONS, Kind, user
+from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, using_tools
 
-from genai_host.api import (
-    Answer,
-    CountTokens,
-    FeatureSteps,
-    Message,
-    NoSettings,
-    Prompt,
-    ToolResult,
-    Turn,
-)
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import CountTokens, File, Image, Message, Prompt
 from genai_host.dialects.anthropic_messages import AnthropicCount
-from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
+from genai_host.testing.fake_service import Received, json_reply
 from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, USAGE, claude
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.gemini_service import KEY as GOOGLE_KEY
+
+_HI = [{"role": "user", "content": "hi"}]
+_PDF = base64.b64encode(b"%PDF-1.7").decode()
+_PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+WIRE_LOOK: Mapping[str, Any] = {
+    "name": "look",
+    "description": "looks",
+    "input_schema": {
+        "type": "object",
+        "properties": {"at": {"type": "string"}},
+        "required": ["at"],
+    },
+}
+_ASKED = {"messages": _HI, "tools": [WIRE_LOOK]}
+_ODD = 'é 🙂 \u2028 \x00 \n "\\ </script> \ufeff'
+
+
+def _what(*blocks: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [{"type": "text", "text": "what?"}, *blocks]}]}
+
+
+SHARED: Mapping[str, Mapping[str, Any]] = {
+    "plain": {"messages": _HI},
+    "odd characters": {"messages": [{"role": "user", "content": _ODD}]},
+    "system": {"system": "Be brief.", "messages": _HI},
+    "history": {"messages": [
+        *_HI, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "and?"}]},
+    "several texts": {"messages": [{"role": "user", "content": [
+        {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]},
+    "length": {"messages": _HI, "max_tokens": 7},
+    "tools": _ASKED,
+    "tool choice auto": {**_ASKED, "tool_choice": {"type": "auto"}},
+    "tool choice none": {**_ASKED, "tool_choice": {"type": "none"}},
+    "tool choice required": {**_ASKED, "tool_choice": {"type": "any"}},
+    "tool choice look": {**_ASKED, "tool_choice": {"type": "tool", "name": "look"}},
+    "one tool at a time": {
+        **_ASKED, "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    "picture": _what({"type": "image", "source": {
+        "type": "base64", "media_type": "image/png", "data": _PNG}}),
+    "picture by its address": _what({"type": "image", "source": {
+        "type": "url", "url": "https://x.invalid/a.png"}}),
+    "file": _what({"type": "document", "title": "a.pdf", "source": {
+        "type": "base64", "media_type": "application/pdf", "data": _PDF}}),
+    "file by its address": {"messages": [{"role": "user", "content": [
+        {"type": "document", "source": {"type": "url", "url": "https://x.invalid/a.pdf"}}]}]},
+}  # fmt: skip
+"""Of the conversations that are had with others as well, by name."""
+
+_CITY: Any = next(each for each in CONVERSATIONS if each.name == "class").responses
+_CACHED = {"type": "ephemeral", "ttl": "1h"}
+
+
+def _asked(parameters: Mapping[str, Any], wire: Mapping[str, Any], only: Kind = "") -> Any:
+    return Prompt([user("hi")], parameters=parameters), {"messages": _HI, **wire}, only
+
+
+OWN: Mapping[str, tuple[Prompt, Mapping[str, Any], Kind]] = {
+    "stop": _asked({"stop": ["x", "\n"]}, {"stop_sequences": ["x", "\n"]}),
+    "effort": _asked(
+        {"reasoning_effort": "low"},
+        {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
+        "thinking",
+    ),
+    "thoughts that show": _asked(
+        {"thinking_display": "summarized"},
+        {"thinking": {"type": "adaptive", "display": "summarized"}},
+        "thinking",
+    ),
+    "no thoughts": _asked(
+        {"reasoning_effort": "none"}, {"thinking": {"type": "between_tools"}}, "thinking"
+    ),
+    "a budget for thoughts": _asked(
+        {"thinking_budget": 2000, "max_tokens": 3000},
+        {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 3000},
+        "direct",
+    ),
+    "the cache": _asked({"prompt_cache": "1h"}, {"cache_control": _CACHED}),
+    "text as a file": (
+        Prompt([user("what?", File("é".encode(), "text/plain", "a.txt"))]),
+        _what({"type": "document", "title": "a.txt", "source": {
+            "type": "text", "media_type": "text/plain", "data": "é"}}),
+        "",
+    ),
+    "several in the system": (
+        Prompt([Message("system", ["a", "b"]), user("hi")]),
+        {"messages": _HI, "system": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        "",
+    ),
+    "a picture alone": (
+        Prompt([user(Image(url="https://x.invalid/a.png"))]),
+        {"messages": [{"role": "user", "content": [
+            {"type": "image", "source": {"type": "url", "url": "https://x.invalid/a.png"}}]}]},
+        "",
+    ),
+}  # fmt: skip
+"""What only Claude is told, and the kind of models that is."""
+
+PARSED: tuple[Prompt, Any] = (
+    next(each for each in CONVERSATIONS if each.name == "class").prompt,
+    _CITY["text_format"],
+)
+"""A prompt that is answered as a class, and the class."""
+
+TOLD: Mapping[str, tuple[Prompt, Mapping[str, Any], Kind]] = {
+    **{each.name: (each.prompt, SHARED[each.name], "") for each in CONVERSATIONS
+       if each.name in SHARED},
+    **OWN,
+}  # fmt: skip
+"""All of them."""
+
 
 pytestmark = pytest.mark.peers
-__all__ = ["clients", "service"]
-
-FIELDS: Mapping[Difference, str] = {
-    Difference("messages[].content[].caller.type", ABSENT, "direct"): (
-        "who called a tool: nobody but the model can, as nothing else is offered"
-    ),
-    Difference("messages[].content[].citations", ABSENT, None): "it says nothing",
-}
-"""All that may differ in a body, and why; the order of keys and the spelling of JSON say
-nothing in any case."""
 
 KEYS: Mapping[str, str] = {
     "x-api-key": "the service takes a key so, as do gateways that know no other way",
     "authorization": "since its version 2 the SDK sends a key as if it were a token",
 }
-"""Further headers that may differ where there is a key, and why."""
-
-
-@frozen
-class Way:
-    """A service set up by environment variables, the same ones for both.
-
-    model   its name here
-    id      what the SDK calls it
-    kind    what the model can do
-    may     headers that may differ, beside the usual ones
-    """
-
-    name: str
-    model: str
-    id: str
-    kind: Kind
-    environment: Mapping[str, str]
-    may: Mapping[str, str] = {}
-
-    @property
-    def client(self) -> Callable[[str], Any]:
-        return _client
+BY_KEY = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"}
+BY_TOKEN = {"ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_BASE_URL": "{url}/gate"}
+VERTEX = {
+    "CLOUDSDK_AUTH_ACCESS_TOKEN": GOOGLE_KEY,
+    "GOOGLE_CLOUD_PROJECT": "mine",
+    "GOOGLE_CLOUD_LOCATION": "europe-west4",
+    "GOOGLE_VERTEX_BASE_URL": "{url}",
+}
 
 
 def _client(url: str) -> Any:
     return anthropic.Anthropic(max_retries=0)
 
 
-_BY_KEY = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"}
-_BY_TOKEN = {"ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_BASE_URL": "{url}/gate"}
-WAYS = [
-    Way("thinking", "claude-sonnet-5-5", "claude-sonnet-5-5", "thinking", _BY_KEY, KEYS),
-    Way("direct", "claude-haiku-4-5", "claude-haiku-4-5-20251001", "direct", _BY_KEY, KEYS),
-    Way("by token", "anthropic/claude", "claude", "", _BY_TOKEN),
-]
-
-
-class ClaudeSides(Sides):
-    variables = {"ALL_PROXY", "HTTP_PROXY", "NO_PROXY", *_BY_KEY, *_BY_TOKEN}
-    plugins = {"anthropic": genai_vendor_anthropic}
-
-
-@pytest.fixture
-def sides(
-    service: FakeService, clients: Clients, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> ClaudeSides:
-    return ClaudeSides(service, clients, make_host, monkeypatch)
-
-
-TELLINGS = {
-    f"{way.name}: {name}, {'streamed' if streamed else 'whole'}": (way, name, streamed)
-    for way in WAYS
-    for name, (_, _, only) in TOLD.items()
-    if only in ("", way.kind)
-    for streamed in (False, True)
-}
-
-
-@pytest.mark.parametrize("name", TELLINGS)
-def test_both_send_the_same(sides: ClaudeSides, name: str) -> None:
-    way, said, streamed = TELLINGS[name]
-    assert differing(*sent_by_both(sides, way, said, streamed), way.may) == set()
-
-
-def sent_by_both(
-    sides: ClaudeSides, way: Way, name: str, streamed: bool
-) -> tuple[Received, Received]:
-    prompt, wire, _ = TOLD[name]
-    fields: Any = {"max_tokens": 16_000, **wire}
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(prompt), "chat").open("tell", way.model)
-    messages = sides.clients.of(way).messages
-    replies = [claude("fine", streamed=streamed)]
-
-    def speak() -> None:
-        if streamed:
-            list(conversation.stream("go"))
-        else:
-            conversation.say("go")
-
-    def speak_by_sdk() -> None:
-        if streamed:
-            list(messages.create(model=way.id, stream=True, **fields))
-        else:
-            messages.create(model=way.id, **fields)
-
-    (ours,) = sides.sent(replies, speak)
-    (theirs,) = sides.sent(replies, speak_by_sdk)
-    return ours, theirs
-
-
-@pytest.mark.parametrize("name", [name for name in TELLINGS if name.endswith("whole")])
-def test_both_count_alike(sides: ClaudeSides, name: str) -> None:
-    way, said, _ = TELLINGS[name]
-    prompt, wire, _ = TOLD[said]
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(CountTokens(prompt)), "chat").open("tell", way.model)
-    messages = sides.clients.of(way).messages
-    taken: Any = {name: value for name, value in wire.items() if name in AnthropicCount.fields}
-    replies = [json_reply({"input_tokens": 12})]
-    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
-    (theirs,) = sides.sent(replies, lambda: messages.count_tokens(model=way.id, **taken))
-    assert differing(ours, theirs, way.may) == set()
-
-
-@pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAYS])
-def test_both_ask_for_a_class_alike(sides: ClaudeSides, way: Way) -> None:
-    prompt, form = PARSED
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(prompt), "chat").open("tell", way.model)
-    messages = sides.clients.of(way).messages
-    hi: Any = [{"role": "user", "content": "hi"}]
-    replies = [claude('{"name": "Oslo", "people": null}')]
-    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
-    (theirs,) = sides.sent(
-        replies,
-        lambda: messages.parse(model=way.id, max_tokens=16_000, messages=hi, output_format=form),
+def _vertex_client(url: str) -> Any:
+    return anthropic.AnthropicVertex(
+        project_id="mine",
+        region="europe-west4",
+        access_token=GOOGLE_KEY,
+        base_url=f"{url}/v1",
+        max_retries=0,
     )
-    assert differing(ours, theirs, way.may) == set()
 
 
+@frozen
+class Way:
+    """
+    model   its name here
+    id      what the SDK calls it
+    kind    what the model can do
+    """
+
+    place: Place
+    model: str
+    id: str
+    kind: Kind
+
+    def case(self, tell: Any, by_sdk: Callable[[Any], Any], *replies: Any, **more: Any) -> Case:
+        return Case(self.place, self.model, tell, by_sdk, replies, **more)
+
+    def says(self, name: str) -> dict[str, Case]:
+        prompt, wire, _ = TOLD[name]
+        fields: Any = {"max_tokens": 16_000, **wire, "model": self.id}
+
+        def made(streamed: bool) -> Case:
+            asked = {**fields, "stream": True} if streamed else fields
+            return self.case(
+                prompt,
+                lambda client: client.messages.create(**asked),
+                claude("fine", streamed=streamed),
+                streamed=streamed,
+            )
+
+        return both_ways(name, made)
+
+    def counts(self, name: str) -> Case:
+        prompt, wire, _ = TOLD[name]
+        taken = {name: value for name, value in wire.items() if name in AnthropicCount.fields}
+        return self.case(
+            CountTokens(prompt),
+            lambda client: client.messages.count_tokens(model=self.id, **taken),
+            json_reply({"input_tokens": 12}),
+        )
+
+
+BY_KEY_PLACE = Place(BY_KEY, _client, KEYS)
+WAYS = {
+    "thinking": Way(BY_KEY_PLACE, "claude-sonnet-5-5", "claude-sonnet-5-5", "thinking"),
+    "direct": Way(BY_KEY_PLACE, "claude-haiku-4-5", "claude-haiku-4-5-20251001", "direct"),
+    "by token": Way(Place(BY_TOKEN, _client), "anthropic/claude", "claude", ""),
+}
+CALLER = {**CALLED, "caller": {"type": "direct"}}
 ASKING = json_reply(
     {
         "id": "msg_1",
@@ -180,8 +219,8 @@ ASKING = json_reply(
             THOUGHT,
             {"type": "redacted_thinking", "data": "eA=="},
             {"type": "text", "text": "so:", "citations": None},
-            {**CALLED, "caller": {"type": "direct"}},
-            {**CALLED, "id": "toolu_2", "caller": {"type": "direct"}},
+            CALLER,
+            {**CALLER, "id": "toolu_2"},
         ],
         "stop_reason": "tool_use",
         "stop_sequence": None,
@@ -191,19 +230,7 @@ ASKING = json_reply(
 """A reply that asks for two tools at once, and shows what it thought."""
 
 
-def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
-    said = [user("hi")]
-    asked = yield from Prompt(said, tools=[LOOK])
-    first, second = asked.tool_calls
-    results = [
-        ToolResult(first.id, first.name, "fine"),
-        ToolResult(second.id, second.name, "no", error=True),
-    ]
-    yield from Prompt([*said, asked.message, Message("tool", results)], tools=[LOOK])
-    return Answer("")
-
-
-def _use_tools_by_sdk(client: Any, id: str) -> None:
+def _use_tools(client: Any, id: str) -> None:
     """As Anthropic's guide to tool use has it."""
     messages: list[Any] = [{"role": "user", "content": "hi"}]
     asked: Any = {"model": id, "max_tokens": 16_000, "tools": [WIRE_LOOK]}
@@ -218,45 +245,83 @@ def _use_tools_by_sdk(client: Any, id: str) -> None:
     client.messages.create(messages=messages, **asked)
 
 
-def tools_used_by_both(sides: ClaudeSides, way: Way) -> list[tuple[Received, Received]]:
-    sides.set_up(way.environment)
-    conversation = sides.host(_use_tools, "chat").open("tell", way.model)
-    client = sides.clients.of(way)
-    replies: list[Reply] = [ASKING, claude("fine")]
-    ours = sides.sent(replies, lambda: conversation.say("go"))
-    theirs = sides.sent(replies, lambda: _use_tools_by_sdk(client, way.id))
-    assert len(ours) == len(theirs) == 2
-    return list(zip(ours, theirs, strict=True))
-
-
-@pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAYS])
-def test_both_use_tools_alike(sides: ClaudeSides, way: Way) -> None:
-    first, second = tools_used_by_both(sides, way)
-    assert differing(*first, way.may) == set()
-    assert differing(*second, way.may) == FIELDS.keys()
-
-
-def test_both_list_models_alike(sides: ClaudeSides) -> None:
-    way = WAYS[0]
-    sides.set_up(way.environment)
-    provider = sides.host(telling(Prompt([])), "chat").instances["anthropic"].provider
+def _cases() -> Iterator[tuple[str, Case]]:
+    for name, way in WAYS.items():
+        for said, (_, _, only) in TOLD.items():
+            if only in ("", way.kind):
+                yield from ((f"{name}: {each}", case) for each, case in way.says(said).items())
+                yield f"{name}: {said}, counted", way.counts(said)
+        prompt, form = PARSED
+        hi: Any = [{"role": "user", "content": "hi"}]
+        asked: Any = {"model": way.id, "max_tokens": 16_000, "messages": hi, "output_format": form}
+        yield (
+            f"{name}: a class",
+            way.case(
+                prompt,
+                lambda client, asked=asked: client.messages.parse(**asked),
+                claude('{"name": "Oslo", "people": null}'),
+            ),
+        )
+        yield (
+            f"{name}: tools",
+            way.case(
+                using_tools(False, True),
+                lambda client, id=way.id: _use_tools(client, id),
+                ASKING,
+                claude("fine"),
+                fields={
+                    Difference("messages[].content[].caller.type", ABSENT, "direct"): (
+                        "who called a tool: nobody but the model can, as nothing else is offered"
+                    ),
+                    Difference("messages[].content[].citations", ABSENT, None): "it says nothing",
+                },
+            ),
+        )
     model = {"type": "model", "display_name": "A", "created_at": "2026-01-01T00:00:00Z",
              "lifecycle": "active"}  # fmt: skip
-    replies = [
+    pages = [
         json_reply({"data": [{**model, "id": "a"}], "has_more": True, "last_id": "a"}),
         json_reply({"data": [{**model, "id": "b"}], "has_more": False, "last_id": "b"}),
     ]
-    here = sides.sent(replies, lambda: list(provider.list_models(Cancellation())))
-    models = sides.clients.of(way).models
-    there = sides.sent(replies, lambda: list(models.list(limit=1000)))
-    assert len(here) == len(there) == 2
-    for ours, theirs in zip(here, there, strict=True):
-        assert differing(ours, theirs, [*way.may, "content-type"]) == set()  # which says nothing
+    listed = Case(
+        BY_KEY_PLACE, "anthropic", None, lambda client: client.models.list(limit=1000), pages
+    )
+    yield "models", listed
 
 
-def test_no_header_is_listed_in_vain(sides: ClaudeSides) -> None:
-    """Some differ in streams alone, some in longer conversations alone."""
-    streamed = sent_by_both(sides, *TELLINGS["thinking: plain, streamed"])
-    _, longer = tools_used_by_both(sides, WAYS[0])
-    in_vain = headers_in_vain(*streamed, headers_in_vain(*longer, [*HEADERS, *KEYS]))
-    assert in_vain == []
+class TestAnthropic(Oracle):
+    variables = {*BY_KEY, *BY_TOKEN}
+    plugins = {"anthropic": genai_vendor_anthropic}
+    cases = dict(_cases())
+
+
+_VERTEX = Way(
+    Place(VERTEX, _vertex_client), "claude-haiku-4-5@vertex", "claude-haiku-4-5@20251001", "direct"
+)
+
+
+class TestVertex(Oracle):
+    """The cache is asked for block by block here, as no service but Anthropic's knows another
+    way."""
+
+    variables = {*VERTEX}
+    plugins = {"anthropic": genai_vendor_anthropic, "gemini": genai_vendor_gemini}
+    cases = {
+        **{
+            each: case
+            for name, (_, _, only) in TOLD.items()
+            if only in ("", "direct") and "cache" not in name
+            for each, case in _VERTEX.says(name).items()
+        },
+        "counted": _VERTEX.counts("system"),
+    }
+    fields = {
+        Difference("anthropic_version", "vertex-2023-10-16", "2026-10-21"): (
+            "since its version 2 the SDK says that of Anthropic's own API; the guide to Vertex AI "
+            "has no other than ours"
+        ),
+    }
+
+    def spelled(self, ours: Received, theirs: Received) -> tuple[Received, Received]:
+        """Either side may encode the `@` of an id."""
+        return evolve(ours, path=unquote(ours.path)), evolve(theirs, path=unquote(theirs.path))

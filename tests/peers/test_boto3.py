@@ -1,11 +1,9 @@
-"""Amazon's own `boto3` as an oracle: it and we say the same to a service that writes down what
-it is sent. Method, path, query, headers and body agree, but for what is listed here; and both
-read the same of what it answers."""
+"""Amazon's own `boto3` as an oracle; both read the same of what the service answers as well."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -13,31 +11,30 @@ import boto3
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 import pytest
-from attrs import frozen
 from botocore.config import Config
 from botocore.exceptions import ClientError, EventStreamError
 from genai_vendor_bedrock import BedrockCount
-from peers.bedrock_conversations import TOLD
 from peers.conversations import LOOK, user
-from peers.differences import differing, headers_in_vain
-from peers.sides import Clients, Sides, clients, service, telling
+from peers.oracle import Case, Oracle, Place, Sides, both_ways, using_tools
 
 from genai_host.api import (
     Answer,
     CountTokens,
     FeatureSteps,
+    File,
+    Image,
     Message,
     NoSettings,
     Prompt,
     Reasoning,
+    Text,
     ToolCall,
     ToolResult,
     Turn,
     VendorPart,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import RateLimited
-from genai_host.testing.fake_service import FakeService, Received, json_reply, stream_reply
+from genai_host.testing.fake_service import json_reply, stream_reply
 from genai_host_testing.anthropic_service import claude
 from genai_host_testing.bedrock_service import (
     CALLED,
@@ -50,10 +47,140 @@ from genai_host_testing.bedrock_service import (
     exception,
     framed,
 )
-from genai_host_testing.fixtures import MakeHost
+
+_PNG, _PDF = b"\x89PNG\r\n\x1a\n", b"%PDF-1.7"
+_HI = [{"role": "user", "content": [{"text": "hi"}]}]
+_CITY = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+_WIRE_LOOK = {
+    "toolSpec": {
+        "name": LOOK.name,
+        "description": LOOK.description,
+        "inputSchema": {"json": LOOK.parameters},
+    }
+}
+
+
+def _said(*content: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [*content]}]}
+
+
+def _with(wire: Mapping[str, Any], **prompt: Any) -> tuple[Prompt, Mapping[str, Any]]:
+    return Prompt([user("hi")], **prompt), {"messages": _HI, **wire}
+
+
+def _tools(**choice: Any) -> dict[str, Any]:
+    return {"toolConfig": {"tools": [_WIRE_LOOK], **choice}}
+
+
+_USED = [
+    user("look"),
+    Message("assistant", ["so:", ToolCall("tooluse_1", "look", {"at": "é", "n": [1, None]})]),
+    Message("tool", ToolResult("tooluse_1", "look", ("fine", Image(_PNG, "image/png")))),
+    Message("tool", ToolResult("tooluse_2", "look", "it broke", error=True)),
+]
+_WIRE_USED = [
+    {"role": "user", "content": [{"text": "look"}]},
+    {"role": "assistant", "content": [
+        {"text": "so:"},
+        {"toolUse": {
+            "toolUseId": "tooluse_1", "name": "look", "input": {"at": "é", "n": [1, None]}}},
+    ]},
+    {"role": "user", "content": [
+        {"toolResult": {"toolUseId": "tooluse_1", "content": [
+            {"text": "fine"}, {"image": {"format": "png", "source": {"bytes": _PNG}}}]}},
+        {"toolResult": {
+            "toolUseId": "tooluse_2", "content": [{"text": "it broke"}], "status": "error"}},
+    ]},
+]  # fmt: skip
+_MARK = {"cachePoint": {"type": "default", "ttl": "1h"}}
+_GUARDRAIL = {"guardrailIdentifier": "g1234567", "guardrailVersion": "1", "trace": "enabled"}
+_HELD = {
+    "type": "json_schema",
+    "structure": {
+        "jsonSchema": {"name": "answer", "schema": json.dumps(_CITY, separators=(",", ":"))}
+    },
+}
+
+TOLD: Mapping[str, tuple[Prompt, Mapping[str, Any]]] = {
+    "plain": _with({}),
+    "odd characters": (
+        Prompt([user('é 🙂 \u2028 \x00 \n "\\ </script> \ufeff')]),
+        _said({"text": 'é 🙂 \u2028 \x00 \n "\\ </script> \ufeff'}),
+    ),
+    "several texts": (Prompt([user(Text("a"), Text("b"))]), _said({"text": "a"}, {"text": "b"})),
+    "history": (
+        Prompt(
+            [Message("system", "Be brief."), user("hi"), Message("assistant", "yes"), user("?")]
+        ),
+        {
+            "system": [{"text": "Be brief."}],
+            "messages": [
+                *_HI,
+                {"role": "assistant", "content": [{"text": "yes"}]},
+                {"role": "user", "content": [{"text": "?"}]},
+            ],
+        },
+    ),
+    "picture": (
+        Prompt([user("what?", Image(_PNG, "image/png"))]),
+        _said({"text": "what?"}, {"image": {"format": "png", "source": {"bytes": _PNG}}}),
+    ),
+    "picture in S3": (
+        Prompt([user("what?", Image(url="s3://bucket/a.webp"))]),
+        _said({"text": "what?"}, {"image": {
+            "format": "webp", "source": {"s3Location": {"uri": "s3://bucket/a.webp"}}}}),
+    ),
+    "document": (
+        Prompt([user("what?", File(_PDF, "application/pdf", "a b.pdf"))]),
+        _said({"text": "what?"}, {"document": {
+            "format": "pdf", "name": "a b", "source": {"bytes": _PDF}}}),
+    ),
+    "parameters": _with(
+        {
+            "inferenceConfig": {
+                "maxTokens": 7, "temperature": 0.5, "topP": 0.9, "stopSequences": ["x", "\n"]},
+            "additionalModelRequestFields": {"top_k": 3, "deep": {"a": [1.5, None]}},
+            "guardrailConfig": _GUARDRAIL,
+            "serviceTier": {"type": "flex"},
+            "outputConfig": {"effort": "low"},
+        },
+        parameters={
+            "max_tokens": 7, "temperature": 0.5, "top_p": 0.9, "stop": ["x", "\n"],
+            "additional_fields": {"top_k": 3, "deep": {"a": [1.5, None]}},
+            "guardrail": _GUARDRAIL, "service_tier": "flex", "reasoning_effort": "low",
+        },
+    ),
+    "cache": (
+        Prompt([Message("system", "s"), user("hi")], tools=[LOOK],
+               parameters={"prompt_cache": "1h"}),
+        {
+            "system": [{"text": "s"}, _MARK],
+            "messages": [{"role": "user", "content": [{"text": "hi"}, _MARK]}],
+            "toolConfig": {"tools": [_WIRE_LOOK, _MARK]},
+        },
+    ),
+    "tools": _with(_tools(), tools=[LOOK]),
+    "tool choice auto": _with(_tools(toolChoice={"auto": {}}), tools=[LOOK], tool_choice="auto"),
+    "tool choice required": _with(
+        _tools(toolChoice={"any": {}}), tools=[LOOK], tool_choice="required"
+    ),
+    "tool choice look": _with(
+        _tools(toolChoice={"tool": {"name": "look"}}), tools=[LOOK], tool_choice="look"
+    ),
+    "tools that were used": (
+        Prompt(_USED, tools=[LOOK]), {"messages": _WIRE_USED, **_tools()}
+    ),
+    "schema": _with({"outputConfig": {"textFormat": _HELD}}, schema=_CITY),
+}  # fmt: skip
+"""By name: as it is said here, and what `converse` gets for it."""
+
 
 pytestmark = pytest.mark.peers
-__all__ = ["clients", "service"]
 
 FURTHER: Mapping[str, str] = {
     "amz-sdk-invocation-id": "the SDK numbers its calls",
@@ -67,22 +194,6 @@ SIGNED: Mapping[str, str] = {
 """Further headers that may differ, and why."""
 
 ARN = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3d4e5f6"
-
-
-@frozen
-class Way:
-    """
-    model   its name here
-    id      what the SDK calls it
-    may     headers that may differ, beside the usual ones
-    """
-
-    name: str
-    model: str
-    id: str
-    environment: Mapping[str, str]
-    may: Mapping[str, str]
-    client: Callable[[str], Any]
 
 
 def _runtime(url: str) -> Any:
@@ -110,224 +221,168 @@ _BY_SIGNATURE = {
     "AWS_SESSION_TOKEN": "session-canary-12",
 }
 _SONNET = "global.anthropic.claude-sonnet-4-6"
-WAYS = [
-    Way("by key", "claude-sonnet-4-6@bedrock+bedrock-converse", _SONNET, _BY_KEY, FURTHER,
-        _runtime),
-    Way("signed", "claude-sonnet-4-6@bedrock+bedrock-converse", _SONNET, _BY_SIGNATURE, SIGNED,
-        _runtime),
-    Way("by ARN", f"bedrock/{ARN}", ARN, _BY_KEY, FURTHER, _runtime),
-]  # fmt: skip
-
-
-class BedrockSides(Sides):
-    variables = {"ALL_PROXY", "HTTP_PROXY", "NO_PROXY", "AWS_ENDPOINT_URL", "AWS_PROFILE",
-                 *_BY_KEY, *_BY_SIGNATURE}  # fmt: skip
-    plugins = {"bedrock": genai_vendor_bedrock, "claude": genai_vendor_anthropic}
-
-
-@pytest.fixture
-def sides(
-    service: FakeService, clients: Clients, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> BedrockSides:
-    return BedrockSides(service, clients, make_host, monkeypatch)
-
-
-TELLINGS = {
-    f"{way.name}: {name}, {'streamed' if streamed else 'whole'}": (way, name, streamed)
-    for way in WAYS
-    for name in TOLD
-    for streamed in (False, True)
+PLACES = {
+    "by key": Place(_BY_KEY, _runtime, FURTHER),
+    "signed": Place(_BY_SIGNATURE, _runtime, SIGNED),
 }
+MODEL = "claude-sonnet-4-6@bedrock+bedrock-converse"
 
 
-@pytest.mark.parametrize("name", TELLINGS)
-def test_both_send_the_same(sides: BedrockSides, name: str) -> None:
-    way, said, streamed = TELLINGS[name]
-    assert differing(*sent_by_both(sides, way, said, streamed), way.may) == set()
-
-
-def sent_by_both(
-    sides: BedrockSides, way: Way, name: str, streamed: bool
-) -> tuple[Received, Received]:
+def _says(place: str, name: str, model: str = MODEL, id: str = _SONNET) -> dict[str, Case]:
     prompt, fields = TOLD[name]
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(prompt), "chat").open("tell", way.model)
-    client = sides.clients.of(way)
-    replies = [converse('{"name": "Oslo"}', streamed=streamed)]
 
-    def speak() -> None:
-        if streamed:
-            list(conversation.stream("go"))
-        else:
-            conversation.say("go")
+    def made(streamed: bool) -> Case:
+        def say(client: Any) -> Any:
+            if streamed:
+                return _read(client.converse_stream(modelId=id, **fields))
+            return client.converse(modelId=id, **fields)
 
-    def speak_by_sdk() -> None:
-        if streamed:
-            _read(client.converse_stream(modelId=way.id, **fields))
-        else:
-            client.converse(modelId=way.id, **fields)
+        replies = [converse('{"name": "Oslo"}', streamed=streamed)]
+        return Case(PLACES[place], model, prompt, say, replies, streamed=streamed)
 
-    (ours,) = sides.sent(replies, speak)
-    (theirs,) = sides.sent(replies, speak_by_sdk)
-    return ours, theirs
+    return both_ways(f"{place}, {model[:11]}: {name}", made)
 
 
-@pytest.mark.parametrize("way", WAYS[:2], ids=[way.name for way in WAYS[:2]])
-@pytest.mark.parametrize("name", TOLD)
-def test_both_count_alike(sides: BedrockSides, way: Way, name: str) -> None:
+def _counts(name: str) -> tuple[Any, Callable[[Any], Any]]:
     """The service knows no inference profiles for it."""
     prompt, fields = TOLD[name]
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(CountTokens(prompt)), "chat").open("tell", way.model)
-    client = sides.clients.of(way)
     taken = {name: value for name, value in fields.items() if name in BedrockCount.fields}
-    replies = [json_reply({"inputTokens": 12})]
-    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
-    model = way.id.removeprefix("global.")
-    (theirs,) = sides.sent(
-        replies, lambda: client.count_tokens(modelId=model, input={"converse": taken})
+    model = _SONNET.removeprefix("global.")
+    return CountTokens(prompt), lambda client: client.count_tokens(
+        modelId=model, input={"converse": taken}
     )
-    assert differing(ours, theirs, way.may) == set()
 
 
-def test_what_is_signed_is_signed_for_the_same(sides: BedrockSides) -> None:
-    """By whom, where, for which service; and all that says what is asked for."""
-    ours, theirs = sent_by_both(sides, WAYS[1], "plain", False)
-    scopes = [each.headers["authorization"].partition(",")[0].split("/") for each in (ours, theirs)]
-    assert [scope[:1] + scope[2:] for scope in scopes] == [
-        ["AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE", "us-east-1", "bedrock", "aws4_request"]
-    ] * 2
-    signed = ours.headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0]
-    assert signed == "content-type;host;x-amz-date;x-amz-security-token"
-
-
-# tools
-
-
-def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
-    said = [user("hi")]
-    asked = yield from Prompt(said, tools=[LOOK])
-    results = [ToolResult(call.id, call.name, "fine") for call in asked.tool_calls]
-    yield from Prompt([*said, asked.message, Message("tool", results)], tools=[LOOK])
-    return Answer("")
-
-
-def test_both_use_tools_alike(sides: BedrockSides) -> None:
+def _use_tools(client: Any) -> None:
     """The SDK's user sends back what came, as the service's guide has it."""
-    way = WAYS[0]
-    sides.set_up(way.environment)
-    conversation = sides.host(_use_tools, "chat").open("tell", way.model)
-    client = sides.clients.of(way)
-    replies = [converse("so", call=True), converse("fine")]
-    fields: Any = {"modelId": way.id, "toolConfig": TOLD["tools"][1]["toolConfig"]}
-
-    def use() -> None:
-        messages: list[Any] = [{"role": "user", "content": [{"text": "hi"}]}]
-        said = client.converse(messages=messages, **fields)["output"]["message"]
-        use = next(each["toolUse"] for each in said["content"] if "toolUse" in each)
-        result = {"toolUseId": use["toolUseId"], "content": [{"text": "fine"}]}
-        messages += [said, {"role": "user", "content": [{"toolResult": result}]}]
-        client.converse(messages=messages, **fields)
-
-    ours = sides.sent(replies, lambda: conversation.say("go"))
-    theirs = sides.sent(replies, use)
-    assert len(ours) == len(theirs) == 2
-    for both in zip(ours, theirs, strict=True):
-        assert differing(*both, way.may) == set()
+    fields: Any = {"modelId": _SONNET, "toolConfig": TOLD["tools"][1]["toolConfig"]}
+    messages: list[Any] = [{"role": "user", "content": [{"text": "hi"}]}]
+    said = client.converse(messages=messages, **fields)["output"]["message"]
+    use = next(each["toolUse"] for each in said["content"] if "toolUse" in each)
+    result = {"toolUseId": use["toolUseId"], "content": [{"text": "fine"}]}
+    messages += [said, {"role": "user", "content": [{"toolResult": result}]}]
+    client.converse(messages=messages, **fields)
 
 
-# Claude in its maker's format
-
-
-@pytest.mark.parametrize("way", WAYS[:2], ids=[way.name for way in WAYS[:2]])
-def test_both_invoke_claude_alike(sides: BedrockSides, way: Way) -> None:
-    sides.set_up(way.environment)
-    tell = telling(Prompt([Message("system", "Be brief."), user("hi")]))
-    conversation = sides.host(tell, "chat").open("tell", "claude-sonnet-4-6@bedrock")
-    client = sides.clients.of(way)
+def _invoke(client: Any) -> Any:
+    """Claude in its maker's format."""
     given = {
         "anthropic_version": "bedrock-2023-05-31",
         "max_tokens": 16_000,
         "system": "Be brief.",
         "messages": [{"role": "user", "content": "hi"}],
     }
-    replies = [claude("fine")]
-    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
-    (theirs,) = sides.sent(
-        replies,
-        lambda: client.invoke_model(
-            modelId=way.id, body=json.dumps(given), contentType="application/json"
-        ),
+    return client.invoke_model(
+        modelId=_SONNET, body=json.dumps(given), contentType="application/json"
     )
-    assert differing(ours, theirs, way.may) == set()
 
 
-# lists
+def _list(client: Any) -> None:
+    client.list_foundation_models(byOutputModality="TEXT")
+    pages = client.get_paginator("list_inference_profiles")
+    list(pages.paginate(PaginationConfig={"PageSize": 1000}))
 
 
-def test_both_list_models_alike(sides: BedrockSides) -> None:
-    sides.set_up(_BY_SIGNATURE)
-    provider = sides.host(telling(Prompt([])), "chat").instances["bedrock"].provider
-    client = sides.clients.of(Way("lists", "", "", _BY_SIGNATURE, SIGNED, _control))
+def _cases() -> Iterator[tuple[str, Case]]:
+    for at, place in PLACES.items():
+        for name in TOLD:
+            yield from _says(at, name).items()
+            counted = json_reply({"inputTokens": 12})
+            yield f"{at}: {name}, counted", Case(place, MODEL, *_counts(name), [counted])
+        brief = Prompt([Message("system", "Be brief."), user("hi")])
+        claude_ = "claude-sonnet-4-6@bedrock"
+        yield f"{at}: invoked", Case(place, claude_, brief, _invoke, [claude("fine")])
+    for name in TOLD:
+        yield from _says("by key", name, f"bedrock/{ARN}", ARN).items()
+    replies = [converse("so", call=True), converse("fine")]
+    use = using_tools(False)
+    yield "tools that are used", Case(PLACES["by key"], MODEL, use, _use_tools, replies)
     replies = [
         json_reply({"modelSummaries": []}),
         json_reply({"inferenceProfileSummaries": [], "nextToken": "n/+="}),
         json_reply({"inferenceProfileSummaries": []}),
     ]
-
-    def list_by_sdk() -> None:
-        client.list_foundation_models(byOutputModality="TEXT")
-        for _ in client.get_paginator("list_inference_profiles").paginate(
-            PaginationConfig={"PageSize": 1000}
-        ):
-            pass
-
-    ours = sides.sent(replies, lambda: list(provider.list_models(Cancellation())))
-    theirs = sides.sent(replies, list_by_sdk)
-    assert len(ours) == len(theirs) == 3
-    for both in zip(ours, theirs, strict=True):
-        assert differing(*both, {*SIGNED, "content-type"}) == set()  # which says nothing here
+    yield "models", Case(Place(_BY_SIGNATURE, _control, SIGNED), "bedrock", None, _list, replies)
 
 
-# what is read
+class TestBedrock(Oracle):
+    variables = {"AWS_ENDPOINT_URL", "AWS_PROFILE", *_BY_KEY, *_BY_SIGNATURE}
+    plugins = {"bedrock": genai_vendor_bedrock, "claude": genai_vendor_anthropic}
+    cases = dict(_cases())
+    # that is of other SDKs; those of botocore are ours; and the moment may be the same
+    alike = {"x-stainless-*", "accept", "connection", "x-amz-date"}
 
+    def test_what_is_signed_is_signed_for_the_same(self, sides: Sides) -> None:
+        """By whom, where, for which service; and all that says what is asked for."""
+        [both] = sides.both(_says("signed", "plain")["signed, claude-sonn: plain, whole"])
+        scopes = [each.headers["authorization"].partition(",")[0].split("/") for each in both]
+        assert [scope[:1] + scope[2:] for scope in scopes] == [
+            ["AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE", "us-east-1", "bedrock", "aws4_request"]
+        ] * 2
+        signed = both[0].headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0]
+        assert signed == "content-type;host;x-amz-date;x-amz-security-token"
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_both_read_the_same(sides: BedrockSides, streamed: bool) -> None:
-    way = WAYS[0]
-    sides.set_up(way.environment)
-    heard: list[Any] = []
+    # what is read
 
-    def tell(turn: Turn[NoSettings]) -> FeatureSteps:
-        heard.append((yield from Prompt([user("hi")], tools=[LOOK])))
-        return Answer("")
+    @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+    def test_both_read_the_same(self, sides: Sides, streamed: bool) -> None:
+        heard: list[Any] = []
 
-    conversation = sides.host(tell, "chat").open("tell", way.model)
-    client = sides.clients.of(way)
-    fields: Any = {"modelId": way.id, "messages": TOLD["plain"][1]["messages"]}
-    replies = [converse("héllo", call=True, streamed=streamed)]
-    if streamed:
-        sides.sent(replies, lambda: list(conversation.stream("go")))
+        def tell(turn: Turn[NoSettings]) -> FeatureSteps:
+            heard.append((yield from Prompt([user("hi")], tools=[LOOK])))
+            return Answer("")
+
+        client = sides.set_up(PLACES["by key"])
+        conversation = sides.host(tell).open("tell", MODEL)
+        fields: Any = {"modelId": _SONNET, "messages": TOLD["plain"][1]["messages"]}
+        replies = [converse("héllo", call=True, streamed=streamed)]
         theirs: list[Any] = []
-        sides.sent(replies, lambda: theirs.extend(_read(client.converse_stream(**fields))))
-        content, reason, usage = _joined(theirs)
-    else:
-        sides.sent(replies, lambda: conversation.say("go"))
-        found: dict[str, Any] = {}
-        sides.sent(replies, lambda: found.update(client.converse(**fields)))
-        content = found["output"]["message"]["content"]
-        reason, usage = found["stopReason"], found["usage"]
-    [ours] = heard
-    assert content == [THOUGHT, {"text": "héllo"}, CALLED]
-    assert ours.message.content[0] == Reasoning("hm")
-    assert ours.message.content[1] == VendorPart("bedrock-converse", content[0])
-    assert ours.text == content[1]["text"]
-    use = content[2]["toolUse"]
-    assert ours.tool_calls == (ToolCall(use["toolUseId"], use["name"], use["input"]),)
-    assert ours.vendor_finish == reason
-    assert usage == USAGE
-    cached, written = usage["cacheReadInputTokens"], usage["cacheWriteInputTokens"]
-    assert ours.usage.input == usage["inputTokens"] + cached + written
+        if streamed:
+            sides.sent(replies, lambda: list(conversation.stream("go")))
+            sides.sent(replies, lambda: theirs.extend(_read(client.converse_stream(**fields))))
+            content, reason, usage = _joined(theirs)
+        else:
+            sides.sent(replies, lambda: conversation.say("go"))
+            sides.sent(replies, lambda: theirs.append(client.converse(**fields)))
+            content = theirs[0]["output"]["message"]["content"]
+            reason, usage = theirs[0]["stopReason"], theirs[0]["usage"]
+        [ours] = heard
+        assert content == [THOUGHT, {"text": "héllo"}, CALLED]
+        use = content[2]["toolUse"]
+        assert ours.message.content == (
+            Reasoning("hm"),
+            VendorPart("bedrock-converse", content[0]),
+            Text(content[1]["text"]),
+            ToolCall(use["toolUseId"], use["name"], use["input"]),
+        )
+        assert ours.vendor_finish == reason
+        assert usage == USAGE
+        cached, written = usage["cacheReadInputTokens"], usage["cacheWriteInputTokens"]
+        assert ours.usage.input == usage["inputTokens"] + cached + written
+
+    def test_both_are_told_of_an_exception_amid_a_stream(self, sides: Sides) -> None:
+        client = sides.set_up(PLACES["by key"])
+        conversation = sides.host(Prompt([user("hi")])).open("tell", MODEL)
+        begun = [framed(each) for each in encoded(events([{"text": "hello"}]))[:3]]
+        told = [*begun, exception("throttlingException", "slow down")]
+        replies = [stream_reply(told, content_type="application/vnd.amazon.eventstream")]
+        with pytest.raises(RateLimited, match="slow down"):
+            sides.sent(replies, lambda: list(conversation.stream("go")))
+        messages = TOLD["plain"][1]["messages"]
+        with pytest.raises(EventStreamError, match=r"throttlingException.*slow down"):
+            sides.sent(
+                replies, lambda: _read(client.converse_stream(modelId=_SONNET, messages=messages))
+            )
+
+    def test_both_are_told_of_a_refusal(self, sides: Sides) -> None:
+        client = sides.set_up(PLACES["by key"])
+        conversation = sides.host(Prompt([user("hi")])).open("tell", MODEL)
+        told = {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/coral/"}
+        replies = [json_reply({"message": "slow down"}, 429, {**told, "Retry-After": "999"})]
+        with pytest.raises(RateLimited, match="slow down"):
+            sides.sent(replies, lambda: conversation.say("go"))
+        with pytest.raises(ClientError, match=r"ThrottlingException.*slow down"):
+            sides.sent(replies, lambda: client.converse(modelId=_SONNET, **TOLD["plain"][1]))
 
 
 def _joined(told: list[Any]) -> tuple[list[Any], str, Any]:
@@ -353,43 +408,6 @@ def _joined(told: list[Any]) -> tuple[list[Any], str, Any]:
         {"toolUse": {**use, "input": json.loads(use["input"])}},
     ]
     return content, reason, usage
-
-
-def test_both_are_told_of_an_exception_amid_a_stream(sides: BedrockSides) -> None:
-    way = WAYS[0]
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(Prompt([user("hi")])), "chat").open("tell", way.model)
-    client = sides.clients.of(way)
-    begun = [framed(each) for each in encoded(events([{"text": "hello"}]))[:3]]
-    told = [*begun, exception("throttlingException", "slow down")]
-    replies = [stream_reply(told, content_type="application/vnd.amazon.eventstream")]
-    with pytest.raises(RateLimited, match="slow down"):
-        sides.sent(replies, lambda: list(conversation.stream("go")))
-    messages = TOLD["plain"][1]["messages"]
-    with pytest.raises(EventStreamError, match=r"throttlingException.*slow down"):
-        sides.sent(
-            replies,
-            lambda: _read(client.converse_stream(modelId=way.id, messages=messages)),
-        )
-
-
-def test_both_are_told_of_a_refusal(sides: BedrockSides) -> None:
-    way = WAYS[0]
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(Prompt([user("hi")])), "chat").open("tell", way.model)
-    told = {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/coral/"}
-    replies = [json_reply({"message": "slow down"}, 429, {**told, "Retry-After": "999"})]
-    with pytest.raises(RateLimited, match="slow down"):
-        sides.sent(replies, lambda: conversation.say("go"))
-    client = sides.clients.of(way)
-    with pytest.raises(ClientError, match=r"ThrottlingException.*slow down"):
-        sides.sent(replies, lambda: client.converse(modelId=way.id, **TOLD["plain"][1]))
-
-
-def test_no_header_is_listed_in_vain(sides: BedrockSides) -> None:
-    """But for the moment, which may be the same."""
-    listed = {"accept-encoding", "user-agent", *SIGNED} - {"x-amz-date"}
-    assert headers_in_vain(*sent_by_both(sides, WAYS[1], "plain", False), listed) == []
 
 
 def _read(reply: Any) -> list[Any]:

@@ -1,80 +1,138 @@
-"""The official `google-genai` SDK as an oracle: it and we say the same to a service that
-writes down what it is sent. Method, path, query, headers and body agree, but for what is
-listed here."""
+"""The official `google-genai` SDK as an oracle, for the Gemini API and for Vertex AI."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import genai_vendor_gemini
 import google.genai as genai
 import google.oauth2.credentials
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 from google.genai import types
-from peers.conversations import LOOK, user
-from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
-from peers.gemini_conversations import TOLD, WIRE_LOOK, said
-from peers.sides import Clients, Sides, clients, service, telling
+from peers.conversations import CONVERSATIONS, user
+from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, using_tools
 
-from genai_host.api import (
-    Answer,
-    Embed,
-    FeatureSteps,
-    Message,
-    NoSettings,
-    Prompt,
-    ToolResult,
-    Turn,
-)
-from genai_host.api.cancellation import Cancellation
-from genai_host.testing.fake_service import FakeService, Received, json_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host.api import Embed, File, Message, Prompt, Text, VendorPart
+from genai_host.testing.fake_service import Received, json_reply
 from genai_host_testing.gemini_service import KEY, SIGNATURE, embeddings, gemini, response
 
-pytestmark = pytest.mark.peers
-__all__ = ["clients", "service"]
+_ODD = 'é 🙂 \u2028 \x00 \n "\\ </script> \ufeff'
+_PNG = b"\x89PNG\r\n\x1a\n"
+_PDF = b"%PDF-1.7"
+_LONG = {"type": "object", "properties": {"word": {"type": "string", "minLength": 9}}}
+WIRE_LOOK = types.Tool(
+    function_declarations=[
+        types.FunctionDeclaration(
+            name="look",
+            description="looks",
+            parameters_json_schema={
+                "type": "object",
+                "properties": {"at": {"type": "string"}},
+                "required": ["at"],
+            },
+        )
+    ]
+)
 
-FIELDS: Mapping[Difference, str] = {
-    Difference("systemInstruction.role", ABSENT, "user"): "the place says who it is",
-    Difference("generationConfig", ABSENT, "{}"): "it says nothing",
-    Difference("requests[].content.role", ABSENT, "user"): "nobody says what is embedded",
+
+def said(*parts: Any, role: str = "user") -> Any:
+    """A content; strings are texts."""
+    return types.Content(
+        role=role, parts=[types.Part(text=each) if type(each) is str else each for each in parts]
+    )
+
+
+def _hi(**config: Any) -> dict[str, Any]:
+    return {"contents": [said("hi")], "config": config}
+
+
+def _choice(mode: str, *names: str) -> dict[str, Any]:
+    calling = types.FunctionCallingConfig(mode=mode, allowed_function_names=[*names] or None)
+    return _hi(tools=[WIRE_LOOK], tool_config=types.ToolConfig(function_calling_config=calling))
+
+
+def _at(url: str, media_type: str) -> Any:
+    return types.Part(file_data=types.FileData(file_uri=url, mime_type=media_type))
+
+
+_SHARED: Mapping[str, Mapping[str, Any]] = {
+    "plain": _hi(),
+    "odd characters": {"contents": [said(_ODD)]},
+    "empty": {"contents": [said("")]},
+    "system": _hi(system_instruction="Be brief."),
+    "history": {"contents": [said("hi"), said("hello", role="model"), said("and?")]},
+    "several texts": {"contents": [said("a", "b")]},
+    "length": _hi(max_output_tokens=7),
+    "guides": _hi(temperature=0.5, top_p=0.9),
+    "further guides": _hi(
+        stop_sequences=["x", "\n"], seed=1, presence_penalty=-0.5, frequency_penalty=0.5
+    ),
+    "tools": _hi(tools=[WIRE_LOOK]),
+    "tool choice auto": _choice("AUTO"),
+    "tool choice none": _choice("NONE"),
+    "tool choice required": _choice("ANY"),
+    "tool choice look": _choice("ANY", "look"),
+    "schema beyond the strict subset": _hi(
+        response_mime_type="application/json", response_json_schema=_LONG
+    ),
+    "picture": {"contents": [
+        said("what?", types.Part.from_bytes(data=_PNG, mime_type="image/png"))]},
+    "picture by its address": {"contents": [
+        said("what?", _at("https://x.invalid/a.png", "image/png"))]},
+    "file": {"contents": [
+        said("what?", types.Part.from_bytes(data=_PDF, mime_type="application/pdf"))]},
+    "file by its address": {"contents": [
+        said(_at("https://x.invalid/a.pdf", "application/pdf"))]},
+}  # fmt: skip
+"""Of the conversations that are had with others as well, by name."""
+
+_HARM = "HARM_CATEGORY_HARASSMENT"
+_SIGNED = VendorPart("gemini", {"thoughtSignature": "c2lnbmVk"})
+_OWN: Mapping[str, tuple[Prompt, Mapping[str, Any]]] = {
+    "effort": (
+        Prompt([user("hi")], parameters={"reasoning_effort": "low", "include_thoughts": True}),
+        _hi(thinking_config=types.ThinkingConfig(
+            thinking_level=types.ThinkingLevel.LOW, include_thoughts=True)),
+    ),
+    "budget": (
+        Prompt([user("hi")], parameters={"thinking_budget": 0}),
+        _hi(thinking_config=types.ThinkingConfig(thinking_budget=0)),
+    ),
+    "top k": (Prompt([user("hi")], parameters={"top_k": 3}), _hi(top_k=3)),
+    "safety": (
+        Prompt([user("hi")], parameters={"safety_settings": {_HARM: "BLOCK_NONE"}}),
+        _hi(safety_settings=[types.SafetySetting(
+            category=types.HarmCategory.HARM_CATEGORY_HARASSMENT,
+            threshold=types.HarmBlockThreshold.BLOCK_NONE)]),
+    ),
+    "sound": (
+        Prompt([user(File(b"RIFF", "audio/wav"))]),
+        {"contents": [said(types.Part.from_bytes(data=b"RIFF", mime_type="audio/wav"))]},
+    ),
+    "signed": (
+        Prompt([user("hi"), Message("assistant", [Text("hello"), _SIGNED]), user("and?")]),
+        {"contents": [
+            said("hi"),
+            said(types.Part(text="hello", thought_signature=b"signed"), role="model"),
+            said("and?")]},
+    ),
+}  # fmt: skip
+
+TOLD: Mapping[str, tuple[Prompt, Mapping[str, Any]]] = {
+    **{
+        each.name: (each.prompt, _SHARED[each.name])
+        for each in CONVERSATIONS
+        if each.name in _SHARED
+    },
+    **_OWN,
 }
-"""All that may differ in a body, and why; the order of keys and the spelling of JSON say
-nothing in any case."""
-
-CLIENT = {"x-goog-api-client": "the SDK says its name in a header of its own"}
-"""Further headers that may differ, and why."""
+"""What is said here, and the arguments of the SDK's `generate_content` for it."""
 
 
-def differences(ours: Received, theirs: Received, *besides: str) -> set[Difference]:
-    """The SDK spells some names as Google's libraries do inside, `mime_type`: services read
-    that as well."""
-    spelled = evolve(theirs, body=_SNAKE.sub(_as_camel, theirs.body))
-    return differing(ours, spelled, [*CLIENT, *besides])
-
-
-_SNAKE = re.compile(rb'"[a-z]+(?:_[a-z]+)+"(?=:)')
-
-
-def _as_camel(name: re.Match[bytes]) -> bytes:
-    first, *others = name[0].split(b"_")
-    return first + b"".join(each.capitalize() for each in others)
-
-
-@frozen
-class Way:
-    """A service set up by environment variables; the SDK's client for Vertex AI is given
-    its credentials.
-
-    at   name of the provider here
-    """
-
-    at: str
-    environment: Mapping[str, str]
-    client: Callable[[str], Any]
+pytestmark = pytest.mark.peers
 
 
 def _client(url: str) -> Any:
@@ -91,18 +149,18 @@ def _vertex_client(url: str) -> Any:
     )
 
 
-WAYS = [
-    Way(
-        "gemini",
+_MAY = {"x-goog-api-client": "the SDK says its name in a header of its own"}
+PLACES = {
+    "gemini": Place(
         {
             "GEMINI_API_KEY": KEY,
             "GOOGLE_GEMINI_BASE_URL": "{url}",
             "GOOGLE_GENAI_API_VERSION": "beta",  # which Google's documentation writes
         },
         _client,
+        _MAY,
     ),
-    Way(
-        "vertex",
+    "vertex": Place(
         {
             "CLOUDSDK_AUTH_ACCESS_TOKEN": KEY,
             "GOOGLE_CLOUD_PROJECT": "mine",
@@ -110,66 +168,12 @@ WAYS = [
             "GOOGLE_VERTEX_BASE_URL": "{url}",
         },
         _vertex_client,
+        _MAY,
     ),
-]
-each_way = pytest.mark.parametrize("way", WAYS, ids=[way.at for way in WAYS])
-ID = "gemini-3.5-flash"  # which takes all parameters
-
-
-class GeminiSides(Sides):
-    variables = {
-        "ALL_PROXY", "HTTP_PROXY", "NO_PROXY", "GOOGLE_API_KEY",
-        *(name for way in WAYS for name in way.environment),
-    }  # fmt: skip
-    plugins = {"gemini": genai_vendor_gemini}
-
-
-@pytest.fixture
-def sides(
-    service: FakeService, clients: Clients, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> GeminiSides:
-    return GeminiSides(service, clients, make_host, monkeypatch)
-
-
-TELLINGS = {
-    f"{way.at}: {name}, {'streamed' if streamed else 'whole'}": (way, name, streamed)
-    for way in WAYS
-    for name in TOLD
-    for streamed in (False, True)
 }
+"""By the name of the provider here; the SDK's client for Vertex AI is given its credentials."""
 
-
-@pytest.mark.parametrize("name", TELLINGS)
-def test_both_send_the_same(sides: GeminiSides, name: str) -> None:
-    assert differences(*sent_by_both(sides, *TELLINGS[name])) <= FIELDS.keys()
-
-
-def sent_by_both(
-    sides: GeminiSides, way: Way, name: str, streamed: bool
-) -> tuple[Received, Received]:
-    prompt, asked = TOLD[name]
-    sides.set_up(way.environment)
-    conversation = sides.host(telling(prompt), "chat").open("tell", f"{ID}@{way.at}")
-    models = sides.clients.of(way).models
-    replies = [gemini('{"word": "an answer"}', streamed=streamed)]
-
-    def speak() -> None:
-        if streamed:
-            list(conversation.stream("go"))
-        else:
-            conversation.say("go")
-
-    def speak_by_sdk() -> None:
-        if streamed:
-            list(models.generate_content_stream(model=ID, **asked))
-        else:
-            models.generate_content(model=ID, **asked)
-
-    (ours,) = sides.sent(replies, speak)
-    (theirs,) = sides.sent(replies, speak_by_sdk)
-    return ours, theirs
-
-
+ID = "gemini-3.5-flash"  # which takes all parameters
 ASKING = json_reply(
     response(
         {"text": "so:"},
@@ -182,17 +186,7 @@ ASKING = json_reply(
 """A reply that asks for two tools at once, one of them with an id."""
 
 
-def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
-    said = [user("hi")]
-    asked = yield from Prompt(said, tools=[LOOK])
-    one, other = asked.tool_calls
-    results = [ToolResult(one.id, one.name, "fine"), ToolResult(other.id, "", "no", error=True)]
-    told = [Message("tool", result) for result in results]
-    yield from Prompt([*said, asked.message, *told], tools=[LOOK])
-    return Answer("")
-
-
-def _use_tools_by_sdk(client: Any) -> None:
+def _use_tools(client: Any) -> None:
     """As Google's guide to function calling has it."""
     asked: Any = {"model": ID, "config": types.GenerateContentConfig(tools=[WIRE_LOOK])}
     first = client.models.generate_content(contents=[said("hi")], **asked)
@@ -206,69 +200,86 @@ def _use_tools_by_sdk(client: Any) -> None:
     client.models.generate_content(contents=contents, **asked)
 
 
-@each_way
-def test_both_use_tools_alike(sides: GeminiSides, way: Way) -> None:
-    sides.set_up(way.environment)
-    conversation = sides.host(_use_tools, "chat").open("tell", f"{ID}@{way.at}")
-    client = sides.clients.of(way)
-    replies = [ASKING, gemini("fine")]
-    ours = sides.sent(replies, lambda: conversation.say("go"))
-    theirs = sides.sent(replies, lambda: _use_tools_by_sdk(client))
-    assert len(ours) == len(theirs) == 2
-    for both in zip(ours, theirs, strict=True):
-        assert differences(*both) <= FIELDS.keys()
+def _says(at: str, name: str) -> dict[str, Case]:
+    prompt, asked = TOLD[name]
+
+    def made(streamed: bool) -> Case:
+        method = "generate_content_stream" if streamed else "generate_content"
+        return Case(
+            PLACES[at],
+            f"{ID}@{at}",
+            prompt,
+            lambda client: getattr(client.models, method)(model=ID, **asked),
+            [gemini('{"word": "an answer"}', streamed=streamed)],
+            streamed=streamed,
+        )
+
+    return both_ways(f"{at}: {name}", made)
 
 
-@each_way
-@pytest.mark.parametrize("model", ["gemini-embedding-001", "gemini-embedding-2"])
-@pytest.mark.parametrize("dimensions", [None, 128])
-def test_both_embed_alike(sides: GeminiSides, way: Way, model: str, dimensions: int | None) -> None:
-    assert embedded_by_both(sides, way, model, dimensions) <= FIELDS.keys()
-
-
-def embedded_by_both(
-    sides: GeminiSides, way: Way, model: str, dimensions: int | None
-) -> set[Difference]:
-    sides.set_up(way.environment)
-    parameters = {"dimensions": dimensions} if dimensions else {}
-    host = sides.host(telling(Embed(["a", "é"], role="main", purpose="query")), "embed")
-    conversation = host.open("tell", f"{model}@{way.at}", parameters=parameters)
-    models = sides.clients.of(way).models
+def _embeds(model: str, dimensions: int | None) -> Callable[[Any], Any]:
     purpose = "RETRIEVAL_QUERY" if model.endswith("001") else None
     config = types.EmbedContentConfig(task_type=purpose, output_dimensionality=dimensions)
-    replies = [embeddings([1.0, 2.0], [3.0, 4.0])]
-    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
     contents = [said("a"), said("é")]
-    (theirs,) = sides.sent(
-        replies, lambda: models.embed_content(model=model, contents=contents, config=config)
-    )
-    return differences(ours, theirs)
+    return lambda client: client.models.embed_content(model=model, contents=contents, config=config)
 
 
-def test_both_list_models_alike(sides: GeminiSides) -> None:
-    way = WAYS[0]
-    sides.set_up(way.environment)
-    provider = sides.host(telling(Prompt([])), "chat").instances["gemini"].provider
-    model = {"name": "models/a", "supportedGenerationMethods": ["generateContent"]}
-    replies = [
-        json_reply({"models": [model], "nextPageToken": "a+b"}),
-        json_reply({"models": [model]}),
+def _cases() -> Iterator[tuple[str, Case]]:
+    for at, place in PLACES.items():
+        for name in TOLD:
+            yield from _says(at, name).items()
+        replies = [ASKING, gemini("fine")]
+        tell = using_tools(False, True, apart=True)
+        yield f"{at}: tools that are used", Case(place, f"{ID}@{at}", tell, _use_tools, replies)
+        for model in ("gemini-embedding-001", "gemini-embedding-2"):
+            for dimensions in (None, 128):
+                yield (
+                    f"{at}: {model}, {dimensions}",
+                    Case(
+                        place,
+                        f"{model}@{at}",
+                        Embed(["a", "é"], role="main", purpose="query"),
+                        _embeds(model, dimensions),
+                        [embeddings([1.0, 2.0], [3.0, 4.0])],
+                        operation="embed",
+                        parameters={"dimensions": dimensions} if dimensions else {},
+                    ),
+                )
+    model_ = {"name": "models/a", "supportedGenerationMethods": ["generateContent"]}
+    pages = [
+        json_reply({"models": [model_], "nextPageToken": "a+b"}),
+        json_reply({"models": [model_]}),
     ]
-    here = sides.sent(replies, lambda: list(provider.list_models(Cancellation())))
-    models = sides.clients.of(way).models
-    there = sides.sent(replies, lambda: list(models.list(config={"page_size": 1000})))
-    assert len(here) == len(there) == 2
-    for ours, theirs in zip(here, there, strict=True):
-        assert differences(ours, theirs, "content-type") == set()  # which says nothing
+    size: Any = {"page_size": 1000}
+    lists = Case(
+        PLACES["gemini"], "gemini", None, lambda client: client.models.list(config=size), pages
+    )
+    yield "models", lists
 
 
-def test_no_difference_is_listed_in_vain(sides: GeminiSides) -> None:
-    way = WAYS[0]
-    found = differences(*sent_by_both(sides, way, "system", False))
-    assert found | embedded_by_both(sides, way, "gemini-embedding-001", None) == FIELDS.keys()
+class TestGoogle(Oracle):
+    variables = {
+        "GOOGLE_API_KEY",
+        *(name for place in PLACES.values() for name in place.environment),
+    }
+    plugins = {"gemini": genai_vendor_gemini}
+    cases = dict(_cases())
+    alike = {"x-stainless-*"}  # which are another SDK's
+    fields = {
+        Difference("systemInstruction.role", ABSENT, "user"): "the place says who it is",
+        Difference("generationConfig", ABSENT, "{}"): "it says nothing",
+        Difference("requests[].content.role", ABSENT, "user"): "nobody says what is embedded",
+    }
+
+    def spelled(self, ours: Received, theirs: Received) -> tuple[Received, Received]:
+        """The SDK spells some names as Google's libraries do inside, `mime_type`: services read
+        that as well."""
+        return ours, evolve(theirs, body=_SNAKE.sub(_as_camel, theirs.body))
 
 
-def test_no_header_is_listed_in_vain(sides: GeminiSides) -> None:
-    both = sent_by_both(sides, WAYS[0], "plain", True)
-    kept = {name for name in HEADERS if name != "x-stainless-*"}  # which are another SDK's
-    assert headers_in_vain(*both, [*kept, *CLIENT]) == []
+_SNAKE = re.compile(rb'"[a-z]+(?:_[a-z]+)+"(?=:)')
+
+
+def _as_camel(name: re.Match[bytes]) -> bytes:
+    first, *others = name[0].split(b"_")
+    return first + b"".join(each.capitalize() for each in others)

@@ -1,5 +1,4 @@
-"""The official `ollama` SDK as an oracle, as `openai` is one in `test_openai_sdk`: it and we
-say the same to a service that writes down what it is sent."""
+"""The official `ollama` SDK as an oracle."""
 
 from __future__ import annotations
 
@@ -9,104 +8,32 @@ from typing import Any
 import genai_vendor_ollama
 import ollama
 import pytest
-from attrs import frozen
+from attrs import evolve
 from peers.conversations import CONVERSATIONS, LOOK, Said, user
-from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
-from peers.sides import Clients, Sides, clients, service, telling
+from peers.oracle import ABSENT, Case, Difference, Oracle, Place, Sides, both_ways, using_tools
 
-from genai_host.api import (
-    Answer,
-    Embed,
-    FeatureSteps,
-    Message,
-    NoSettings,
-    Prompt,
-    Reasoning,
-    ToolResult,
-    Turn,
-)
-from genai_host.api.cancellation import Cancellation
-from genai_host.testing.fake_service import FakeService, Received, json_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host.api import Embed, Message, Prompt, Reasoning
+from genai_host.testing.fake_service import json_reply
 from genai_host_testing.ollama_service import CALL, KEY, chat, embeddings
-
-__all__ = ["clients", "service"]
 
 pytestmark = pytest.mark.peers
 
-FIELDS: Mapping[Difference, str] = {
-    Difference("truncate", False, ABSENT): (
-        "we ask for an error where the SDK lets Ollama leave out what is too long"
-    ),
-    Difference("tools", ABSENT, "[]"): "the SDK says that there are none",
-    # a tool's round trip:
-    Difference("messages[].tool_calls[].id", "call_0", ABSENT): (
-        "newer servers pair calls and results by it; the SDK does not know it"
-    ),
-    Difference("messages[].tool_calls[].id", "call_1", ABSENT): "the same",
-    Difference("messages[].tool_call_id", "call_0", ABSENT): "the same",
-    Difference("messages[].tool_call_id", "call_1", ABSENT): "the same",
-    Difference("messages[].content", "", ABSENT): (
-        "the SDK leaves an empty text out; Ollama's own client does not"
-    ),
+
+def _client(url: str) -> Any:
+    return ollama.Client()
+
+
+HERE = Place({"OLLAMA_HOST": "{url}"}, _client)
+PLACES = {
+    "with a key": Place({"OLLAMA_HOST": "{url}", "OLLAMA_API_KEY": KEY}, _client),
+    "below a path": Place({"OLLAMA_HOST": "{url}/ollama/"}, _client),
 }
-"""All that may differ in a body, and why."""
-
-ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
-    "here": {"OLLAMA_HOST": "{url}"},
-    "with a key": {"OLLAMA_HOST": "{url}", "OLLAMA_API_KEY": KEY},
-    "below a path": {"OLLAMA_HOST": "{url}/ollama/"},
-}
-
-
-class OllamaSides(Sides):
-    variables = {"OLLAMA_HOST", "OLLAMA_API_KEY", "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY"}
-    plugins = {"ollama": genai_vendor_ollama}
-
-
-@pytest.fixture
-def sides(
-    service: FakeService,
-    clients: Clients,
-    make_host: MakeHost,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Sides:
-    made = OllamaSides(service, clients, make_host, monkeypatch)
-    made.set_up(ENVIRONMENTS["here"])
-    return made
-
-
-@pytest.fixture
-def client(sides: Sides) -> Iterator[Any]:
-    """To be made once the environment is set up."""
-    with ollama.Client() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def noted() -> dict[str, set[Difference]]:
-    """What was found to differ, by conversation."""
-    return {}
-
-
-# what is said
-
 HI = [{"role": "user", "content": "hi"}]
 WIRE_LOOK: Mapping[str, Any] = {
     "type": "function",
     "function": {"name": "look", "description": "looks", "parameters": LOOK.parameters},
 }
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-@frozen
-class Saying:
-    """A conversation as it is said here, and what the SDK's `chat` gets for it."""
-
-    prompt: Prompt
-    sdk: Mapping[str, Any]
-
-
 OTHERWISE: Mapping[str, Mapping[str, Any]] = {
     "several texts": {"messages": [{"role": "user", "content": "ab"}]},
     "length": {"messages": HI, "options": {"num_predict": 7}},
@@ -127,26 +54,19 @@ REFUSED = {
 """For what Ollama has no form; the tests of the dialect show that it is an error."""
 
 
-def _sayings() -> Iterator[tuple[str, Saying]]:
-    for said in CONVERSATIONS:
-        if said.name not in REFUSED:
-            yield said.name, Saying(said.prompt, _for_the_sdk(said))
-    hi = [user("hi")]
-    for think in (True, False, "high"):
-        asked = Prompt(hi, parameters={"think": think})
-        yield f"think {think}", Saying(asked, {"messages": HI, "think": think})
-    for keep_alive in ("10m", 0, 1.5):
-        asked = Prompt(hi, parameters={"keep_alive": keep_alive, "num_ctx": 64})
-        sdk = {"keep_alive": keep_alive, "options": {"num_ctx": 64}}
-        yield f"keep alive {keep_alive}", Saying(asked, {"messages": HI, **sdk})
-    thought = Message("assistant", [Reasoning("hm"), "hello"])
-    yield "what was thought", Saying(
-        Prompt([user("hi"), thought, user("so?")]),
-        {"messages": [
-            *HI,
-            {"role": "assistant", "content": "hello", "thinking": "hm"},
-            {"role": "user", "content": "so?"}]},
-    )  # fmt: skip
+def _says(name: str, prompt: Prompt, /, **sdk: Any) -> dict[str, Case]:
+    def made(streamed: bool) -> Case:
+        asked = {"model": "m:1", **sdk, **({"stream": True} if streamed else {})}
+        return Case(
+            HERE,
+            "ollama/m:1",
+            prompt,
+            lambda client: client.chat(**asked),
+            [chat('{"name": "Oslo", "people": null}', streamed=streamed)],
+            streamed=streamed,
+        )
+
+    return both_ways(name, made)
 
 
 def _for_the_sdk(said: Said) -> Mapping[str, Any]:
@@ -158,68 +78,7 @@ def _for_the_sdk(said: Said) -> Mapping[str, Any]:
     return {"messages": said.chat["messages"]}
 
 
-SAYINGS = dict(_sayings())
-TELLINGS = {
-    f"{name}, {'streamed' if streamed else 'whole'}": (saying, streamed)
-    for name, saying in SAYINGS.items()
-    for streamed in (False, True)
-}
-
-
-@pytest.mark.parametrize("name", TELLINGS)
-def test_both_send_the_same(
-    sides: Sides, client: Any, noted: dict[str, set[Difference]], name: str
-) -> None:
-    noted[name] = differing(*sent_by_both(sides, client, *TELLINGS[name]))
-    assert noted[name] <= FIELDS.keys()
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_both_send_it_to_the_same_place(sides: Sides, environment: str) -> None:
-    sides.set_up(ENVIRONMENTS[environment])
-    with ollama.Client() as client:
-        ours, theirs = sent_by_both(sides, client, SAYINGS["plain"], False)
-    assert differing(ours, theirs) <= FIELDS.keys()
-    assert ("authorization" in ours.headers) is (environment == "with a key")
-
-
-def sent_by_both(
-    sides: Sides, client: Any, saying: Saying, streamed: bool
-) -> tuple[Received, Received]:
-    answer = '{"name": "Oslo", "people": null}'
-    reply = chat(answer, streamed=streamed)
-    conversation = sides.host(telling(saying.prompt), "chat").open("tell", "ollama/m:1")
-    say = client.chat
-
-    def speak() -> None:
-        if streamed:
-            list(conversation.stream("go"))
-        else:
-            conversation.say("go")
-
-    def speak_by_sdk() -> None:
-        if streamed:
-            list(say(model="m:1", stream=True, **saying.sdk))
-        else:
-            say(model="m:1", **saying.sdk)
-
-    (ours,) = sides.sent([reply], speak)
-    (theirs,) = sides.sent([reply], speak_by_sdk)
-    return ours, theirs
-
-
-# tools, vectors, the list
-
-
-def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
-    said = [user("hi")]
-    asked = yield from Prompt(said, tools=[LOOK])
-    results = [ToolResult(call.id, call.name, "fine") for call in asked.tool_calls]
-    yield from Prompt([*said, asked.message, Message("tool", results)], tools=[LOOK])
-    return Answer("")
-
-
-def _use_tools_by_sdk(client: Any) -> None:
+def _use_tools(client: Any) -> None:
     """As Ollama's documentation of tool calling has it."""
     messages: list[Any] = [*HI]
     first = client.chat("m:1", messages, tools=[WIRE_LOOK])
@@ -230,58 +89,74 @@ def _use_tools_by_sdk(client: Any) -> None:
     client.chat("m:1", messages, tools=[WIRE_LOOK])
 
 
-def tools_used_by_both(sides: Sides, client: Any) -> list[set[Difference]]:
-    replies = [chat(thinking="hm", tool_calls=[CALL, CALL]), chat("fine")]
-    conversation = sides.host(_use_tools, "chat").open("tell", "ollama/m:1")
-    ours = sides.sent(replies, lambda: conversation.say("go"))
-    theirs = sides.sent(replies, lambda: _use_tools_by_sdk(client))
-    assert len(ours) == len(theirs) == 2
-    return [differing(*both) for both in zip(ours, theirs, strict=True)]
-
-
-def test_both_use_tools_alike(sides: Sides, client: Any) -> None:
-    for found in tools_used_by_both(sides, client):
-        assert found <= FIELDS.keys()
-
-
-VECTORS: list[Mapping[str, Any]] = [{}, {"dimensions": 2, "truncate": True, "keep_alive": "1h"}]
-
-
-@pytest.mark.parametrize("parameters", VECTORS)
-def test_both_embed_alike(sides: Sides, client: Any, parameters: Mapping[str, Any]) -> None:
-    assert embedded_by_both(sides, client, parameters) <= FIELDS.keys()
-
-
-def embedded_by_both(sides: Sides, client: Any, parameters: Mapping[str, Any]) -> set[Difference]:
+def _cases() -> Iterator[tuple[str, Case]]:
+    for said in CONVERSATIONS:
+        if said.name not in REFUSED:
+            yield from _says(said.name, said.prompt, **_for_the_sdk(said)).items()
+    plain = dict(_says("plain", Prompt([user("hi")]), messages=HI))["plain, whole"]
+    for place, there in PLACES.items():
+        yield place, evolve(plain, place=there)
+    hi = [user("hi")]
+    for think in (True, False, "high"):
+        asked = Prompt(hi, parameters={"think": think})
+        yield from _says(f"think {think}", asked, messages=HI, think=think).items()
+    for keep_alive in ("10m", 0, 1.5):
+        asked = Prompt(hi, parameters={"keep_alive": keep_alive, "num_ctx": 64})
+        sdk: Any = {"keep_alive": keep_alive, "options": {"num_ctx": 64}}
+        yield from _says(f"keep alive {keep_alive}", asked, messages=HI, **sdk).items()
+    yield from _says(
+        "what was thought",
+        Prompt([user("hi"), Message("assistant", [Reasoning("hm"), "hello"]), user("so?")]),
+        messages=[
+            *HI,
+            {"role": "assistant", "content": "hello", "thinking": "hm"},
+            {"role": "user", "content": "so?"},
+        ],
+    ).items()
+    calls = [chat(thinking="hm", tool_calls=[CALL, CALL]), chat("fine")]
+    use = using_tools(False, False)
+    yield "tools that are used", Case(HERE, "ollama/m:1", use, _use_tools, calls)
     texts = ["é", ""]
-    tell = telling(Embed(texts, role="main"))
-    conversation = sides.host(tell, "embed").open("tell", "ollama/m:1", parameters=parameters)
-    replies = [embeddings([1.0, 2.0], [3.0, 4.0])]
-    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
-    (theirs,) = sides.sent(replies, lambda: client.embed("m:1", texts, **parameters))
-    return differing(ours, theirs)
+    for parameters in ({}, {"dimensions": 2, "truncate": True, "keep_alive": "1h"}):
+        yield (
+            f"embeds {parameters}",
+            Case(
+                HERE,
+                "ollama/m:1",
+                Embed(texts, role="main"),
+                lambda client, parameters=parameters: client.embed("m:1", texts, **parameters),
+                [embeddings([1.0, 2.0], [3.0, 4.0])],
+                operation="embed",
+                parameters=parameters,
+            ),
+        )
+    models = json_reply({"models": [{"name": "m:1", "model": "m:1"}]})
+    yield "models", Case(HERE, "ollama", None, lambda client: client.list(), [models])
 
 
-def test_both_list_models_alike(sides: Sides, client: Any) -> None:
-    provider = sides.host(telling(Prompt([])), "chat").instances["ollama"].provider
-    replies = [json_reply({"models": [{"name": "m:1", "model": "m:1"}]})]
-    (ours,) = sides.sent(replies, lambda: list(provider.list_models(Cancellation())))
-    (theirs,) = sides.sent(replies, client.list)
-    assert differing(ours, theirs) == set()
+class TestOllama(Oracle):
+    variables = {"OLLAMA_HOST", "OLLAMA_API_KEY"}
+    plugins = {"ollama": genai_vendor_ollama}
+    cases = dict(_cases())
+    alike = {"x-stainless-*"}  # of other SDKs
+    fields = {
+        Difference("truncate", False, ABSENT): (
+            "we ask for an error where the SDK lets Ollama leave out what is too long"
+        ),
+        Difference("tools", ABSENT, "[]"): "the SDK says that there are none",
+        # a tool's round trip:
+        Difference("messages[].tool_calls[].id", "call_0", ABSENT): (
+            "newer servers pair calls and results by it; the SDK does not know it"
+        ),
+        Difference("messages[].tool_calls[].id", "call_1", ABSENT): "the same",
+        Difference("messages[].tool_call_id", "call_0", ABSENT): "the same",
+        Difference("messages[].tool_call_id", "call_1", ABSENT): "the same",
+        Difference("messages[].content", "", ABSENT): (
+            "the SDK leaves an empty text out; Ollama's own client does not"
+        ),
+    }
 
-
-def test_no_difference_is_listed_in_vain(
-    sides: Sides, client: Any, noted: dict[str, set[Difference]]
-) -> None:
-    for name, said in TELLINGS.items():
-        if name not in noted:
-            noted[name] = differing(*sent_by_both(sides, client, *said))
-    found = set().union(*noted.values(), *tools_used_by_both(sides, client))
-    for parameters in VECTORS:
-        found |= embedded_by_both(sides, client, parameters)
-    assert found == FIELDS.keys()
-
-
-def test_no_header_is_listed_in_vain(sides: Sides, client: Any) -> None:
-    both = sent_by_both(sides, client, *TELLINGS["plain, streamed"])
-    assert headers_in_vain(*both, HEADERS) == ["x-stainless-*"]  # of other SDKs
+    @pytest.mark.parametrize("place", PLACES)
+    def test_a_key_is_sent_where_there_is_one(self, sides: Sides, place: str) -> None:
+        [(ours, _)] = sides.both(self.cases[place])
+        assert ("authorization" in ours.headers) is (place == "with a key")

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import genai_vendor_openai
 import openai
 import pytest
 from attrs import frozen
 from openai_form import CONFIG
-from peers.upstream import MODEL, served_upstream
 from pydantic import BaseModel
 
+from genai_host import Config
 from genai_host.api import (
     Completion,
     File,
@@ -27,12 +29,29 @@ from genai_host.api import (
     ToolResult,
     Usage,
 )
+from genai_host.config.schema import InstanceConfig
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
-from genai_host.testing.fake_service import CUT, HANG
+from genai_host.testing.fake_service import CUT, HANG, FakeService, Step, sse_reply
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
+
+MODEL = "remote/m"
+_HELLO = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'
+
+
+@contextmanager
+def served_upstream(make_host: MakeHost, then: Sequence[Step]) -> Iterator[tuple[str, FakeService]]:
+    """The address of the host, and the service that says `hello` and then does this, if `MODEL`
+    is asked."""
+    with FakeService() as service:
+        service.replies = [sse_reply([_HELLO, *then])]
+        remote = InstanceConfig("openai-compatible", settings={"base_url": f"{service.url}/v1"})
+        host = make_host(openai=genai_vendor_openai, config=Config(providers={"remote": remote}))
+        with served(host) as server:
+            yield server.url, service
+
 
 pytestmark = pytest.mark.peers
 

@@ -1,4 +1,4 @@
-"""Embeddings, moderations and models of our OpenAI API; and whatever a client may send."""
+"""Embeddings, moderations and models of our OpenAI API."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as some
 from openai_form import Api, openai_api
 
 from genai_host.api import HttpProblem
@@ -87,42 +85,6 @@ def test_models_are_listed_and_found(api: Api) -> None:
 def test_a_list_has_the_form_of_the_client_that_asks(api: Api) -> None:
     assert "models" in api.get("/v1/models", **{"x-goog-api-key": "x"}).json()
     assert api.get("/v1/models/fake", **{"x-goog-api-key": "x"}).json()["name"] == "models/fake"
-
-
-values = some.recursive(
-    some.none() | some.booleans() | some.integers(-9, 9) | some.floats(allow_nan=False)
-    | some.sampled_from(["user", "tool", "text", "auto", "function", "data:,", "", "\ud800"]),
-    lambda inner: some.lists(inner, max_size=3)
-    | some.dictionaries(
-        some.sampled_from(
-            ["role", "content", "type", "text", "function", "name", "id", "url", "image_url",
-             "file", "tool_calls", "tool_call_id", "arguments", "parameters", "json_schema",
-             "schema"]
-        ),
-        inner,
-        max_size=4,
-    ),
-    max_leaves=12,
-)  # fmt: skip
-fields = some.sampled_from(
-    ["messages", "tools", "tool_choice", "response_format", "stop", "n", "stream_options",
-     "temperature", "max_tokens", "seed", "parallel_tool_calls", "input", "encoding_format",
-     "dimensions", "modalities", "reasoning_effort", "logprobs", "x"]
-)  # fmt: skip
-
-
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(body=some.dictionaries(fields, values, max_size=6) | values)
-def test_whatever_comes_is_no_failure_of_the_server(api: Api, body: Any) -> None:
-    if isinstance(body, dict):
-        body = {"model": "fake", **body}
-    for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations"):
-        reply = api.post(path, body)
-        assert reply.status_code < 500, reply.text
-        if reply.status_code >= 400:
-            assert reply.json()["error"]["message"]
 
 
 def test_a_body_that_is_no_json(api: Api) -> None:

@@ -1,0 +1,30 @@
+"""Fixtures of the tests with SDKs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from peers.oracle import Clients
+
+from genai_host.testing.fake_service import FakeService
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[FakeService]:
+    with FakeService() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def clients(service: FakeService) -> Iterator[Clients]:
+    made = Clients(service.url)
+    yield made
+    made.close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each case of an oracle is a test."""
+    cases = getattr(metafunc.cls, "cases", None)
+    if cases and "name" in metafunc.fixturenames:
+        metafunc.parametrize("name", cases)
