@@ -472,8 +472,9 @@ class Host:
             tools, schema: As for a `Prompt`.
             limits: End the call when they end, with `Cancelled`.
 
-        Raises `NoRoute` where no service counts tokens for that model, and
-        `InvalidParameter` and `UnsupportedPart` as a call would.
+        Raises:
+            NoRoute: No service counts tokens for that model, and `InvalidParameter` and
+                `UnsupportedPart` as a call would.
         """
         said = [Message("user", messages)] if isinstance(messages, str) else messages
         prompt = Prompt(said, tools=tools, schema=schema)

@@ -382,7 +382,8 @@ class Answer:
         cost: Of all calls of models in the turn; filled in by the host.
         pictures: For the user to see; the host puts those that tools gave before them.
 
-    Raises `TypeError` where it is made, for what is no text, detail, message or image.
+    Raises:
+        TypeError: It is made, for what is no text, detail, message or image.
     """
 
     summary: str = field(validator=TEXT)

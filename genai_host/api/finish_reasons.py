@@ -84,7 +84,8 @@ def read_finish(
         text: What it has said.
         unknown: What a word means that is not known.
 
-    Raises `IncompleteReply` for a word that says that the service broke the answer off.
+    Raises:
+        IncompleteReply: For a word that says that the service broke the answer off.
     """
     plain = _plain(word)
     if plain not in _MEANINGS and _BROKEN_OFF.search(plain):

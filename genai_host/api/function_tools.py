@@ -80,16 +80,17 @@ def tool(
 ) -> Tool | Callable[[Function], Tool]:
     """Make a `Tool` of a function: `@tool`, `@tool(repeatable=True)` or `tool(function)`.
 
-    Args:
-        name: None for the function's.
-        description: None for its docstring, up to a section such as `Args:`.
-
     and the further fields of `Tool`. A type says what an argument is, and arguments are
     made into their types (attrs classes, too); a string beside it, as in
     `Annotated[int, "how many"]`, says what it is for. A parameter of type `ToolContext` gets
     that, and is none of the tool's. A result that no tool can give is written as JSON.
 
-    Raises `TypeError` for what can be no tool.
+    Args:
+        name: None for the function's.
+        description: None for its docstring, up to a section such as `Args:`.
+
+    Raises:
+        TypeError: For what can be no tool.
     """
     if function is None:
         return lambda decorated: tool(decorated, name=name, description=description, **fields)

@@ -56,6 +56,9 @@ SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
 class HttpProvider(Provider):
     """A provider over HTTP: a service's address, its key and headers.
 
+    Override `authorize` to sign requests, `address` for addresses of another form;
+    `framings` has how streamed replies of further content types are read, by their name.
+
     Args:
         base_url: The paths of the dialects are added to it; empty if it is not known yet.
         headers: Sent with each request.
@@ -64,11 +67,9 @@ class HttpProvider(Provider):
         token: A key that expires, in place of `key`: got anew in time, and once when the service
             refuses it with status 401.
 
-    Override `authorize` to sign requests, `address` for addresses of another form;
-    `framings` has how streamed replies of further content types are read, by their name.
-
-    Raises `ConfigurationError` for a base_url that is no address, or holds a password,
-    and for headers that are none.
+    Raises:
+        ConfigurationError: For a base_url that is no address, or holds a password, and for headers
+            that are none.
     """
 
     framings: Mapping[str, StreamParser] = {}
@@ -140,7 +141,8 @@ class HttpProvider(Provider):
         """Where a request goes: the base address, the path with the model's id in it,
         the query.
 
-        Raises `ConfigurationError` for a model id that would change the path.
+        Raises:
+            ConfigurationError: For a model id that would change the path.
         """
         path = request.path
         if "{model}" in path:
@@ -256,8 +258,8 @@ def key_header(header: str, key: Secret | None) -> dict[str, str]:
     """A header with a key in it: `key_header("x-api-key: {key}", key)`; none without
     a key.
 
-    Raises `ConfigurationError` for a key that cannot stand in a header; the key is not
-    in the message.
+    Raises:
+        ConfigurationError: For a key that cannot stand in a header; the key is not in the message.
     """
     value = key.reveal().strip() if key is not None else ""
     if not value:

@@ -292,7 +292,8 @@ def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
     Args:
         camel: Whether `top_p` is another way to write `topP`.
 
-    Raises `ValidationError` if it is none, or nested too deeply.
+    Raises:
+        ValidationError: It is none, or nested too deeply.
     """
     value = request.json()
     if is_deep(value):

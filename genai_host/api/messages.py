@@ -130,7 +130,8 @@ class ToolCall(Part):
         arguments: By name, as the tool's JSON Schema describes them.
         malformed: What the model wrote instead, where that was no JSON object.
 
-    Raises `ValidationError` for numbers in the arguments that are no JSON.
+    Raises:
+        ValidationError: For numbers in the arguments that are no JSON.
     """
 
     type = "tool_call"
@@ -175,7 +176,8 @@ class VendorPart(Part):
         dialect: The dialect that made it; others leave it out.
         data: JSON.
 
-    Raises `ValidationError` for numbers in the data that are no JSON.
+    Raises:
+        ValidationError: For numbers in the data that are no JSON.
     """
 
     type = "opaque"
@@ -211,7 +213,8 @@ class Message:
         content: Its parts; a string stands for one `Text`, and single parts and strings mix freely:
             `Message("user", ["What is this?", image])`.
 
-    Raises `ValidationError` for any other role, and for what is no part.
+    Raises:
+        ValidationError: For any other role, and for what is no part.
     """
 
     role: Role = field(validator=_is_role)

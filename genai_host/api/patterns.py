@@ -73,7 +73,8 @@ class Pattern:
     def matches(self, text: str) -> bool:
         """Whether it occurs in a text. A pattern that cannot be compiled must not be asked.
 
-        Raises `ValidationError` if it repeats too much, or takes too long on that text.
+        Raises:
+            ValidationError: It repeats too much, or takes too long on that text.
         """
         if self._is_too_large:
             raise ValidationError(f"the pattern {self.written!r} repeats too much")

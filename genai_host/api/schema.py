@@ -42,7 +42,8 @@ class SchemaValidator:
     It loads nothing: a reference to another document is an error. A pattern that
     takes too long on a value is one, too. One that cannot be compiled is not enforced.
 
-    Raises `ValidationError` if the schema itself is invalid.
+    Raises:
+        ValidationError: The schema itself is invalid.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -192,8 +193,10 @@ def _bounded_patterns(keywords: Mapping[str, Any], schema: Any) -> dict[str, Any
     known: dict[str, Pattern] = {}
 
     def found(written: str, text: str, unknown: bool) -> bool:
-        """
-        unknown   what to take where the pattern cannot be compiled
+        """Whether a text matches a pattern.
+
+        Args:
+            unknown: What to take where the pattern cannot be compiled.
         """
         if written not in known:
             known[written] = Pattern(written)
@@ -243,7 +246,8 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
     Args:
         dialect: In which a model is to be asked for it, for a class that tells them apart.
 
-    Raises `ValidationError` if the type has no JSON form.
+    Raises:
+        ValidationError: The type has no JSON form.
     """
     if isinstance(form, Mapping):
         return dict(form)
@@ -282,7 +286,8 @@ def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     """The JSON Schema of each of several types, by name, and the definitions that they
     refer to, as `$defs` of what they stand in.
 
-    Raises `ValidationError` if one has no JSON form.
+    Raises:
+        ValidationError: One has no JSON form.
     """
     import msgspec
 

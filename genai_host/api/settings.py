@@ -206,8 +206,9 @@ def read_settings(
         secrets: Finds secrets that are not given as such, by what is given instead; None to look in
             the environment for them, as for all others.
 
-    Raises `ConfigurationError` for an unknown or missing name, for a bad value,
-    and for a secret that is given in the open.
+    Raises:
+        ConfigurationError: For an unknown or missing name, for a bad value, and for a secret that
+            is given in the open.
     """
     environ = os.environ if environ is None else environ
     fields = {field.name: field for field in _fields(settings)}

@@ -111,7 +111,8 @@ def _name(call: _Call | None) -> str:
 class _Call:
     """A call of which pieces come.
 
-    place   where it stands among the others
+    Args:
+        place: Where it stands among the others.
     """
 
     def __init__(self, place: int, name: str) -> None:

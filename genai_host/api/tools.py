@@ -61,7 +61,9 @@ class ToolOutput:
         context: JSON that replaces the context from here on; None leaves it as it is.
         ends: Whether the model is not to be asked again in this turn.
 
-    Raises `ValidationError` and `TypeError` where it is made, for anything else.
+    Raises:
+        ValidationError: It is made, for anything else.
+        TypeError: It is made, for anything else.
     """
 
     content: tuple[Text | Image, ...] = field(default=(), converter=_content)
@@ -204,7 +206,8 @@ def output_of(given: ToolReturn) -> ToolOutput:
 def tool_message(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> Message:
     """The message that answers a model's calls: one result for each, in their order.
 
-    Raises `ValueError` if there are not as many outputs as calls.
+    Raises:
+        ValueError: There are not as many outputs as calls.
     """
     results = [
         ToolResult(call.id, call.name, output.content, output.error)

@@ -57,16 +57,18 @@ _IMAGES = frozenset({"images"})
 class Agent:
     """Answers the prompts of one role in one conversation.
 
-    role         as the feature names it; `main` owns the history
-    routes       that run, best first; none if it is never prompted
-    parameters   for all its prompts
-    retry        what calls the routes; none if there are none
-    rates        what holds them to the rates that prompts name; none if there is none
-    tolls        stand before and after each call
-    counters     gives the routes that count the tokens of its prompts; raises `NoRoute`
-    choice       the model as it was chosen, whose parameters are among those given
+    Args:
+        role: As the feature names it; `main` owns the history.
+        routes: That run, best first; none if it is never prompted.
+        parameters: For all its prompts.
+        retry: What calls the routes; none if there are none.
+        rates: What holds them to the rates that prompts name; none if there is none.
+        tolls: Stand before and after each call.
+        counters: Gives the routes that count the tokens of its prompts; raises `NoRoute`.
+        choice: The model as it was chosen, whose parameters are among those given.
 
-    Raises `InvalidParameter` if the best route does not take the parameters.
+    Raises:
+        InvalidParameter: The best route does not take the parameters.
     """
 
     def __init__(
@@ -117,14 +119,15 @@ class Agent:
     ) -> Generator[Delta | RetryWait, None, Completion]:
         """Answer a prompt: the pieces as they come, then the whole.
 
-        in_pieces   whether the service is asked for pieces at all
-        trace       is told of calls that fail
-        raw         keeps the replies as they come
-        form        a class with a schema for each dialect, in place of that of the prompt
-        waiting     entered while it waits for its turn by the rate of the prompt
-
         Raises `NoRoute` if no route can do what the prompt needs, and whatever the
         route raises; `OutputValidationError` if a schema is not satisfied.
+
+        Args:
+            in_pieces: Whether the service is asked for pieces at all.
+            trace: Is told of calls that fail.
+            raw: Keeps the replies as they come.
+            form: A class with a schema for each dialect, in place of that of the prompt.
+            waiting: Entered while it waits for its turn by the rate of the prompt.
         """
         self._checker(prompt.schema)  # which is looked at before anything is sent
 
@@ -316,12 +319,15 @@ MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]
 class ConversationAgents:
     """Made whole or not at all; a change makes another.
 
-    models       role to the model as it is recorded
-    parameters   of the main role
-    given        settings of the feature, as they were given
-    settings     the same, read
-
     Raises `NoRoute`, `InvalidParameter` and `ConfigurationError`.
+
+    Args:
+        models: Role to the model as it is recorded.
+        parameters: Of the main role.
+        settings: The same, read.
+
+    Attributes:
+        given: Settings of the feature, as they were given.
     """
 
     def __init__(

@@ -18,12 +18,13 @@ _NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # as a pipe would have it
 class RawReplies:
     """The file that one conversation's replies are added to. May be used from many threads.
 
-    wanted  the file; where that is another conversation's, the tag is added to its name
-    tag     of the conversation: the first line of its file ends with it
-
     Each reply comes after a line with the time, the model and the tag. Nobody but the
     owner can read the file. One that cannot be written is told of in the log, and
     disturbs nothing: it is there to look at, and no answer needs it.
+
+    Args:
+        wanted: The file; where that is another conversation's, the tag is added to its name.
+        tag: Of the conversation: the first line of its file ends with it.
     """
 
     def __init__(self, wanted: str, tag: str, clock: Clock) -> None:
@@ -35,7 +36,8 @@ class RawReplies:
     def add(self, model: str, reply: str) -> str:
         """The file that the reply is in then; empty if it is not kept.
 
-        model   which model at which provider
+        Args:
+            model: Which model at which provider.
         """
         time = self._clock.now().isoformat(timespec="seconds")
         text = f"--- {time} {one_line(model)} {self._tag}\n{reply}\n"

@@ -100,10 +100,11 @@ _GRACE = 0.25  # seconds that the end of a transmission may lag behind the end o
 class Route:
     """A model at a provider instance in a dialect, ready to call.
 
-    prices   what calls cost by; None to leave that unknown
-
     Every call is bounded by a `Cancellation`, raises `GenaiError` and nothing else,
     and names the model and the provider in it.
+
+    Args:
+        prices: What calls cost by; None to leave that unknown.
     """
 
     def __init__(
@@ -128,8 +129,8 @@ class Route:
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What is given, over what suits the model.
 
-        Raises `InvalidParameter` for a name that is not taken here, and for a bad
-        value.
+        Raises:
+            InvalidParameter: For a name that is not taken here, and for a bad value.
         """
         for name, value in given.items():
             self._check_parameter(name, value)
@@ -158,8 +159,9 @@ class Route:
         """Send a call and give the pieces of the answer as they come, then what the dialect
         reads from the whole; in one piece if the call is not to be streamed, or cannot be.
 
-        report   is told what it comes to, also where it fails
-        raw      keeps the reply as it comes
+        Args:
+            report: Is told what it comes to, also where it fails.
+            raw: Keeps the reply as it comes.
         """
         started = self._clock.monotonic()
         report = report or CallRecord()

@@ -87,7 +87,8 @@ class Routing:
         """The same with what was found when the providers were tried, some seconds ago at
         most.
 
-        again   an instance to try now in any case
+        Args:
+            again: An instance to try now in any case.
         """
         if again is not None:
             self._probes.forget(again)
@@ -135,13 +136,14 @@ class Routing:
         """Each role of a feature and the model that plays it, as it is recorded: nothing of it
         changes with the configuration.
 
-        model, provider   of the main role; others are by their role
-        before            who plays where nothing is said
-
         A role for which no model is named is played by the model of the main role, where that
         is of the same operation: what is said to it goes nowhere else.
 
         Raises `NoRoute`, and `ConfigurationError` for a role that the feature has not.
+
+        Args:
+            model, provider: Of the main role; others are by their role.
+            before: Who plays where nothing is said.
         """
         before = before or {}
         for role in others:

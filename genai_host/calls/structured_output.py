@@ -33,8 +33,8 @@ def with_schema_in_prompt(call: ChatCall) -> ChatCall:
 def with_value(completion: Completion, checker: SchemaValidator) -> Completion:
     """The completion with the JSON value of its text.
 
-    Raises `OutputValidationError` if the text is not JSON, or not what the schema
-    asks for.
+    Raises:
+        OutputValidationError: The text is not JSON, or not what the schema asks for.
     """
     text = completion.text
     fenced = _FENCED.fullmatch(text.strip())
@@ -56,7 +56,8 @@ def with_value(completion: Completion, checker: SchemaValidator) -> Completion:
 class Answers:
     """Checks and builds the data of one feature's answers; a schema is compiled once.
 
-    feature   its name
+    Args:
+        feature: Its name.
     """
 
     def __init__(self, feature: str) -> None:
@@ -72,11 +73,12 @@ class Answers:
     ) -> Answer:
         """The answer with its data as was asked for.
 
-        schema       what the data must satisfy; None if none was asked for
-        form         class of the data; a schema leaves it as it is
-        completion   what a model said last: the data is of it, in its dialect
-
         Raises `OutputValidationError`.
+
+        Args:
+            schema: What the data must satisfy; None if none was asked for.
+            form: Class of the data; a schema leaves it as it is.
+            completion: What a model said last: the data is of it, in its dialect.
         """
         if schema is None:
             return answer

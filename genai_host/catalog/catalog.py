@@ -28,10 +28,11 @@ class ModelChoice:
     """The model that a name stands for, once its model configuration was looked up. It is
     recorded, and holds whatever becomes of the configuration.
 
-    model            its name, and where and how to run it as far as that is said
-    configuration    the model configuration that was named; empty if none was
-    provider_order   provider instances, best first; others come after them
-    parameters       those that hold where the caller gives none
+    Attributes:
+        model: Its name, and where and how to run it as far as that is said.
+        configuration: The model configuration that was named; empty if none was.
+        provider_order: Provider instances, best first; others come after them.
+        parameters: Those that hold where the caller gives none.
     """
 
     model: str
@@ -44,7 +45,8 @@ class ModelChoice:
 class _Read:
     """What a name says: a model, and where and how to run it as far as it says so.
 
-    id   the id to pass through, if nobody declared the model
+    Attributes:
+        id: The id to pass through, if nobody declared the model.
     """
 
     model: Model
@@ -56,15 +58,16 @@ class _Read:
 class Catalog:
     """Everything that is to be joined.
 
-    models     declared models
-    offerings  which provider has which model
-    dialects   the codecs that are installed, by name
-    served     the provider instances
-    absent     configured instances that have no type, and why
-    prefer     provider instances, best first
-    configurations   the user's own names for models
-
     `names` has the models by all names that are declared.
+
+    Args:
+        models: Declared models.
+        offerings: Which provider has which model.
+        dialects: The codecs that are installed, by name.
+        served: The provider instances.
+        absent: Configured instances that have no type, and why.
+        prefer: Provider instances, best first.
+        configurations: The user's own names for models.
     """
 
     def __init__(
@@ -108,7 +111,9 @@ class Catalog:
         name is itself. A configuration may have the name of a declared model: then the bare
         name is the configuration's, and `name@instance` the model's, as it is recorded.
 
-        Raises `NoRoute`, and `ConfigurationError` where configurations lead in a circle.
+        Raises:
+            NoRoute: Configurations lead in a circle.
+            ConfigurationError: Configurations lead in a circle.
         """
         target, at = name, ""
         chain: list[str] = []
@@ -136,7 +141,8 @@ class Catalog:
     def _configuration_in(self, name: str, before: Sequence[str]) -> str:
         """The configuration that a name is or begins with; empty if it is a model's.
 
-        before   those that led to it: of the last, the same name is the model's
+        Args:
+            before: Those that led to it: of the last, the same name is the model's.
         """
         found = configuration_in(name, self.configurations)
         if before and found == before[-1]:
@@ -178,12 +184,13 @@ class Catalog:
     ) -> list[Candidate]:
         """The candidates for a name, best first, those that cannot run as well.
 
-        name        a model configuration's, a model's, `name@instance`,
-                    `name@instance+dialect` or `instance/id`; None for the default of the
-                    provider, or of all
-        provider    an instance to keep to
+        Args:
+            name: A model configuration's, a model's, `name@instance`, `name@instance+dialect` or
+                `instance/id`; None for the default of the provider, or of all.
+            provider: An instance to keep to.
 
-        Raises `NoRoute` for a name or a provider that nobody knows.
+        Raises:
+            NoRoute: For a name or a provider that nobody knows.
         """
         if provider is not None and provider not in self.served:
             raise self._unknown_provider(provider)
@@ -360,8 +367,10 @@ class Catalog:
         return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
 
     def _unknown_model(self, name: str, provider: str) -> NoRoute:
-        """
-        provider   that it would be at; empty if it names none
+        """The error for a model name that no plugin declares.
+
+        Args:
+            provider: That it would be at; empty if it names none.
         """
         # a configuration that stands for it is what failed
         own = [each for each, config in self.configurations.items() if config.of != name]
@@ -422,9 +431,10 @@ def _no_route(
     """Only what comes near is worth a reason: where a provider has the model but
     cannot run it, those that do not have it say nothing.
 
-    hint   the first choice of a hint; may be empty
-    here   names of the configured providers: plugins that add others are suggested where none
-           of these has the model
+    Args:
+        hint: The first choice of a hint; may be empty.
+        here: Names of the configured providers: plugins that add others are suggested where none of
+            these has the model.
     """
     near = [candidate for candidate in found if candidate.id] or found
     why = {each.provider: "; ".join(each.reasons) for each in near if each.reasons}

@@ -45,18 +45,19 @@ name; the provider does not answer; or the provider does not have it."""
 class ProviderInfo:
     """What a provider instance says of itself.
 
-    serves           dialects it serves, in its order
-    models           model name to its id there, as the user configured
-    default_models   for an operation, the model to use where none is named
-    automatic        whether it may be chosen where the user names nothing
-    configured       whether the user configured it
-    takes_key        whether it can have a key, as services have
-    free             whether calls of its default models cost nothing
-    missing          why it cannot run; empty if it can
-    unreachable      whether that is because nobody answered when it was tried
-    missing_models   ids of models that cannot run, and why
-    window           tokens that prompt and answer share there; None for no bound
-    extra_body       fields that are added to each request; None if it takes none
+    Attributes:
+        serves: Dialects it serves, in its order.
+        models: Model name to its id there, as the user configured.
+        default_models: For an operation, the model to use where none is named.
+        automatic: Whether it may be chosen where the user names nothing.
+        configured: Whether the user configured it.
+        takes_key: Whether it can have a key, as services have.
+        free: Whether calls of its default models cost nothing.
+        missing: Why it cannot run; empty if it can.
+        unreachable: Whether that is because nobody answered when it was tried.
+        missing_models: Ids of models that cannot run, and why.
+        window: Tokens that prompt and answer share there; None for no bound.
+        extra_body: Fields that are added to each request; None if it takes none.
     """
 
     name: str
@@ -111,17 +112,18 @@ _OF_TRANSPORT = frozenset({"stream"})
 class Candidate:
     """A model at a provider instance in a dialect, and what speaks against it.
 
-    dialect       empty if the two share none
-    id            the model's id there; empty if it is not offered
-    serve         how the provider serves the dialect
-    variant       which of its variants the dialect is to write
-    capabilities  what can be done this way
-    parameters    name to JSON Schema of the parameters that are taken this way
-    defaults      values of parameters that hold where nobody gives others
-    window        tokens that prompt and answer share; None if unknown
-    operation     what it is for
-    reasons       why it cannot run; empty if it can
-    unreachable   whether that is because nobody answered when the provider was tried
+    Attributes:
+        dialect: Empty if the two share none.
+        id: The model's id there; empty if it is not offered.
+        serve: How the provider serves the dialect.
+        variant: Which of its variants the dialect is to write.
+        capabilities: What can be done this way.
+        parameters: Name to JSON Schema of the parameters that are taken this way.
+        defaults: Values of parameters that hold where nobody gives others.
+        window: Tokens that prompt and answer share; None if unknown.
+        operation: What it is for.
+        reasons: Why it cannot run; empty if it can.
+        unreachable: Whether that is because nobody answered when the provider was tried.
     """
 
     model: Model
@@ -163,9 +165,11 @@ class Candidate:
 
 
 class Join:
-    """
-    offerings  which provider has which model
-    dialects   the codecs that are installed, by name
+    """Pairs models with providers, in the dialects that both support.
+
+    Args:
+        offerings: Which provider has which model.
+        dialects: The codecs that are installed, by name.
     """
 
     def __init__(
@@ -180,7 +184,8 @@ class Join:
         """A model at a provider, in each dialect that they share; or one that says why
         there is no way.
 
-        id   the model's id there; None for the one that is offered
+        Args:
+            id: The model's id there; None for the one that is offered.
         """
         offering = Offering(model.name, served.name, id) if id else self.offering(model, served)
         if offering is None:
@@ -215,7 +220,8 @@ class Join:
     def elsewhere(self, model: Model, here: Collection[str]) -> list[Candidate]:
         """Where else a model is said to be: at providers that no plugin brings.
 
-        here   the names of the instances that there are, and of their types
+        Args:
+            here: The names of the instances that there are, and of their types.
         """
         mine = (each for each in self._offerings.values() if each.model == model.name)
         offered = {each.provider: each.id for each in mine}
@@ -230,7 +236,8 @@ class Join:
     def counting(self, chat: Candidate, served: ProviderInfo | None) -> Candidate:
         """A candidate for chat, asked how many tokens a call would take.
 
-        served   None where there is none
+        Args:
+            served: None where there is none.
         """
         for name, serve in served.serves.items() if served and chat.dialect else ():
             if self._counts(name) == chat.dialect:

@@ -23,9 +23,10 @@ class Prices(Protocol):
     def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
         """What a call cost, in US dollars; None if the table does not say.
 
-        seller   who charges: a name, or the address of the service
-        model    the model's id there
-        at       when it was called, UTC: prices change
+        Args:
+            seller: Who charges: a name, or the address of the service.
+            model: The model's id there.
+            at: When it was called, UTC: prices change.
         """
 
 
@@ -35,9 +36,10 @@ def cost_of(
     """What a call cost, in US dollars; None if that is not known, for whatever reason: an
     answer is worth more than its price.
 
-    id      the model's, as it was sent
-    name    under which the model is declared: a deployment has an id that no table knows
-    usage   tokens used; None if the service does not say
+    Args:
+        id: The model's, as it was sent.
+        name: Under which the model is declared: a deployment has an id that no table knows.
+        usage: Tokens used; None if the service does not say.
     """
     try:
         seller = provider.priced_as(id)

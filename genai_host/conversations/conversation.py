@@ -253,7 +253,8 @@ class Conversation:
         """Put a turn on record without taking it, and give its number: `resume` takes it, in
         this process or in another that opens the conversation. The arguments are those of `say`.
 
-        Raises `StoreError` if it is not on record then; the conversation is to be reopened.
+        Raises:
+            StoreError: It is not on record then; the conversation is to be reopened.
         """
         with self._idle():
             started = self._started(message, again, context, returns)
@@ -287,8 +288,9 @@ class Conversation:
             result: What a waiting turn waits for; JSON. None is a result, too.
             returns: The class that was given with the message, if one was.
 
-        Raises `ReplayError` if there is no such turn, or the feature has changed;
-        `ValidationError` if the result is not what the turn waits for: it waits on.
+        Raises:
+            ReplayError: There is no such turn, or the feature has changed.
+            ValidationError: The result is not what the turn waits for: it waits on.
         """
         return _last(self._go_on(result, returns, heard=False))
 

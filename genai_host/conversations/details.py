@@ -49,9 +49,10 @@ def detail_of(
     """What is to be told of a step, made from what is on record and nothing else;
     None if nothing is.
 
-    new   the messages of a prompt that are not known from the history or from the prompts
-          before. The others are not told again: details grow with what is said, and not
-          with its square
+    Args:
+        new: The messages of a prompt that are not known from the history or from the prompts
+            before. The others are not told again: details grow with what is said, and not with its
+            square.
     """
     describe = _DESCRIBERS.get(type(step))
     if describe is None:
@@ -159,8 +160,9 @@ def _of_wait(
 
 
 def _of_call(result: Completion | Embeddings | ModerationResult) -> dict[str, float]:
-    """
-    cost   US dollars; left out if it is not known
+    """Duration and cost of a call.
+
+    - `cost`: US dollars; left out if it is not known
     """
     cost = {} if result.cost is None else {"cost": result.cost}
     return {"seconds": result.seconds, **cost}
@@ -201,12 +203,15 @@ _BEFORE = 4  # messages that may stand before a history, as instructions do
 class TurnUsage:
     """Kept step by step, by several threads where several steps are done at once.
 
-    history       messages that need not be told of
-    round_trips   how often models may be called
-    steps         how many steps there may be, of any kind
-    dollars       how much calls of models may have cost before another one; None for any
-    unpriced      whether calls may follow one whose cost is not known, where dollars are bound
-    usage         tokens used, also by calls that failed, as far as they said so
+    Args:
+        history: Messages that need not be told of.
+        round_trips: How often models may be called.
+        steps: How many steps there may be, of any kind.
+        dollars: How much calls of models may have cost before another one; None for any.
+        unpriced: Whether calls may follow one whose cost is not known, where dollars are bound.
+
+    Attributes:
+        usage: Tokens used, also by calls that failed, as far as they said so.
     """
 
     def __init__(
@@ -279,7 +284,8 @@ class TurnUsage:
     ) -> Detail | None:
         """A step has ended, with a result or an error; what there is to tell of it.
 
-        failed   the calls of models for it that failed
+        Args:
+            failed: The calls of models for it that failed.
         """
         error = outcome if isinstance(outcome, GenaiError) else None
         result = None if error else outcome

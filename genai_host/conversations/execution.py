@@ -72,9 +72,10 @@ Perform = Callable[[Step[Any], Path, Cancellation], Performing]
 class ParallelRunner:
     """Does several steps at once.
 
-    perform    does one, at a place on record
-    parallel   how many are done at the same time
-    name       of the threads
+    Attributes:
+        perform: Does one, at a place on record.
+        parallel: How many are done at the same time.
+        name: Of the threads.
     """
 
     perform: Perform
@@ -86,7 +87,8 @@ class ParallelRunner:
     ) -> tuple[list[Any], list[Event]]:
         """The result or error of each step, and the news of all of them.
 
-        stop   whether the first failure cancels the others
+        Args:
+            stop: Whether the first failure cancels the others.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -143,7 +145,8 @@ def raise_first(outcomes: Sequence[Any]) -> None:
 class TimeLimit:
     """Calls `end` once the time is over, while it is entered. May be used from many threads.
 
-    seconds   None for no limit
+    Args:
+        seconds: None for no limit.
     """
 
     def __init__(self, clock: Clock, seconds: float | None, end: Callable[[], None]) -> None:

@@ -60,9 +60,10 @@ from genai_host.errors import GenaiError, ReplayError, StepChanged, StepInterrup
 class Mark:
     """A turn that can be taken back.
 
-    history   how many messages there were before it
-    state     the feature's state before it
-    started   what was said, and to whom
+    Attributes:
+        history: How many messages there were before it.
+        state: The feature's state before it.
+        started: What was said, and to whom.
     """
 
     history: int
@@ -74,13 +75,16 @@ class ConversationState:
     """What a record comes to: the conversation as its last entry left it. It is the same
     whether the entries are read from a record or happen now.
 
-    opened    how it began, with what was changed since
-    history   messages, oldest first
-    state     the feature's state
-    turns     how many turns there were
-    marks     the turns that can be taken back
-    failed    the turn that failed since the last of them, if one did
-    pending   the entries of a turn that has not ended; empty if there is none
+    Args:
+        opened: How it began, with what was changed since.
+
+    Attributes:
+        history: Messages, oldest first.
+        state: The feature's state.
+        turns: How many turns there were.
+        marks: The turns that can be taken back.
+        failed: The turn that failed since the last of them, if one did.
+        pending: The entries of a turn that has not ended; empty if there is none.
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -117,12 +121,14 @@ class ConversationState:
     ) -> TurnStarted:
         """The turn that is taken now; nothing of it has happened yet.
 
-        message   with `again`, None for that of the last turn
-        context   None for none, or for that of the message that is said again
-        again     in place of the last turn. One that failed left nothing to be replaced,
-                  unless it was to replace another itself: then in place of that
+        Args:
+            message: With `again`, None for that of the last turn.
+            context: None for none, or for that of the message that is said again.
+            again: In place of the last turn. One that failed left nothing to be replaced, unless it
+                was to replace another itself: then in place of that.
 
-        Raises `ValidationError` if there is nothing to say.
+        Raises:
+            ValidationError: There is nothing to say.
         """
         last = self.last
         if again and last is None:
@@ -139,7 +145,8 @@ class ConversationState:
     def before(self, again: bool) -> tuple[tuple[Message, ...], Any]:
         """The history and the state that a turn begins with.
 
-        again   whether it takes the place of the last
+        Args:
+            again: Whether it takes the place of the last.
         """
         if not again:
             return self.history, self.state
@@ -335,9 +342,10 @@ _RESULTS: dict[type[Step[Any]], Any] = {
 class Journal:
     """What a turn has on record, and where it is recorded as it goes on.
 
-    turn       its number
-    recorder   gets the entries of new steps; None for a conversation that is not recorded
-    past       entries of this turn that are on record already
+    Args:
+        turn: Its number.
+        recorder: Gets the entries of new steps; None for a conversation that is not recorded.
+        past: Entries of this turn that are on record already.
     """
 
     def __init__(
@@ -367,9 +375,11 @@ class Journal:
     def start(self, path: Path, step: Step[Any], repeatable: bool) -> None:
         """Put a step on record, unless it is there.
 
-        Raises `StepChanged` if another step is on record there, `StepInterrupted`
-        if it may not run again, `TypeError` if it cannot be put on record, `NotRecorded` if the
-        store fails and it is not repeatable.
+        Raises:
+            StepChanged: Another step is on record there.
+            StepInterrupted: It may not run again.
+            TypeError: It cannot be put on record.
+            NotRecorded: The store fails and it is not repeatable.
         """
         # without a record, a turn can only be gone on with by the feature that began it
         kind, mark = step.step, digest(step) if self._recorder is not None else ""

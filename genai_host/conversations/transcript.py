@@ -41,15 +41,14 @@ Outcome = Literal["answered", "failed", "unfinished", "waiting", "replaced", "un
 class TurnSummary:
     """A turn in a transcript.
 
-    number    from 0 on, as it is on record
-    outcome   answered     it has an answer
-              failed       it has an error
-              unfinished   it has not ended: a process is at it, or was cut off
-              waiting      it waits for a result
-              replaced     it was answered, then said again with another outcome
-              undone       it was answered, then taken back
-    partial   what had been shown of an answer that then failed
-    wait      what it waits for, if it does; the class of the result is not on record
+    Attributes:
+        number: From 0 on, as it is on record.
+        outcome: Answered     it has an answer failed       it has an error unfinished   it has not
+            ended: a process is at it, or was cut off waiting      it waits for a result replaced
+            it was answered, then said again with another outcome undone       it was answered, then
+            taken back.
+        partial: What had been shown of an answer that then failed.
+        wait: What it waits for, if it does; the class of the result is not on record.
     """
 
     number: int
@@ -134,7 +133,8 @@ def _for_the_user_alone(path: str, flags: int) -> int:
 def as_markdown(messages: Iterable[Message], said: Mapping[int, str] = {}) -> str:
     """Messages as Markdown, each under the name of who speaks.
 
-    said   when, for some of them, by their numbers
+    Args:
+        said: When, for some of them, by their numbers.
     """
     heads = (
         (f"{message.role}, {said[number]}" if number in said else message.role, message)

@@ -68,7 +68,8 @@ _TEXT_TYPES = ("text/", "application/json", "application/xml")
 def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
     """What the user and the model said.
 
-    mark   a field for the last block of it, as `"name":value`
+    Args:
+        mark: A field for the last block of it, as `"name":value`.
     """
     said = remember_each(call.messages, NAME, _said_in)
     roles = [role for role, _ in said if role]
@@ -245,16 +246,16 @@ _PLACED = frozenset(
 class AnthropicMessages(Dialect[ChatCall, Completion]):
     """variant:
 
-    max_tokens       the most tokens of an answer where nobody says: the format asks for it
-    thinking         how a model is told to think: `adaptive`, as much as its effort asks
-                     for, or `budget`, which `thinking_budget` alone does
-    no_thinking      how one is told not to think, `disabled` or `between_tools`
-    bound_thinking   whether a model's thoughts are of use only as long as what came before
-                     them is what it was
-    stale_thinking   what becomes of such thoughts then: `drop_block`; empty to leave it to
-                     the service, which may refuse them
-    cache            where the cache is asked for: `request`, or `blocks` for services that
-                     know no field of the request for it
+    - `max_tokens`: the most tokens of an answer where nobody says: the format asks for it
+    - `thinking`: how a model is told to think: `adaptive`, as much as its effort asks for, or
+      `budget`, which `thinking_budget` alone does
+    - `no_thinking`: how one is told not to think, `disabled` or `between_tools`
+    - `bound_thinking`: whether a model's thoughts are of use only as long as what came before them
+      is what it was
+    - `stale_thinking`: what becomes of such thoughts then: `drop_block`; empty to leave it to the
+      service, which may refuse them
+    - `cache`: where the cache is asked for: `request`, or `blocks` for services that know no field
+      of the request for it
     """
 
     name = NAME
@@ -368,7 +369,8 @@ def _said(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
     """What the system, the user and the model said, and the tools: what the service's cache
     can hold.
 
-    is_held   whether the service itself holds the answer to a schema
+    Args:
+        is_held: Whether the service itself holds the answer to a schema.
     """
     system = wire_system(call.messages)
     if call.schema is not None and not is_held:

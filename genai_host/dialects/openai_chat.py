@@ -110,7 +110,9 @@ def read_completion(body: bytes) -> Completion:
 class ChatDecoder:
     """Puts the pieces of a streamed reply together.
 
-    ended   whether the answer has ended: some services give the reason for that, and no `[DONE]`
+    Attributes:
+        ended: Whether the answer has ended: some services give the reason for that, and no
+            `[DONE]`.
     """
 
     def __init__(self) -> None:
@@ -296,17 +298,17 @@ def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
 class OpenAIChat(Dialect[ChatCall, Completion]):
     """variant:
 
-    max_tokens     name of the field that bounds the answer; reasoning models want
-                   `max_completion_tokens`
-    system_role    role of system messages; some models want `developer`
-    stream_usage   whether to ask for the usage of a streamed reply
-    strict         whether the model is to be held to schemas and tools without exception,
-                   where they are in the subset of JSON Schema for which that can be asked
-    object_root    whether the outermost value of a schema has to be an object; another
-                   one is asked for inside of an object, and taken out of it again
-    image_detail   how closely pictures are looked at, as `low`; empty for the usual way
-    reasoning      name of the field in which reasoning is sent back, with services that
-                   want it, as `reasoning_content`; empty for those that do not
+    - `max_tokens`: name of the field that bounds the answer; reasoning models want
+      `max_completion_tokens`
+    - `system_role`: role of system messages; some models want `developer`
+    - `stream_usage`: whether to ask for the usage of a streamed reply
+    - `strict`: whether the model is to be held to schemas and tools without exception, where they
+      are in the subset of JSON Schema for which that can be asked
+    - `object_root`: whether the outermost value of a schema has to be an object; another one is
+      asked for inside of an object, and taken out of it again
+    - `image_detail`: how closely pictures are looked at, as `low`; empty for the usual way
+    - `reasoning`: name of the field in which reasoning is sent back, with services that want it, as
+      `reasoning_content`; empty for those that do not
     """
 
     name = "openai-chat"

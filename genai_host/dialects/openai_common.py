@@ -54,8 +54,9 @@ _FORMATS = frozenset(
 class Fitted:
     """A schema as it is sent.
 
-    strict    whether it is to be held to without exception
-    wrapped   whether the value is asked for inside of an object
+    Attributes:
+        strict: Whether it is to be held to without exception.
+        wrapped: Whether the value is asked for inside of an object.
     """
 
     schema: Mapping[str, Any]
@@ -66,8 +67,9 @@ class Fitted:
 def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> Fitted:
     """A schema for a service.
 
-    strict        whether it is to be held to without exception, if that can be asked
-    object_root   whether the outermost value has to be an object
+    Args:
+        strict: Whether it is to be held to without exception, if that can be asked.
+        object_root: Whether the outermost value has to be an object.
     """
     inside = _in_object(schema) if object_root and schema.get("type") != "object" else None
     wrapped = inside is not None
@@ -85,7 +87,8 @@ def answer_format(schema: Mapping[str, Any], variant: Mapping[str, Any]) -> dict
 def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
     """Whether the answer to a call may come inside of an object.
 
-    usual   the dialect's own variant
+    Args:
+        usual: The dialect's own variant.
     """
     if call.schema is None or call.schema.get("type") == "object":
         return False
@@ -187,8 +190,10 @@ def unwrapped(completion: Completion) -> Completion:
 
 
 class _Decoder(StreamDecoder[Completion], Protocol):
-    """
-    ended   whether the answer has ended, though the mark of the end may be missing
+    """A decoder that can report the end of the answer.
+
+    Attributes:
+        ended: Whether the answer has ended, though the mark of the end may be missing.
     """
 
     @property
@@ -280,7 +285,8 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
     """The error that an object tells of; None if it tells of none.
 
-    status   of the reply; None if it came as a success
+    Args:
+        status: Of the reply; None if it came as a success.
     """
     error = data.get("error")
     if not error:
@@ -319,7 +325,8 @@ def add_tools(
 ) -> None:
     """Add the tools of a call to a request, and which of them the model is to take.
 
-    wire_choice   how a tool is chosen by its name
+    Args:
+        wire_choice: How a tool is chosen by its name.
     """
     if not call.tools:
         body.pop("parallel_tool_calls", None)  # refused where there are no tools

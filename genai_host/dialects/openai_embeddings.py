@@ -28,10 +28,10 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
 
     variant:
 
-    purpose    name of the field that says whether the texts are queries or
-               documents; empty if the service knows no difference
-    encoding   how the vectors are asked for, `float` or `base64`; empty to leave it to
-               the service
+    - `purpose`: name of the field that says whether the texts are queries or documents; empty if
+      the service knows no difference
+    - `encoding`: how the vectors are asked for, `float` or `base64`; empty to leave it to the
+      service
     """
 
     name = "openai-embed"

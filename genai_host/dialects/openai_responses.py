@@ -69,11 +69,11 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
 class OpenAIResponses(Dialect[ChatCall, Completion]):
     """variant:
 
-    system_role           role of system messages; some models want `developer`
-    encrypted_reasoning   whether to ask for what the model thought, encrypted; models
-                          that do not reason refuse it
-    strict, object_root   as in `openai-chat`
-    image_detail          how closely pictures are looked at
+    - `system_role`: role of system messages; some models want `developer`
+    - `encrypted_reasoning`: whether to ask for what the model thought, encrypted; models that do
+      not reason refuse it
+    - `strict`, `object_root`: as in `openai-chat`
+    - `image_detail`: how closely pictures are looked at
     """
 
     name = NAME

@@ -73,7 +73,8 @@ class Exchange:
 class _OwnedConnection:
     """A connection that belongs to an exchange while it is in use.
 
-    is_new   whether this exchange is its first
+    Attributes:
+        is_new: Whether this exchange is its first.
     """
 
     exchange: Exchange | None = None
@@ -105,10 +106,11 @@ class _LendingPool:
     def lend(self, exchange: Exchange, seconds: float) -> Any:
         """A connection that is kept and still good, or a new one.
 
-        seconds   that it may take to get a new one
-
         Raises what urllib3 raises, `OSError`, and `ProxyError` for what a proxy is to
         blame for.
+
+        Args:
+            seconds: That it may take to get a new one.
         """
         connection = self._get_conn()  # type: ignore[attr-defined]  # mixed into a pool
         connection.exchange = exchange
@@ -132,7 +134,8 @@ class _LendingPool:
     def take_back(self, connection: Any, *, clean: bool) -> None:
         """Done with a connection.
 
-        clean   whether it can be used again
+        Args:
+            clean: Whether it can be used again.
         """
         exchange, connection.exchange = connection.exchange, None
         exchange.end()
@@ -161,12 +164,13 @@ class _HttpsPool(_LendingPool, urllib3.HTTPSConnectionPool):
 class Address:
     """Where requests to one URL go.
 
-    pool     of connections
-    target   what to ask for there
-    host     as the header `Host` has it
-    headers  that go with each request: those for a proxy
-    origin   scheme, host and port, for people
-    proxy    the same of the proxy; empty if there is none
+    Attributes:
+        pool: Of connections.
+        target: What to ask for there.
+        host: As the header `Host` has it.
+        headers: That go with each request: those for a proxy.
+        origin: Scheme, host and port, for people.
+        proxy: The same of the proxy; empty if there is none.
     """
 
     pool: Any
@@ -256,7 +260,8 @@ def environment_proxies(url: str) -> dict[str, str]:
 def proxy_hint(*, named: bool) -> str:
     """Where a proxy is set.
 
-    named   whether the provider names it, and not the environment
+    Args:
+        named: Whether the provider names it, and not the environment.
     """
     if named:
         return "check calls.proxy of the provider"

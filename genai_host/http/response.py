@@ -22,12 +22,12 @@ _LARGEST_HEAD = 256 << 10  # bytes
 class Response:
     """A reply that is still being read.
 
-    status    0 until the head has come
-    headers   names in lower case; values of one name are joined by commas
-    ended     whether all of it has come
-    clean     whether nothing else has come, and the connection stays open: it can be used
-              again
-    begun     whether anything has come
+    Attributes:
+        status: 0 until the head has come.
+        headers: Names in lower case; values of one name are joined by commas.
+        ended: Whether all of it has come.
+        clean: Whether nothing else has come, and the connection stays open: it can be used again.
+        begun: Whether anything has come.
     """
 
     def __init__(self, sock: socket.socket) -> None:

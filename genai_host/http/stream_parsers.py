@@ -55,9 +55,10 @@ def detect_parser(
     """How a body is read, by how it begins: services and proxies give streams the content type of
     other replies, and send streams where none was asked for, or the other way round.
 
-    labelled   how it is read by its content type; None for one that is no stream
-
     Gives the parser, None for a whole reply, and the body with what was read of it.
+
+    Args:
+        labelled: How it is read by its content type; None for one that is no stream.
     """
     start = b""
     for block in blocks:
@@ -106,9 +107,11 @@ def _split(
 ) -> Iterator[bytes]:
     r"""What stands between separators, and what stands after the last one.
 
-    lines_end_otherwise   whether \r\n and \r stand for \n as well
+    Args:
+        lines_end_otherwise: Whether \r\n and \r stand for \n as well.
 
-    Raises `MalformedReply` for more than an event may have.
+    Raises:
+        MalformedReply: For more than an event may have.
     """
     pending: list[bytes] = []
     size = 0

@@ -54,10 +54,12 @@ _DECODERS = {"gzip": GzipDecoder, "x-gzip": GzipDecoder, "deflate": DeflateDecod
 def unpacked(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """The blocks of a body as they were before they were compressed.
 
-    encoding   as the header `Content-Encoding` has it
+    Args:
+        encoding: As the header `Content-Encoding` has it.
 
-    Raises `MalformedReply` for another encoding than those that are accepted, and for
-    what is not encoded so.
+    Raises:
+        MalformedReply: For another encoding than those that are accepted, and for what is not
+            encoded so.
     """
     make = _DECODERS.get(encoding)
     if make is None:
@@ -86,10 +88,11 @@ _REFUSED_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b", re.ASCII)
 class Transport:
     """Sends the requests of one provider instance; keeps its connections.
 
-    connect   seconds that it may take to get a connection
-    total     seconds after which even a reply that nobody watches is given up
-    proxy     address of the proxy; None for what the environment says, empty for none
-    ca_file   PEM file of the authorities to trust; None for those that requests brings
+    Args:
+        connect: Seconds that it may take to get a connection.
+        total: Seconds after which even a reply that nobody watches is given up.
+        proxy: Address of the proxy; None for what the environment says, empty for none.
+        ca_file: PEM file of the authorities to trust; None for those that requests brings.
     """
 
     def __init__(
@@ -250,7 +253,8 @@ class Transport:
 class _Loan:
     """A connection for as long as one exchange needs it, and the reply that comes over it.
 
-    total   seconds that may pass without a byte
+    Attributes:
+        total: Seconds that may pass without a byte.
     """
 
     pool: Any
@@ -277,7 +281,8 @@ class _Loan:
 class EventStream:
     """A streamed reply: its events, as they come. Iterate once.
 
-    headers   of the reply, their names in lower case
+    Attributes:
+        headers: Of the reply, their names in lower case.
     """
 
     def __init__(self, loan: _Loan, parser: StreamParser, blocks: Iterable[bytes]) -> None:
@@ -304,7 +309,8 @@ class EventStream:
 def _head(request: HttpRequest, address: Address, encoding: str) -> bytes:
     """The first line and the headers of a request (RFC 9112, 2 and 3).
 
-    Raises `ConfigurationError` for what would end a header.
+    Raises:
+        ConfigurationError: For what would end a header.
     """
     headers = {
         "Host": address.host,
@@ -341,8 +347,10 @@ def _write(sock: Any, head: bytes, body: bytes) -> None:
 def _read_whole(
     loan: _Loan, limits: CancelToken, blocks: Iterable[bytes] | None = None
 ) -> ProviderReply:
-    """
-    blocks   of the body, if some have been read
+    """Read the body of a reply.
+
+    Args:
+        blocks: Of the body, if some have been read.
     """
     response = loan.response
     try:
@@ -359,8 +367,8 @@ def _read_whole(
 def _blocks(loan: _Loan, limits: CancelToken, most: int) -> Iterator[bytes]:
     """The body of a reply, as it comes.
 
-    Raises `IncompleteReply` where the connection breaks, `MalformedReply` beyond so many
-    bytes.
+    Raises:
+        IncompleteReply: The connection breaks, `MalformedReply` beyond so many bytes.
     """
     exchange = loan.exchange
     try:

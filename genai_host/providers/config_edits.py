@@ -108,7 +108,8 @@ def set_keys(
 ) -> None:
     """Set some keys. An instance that is not there is added, if a type has its name.
 
-    sets   the sets of tools, by name
+    Args:
+        sets: The sets of tools, by name.
     """
     instances: dict[str, None] = {}
     of_sets: dict[str, ToolSet[Any]] = {}

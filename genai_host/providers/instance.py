@@ -105,8 +105,9 @@ class ProviderUnavailable:
 class ProviderCall:
     """One call of a provider: bounded, and counted, while it lasts.
 
-    without_keys   a text that the service sent, without the keys that it may have sent back
-    heard          what it sends, where that is to be kept; else None
+    Attributes:
+        without_keys: A text that the service sent, without the keys that it may have sent back.
+        heard: What it sends, where that is to be kept; else None.
     """
 
     provider: Provider
@@ -151,8 +152,10 @@ class ProviderInstance:
     def provider(self) -> Provider:
         """The provider, opened now if it was not.
 
-        Raises `ConfigurationError` if its settings are wrong, `ProviderRemoved` if
-        the instance is gone, and `GenaiError` if its plugin fails to open it.
+        Raises:
+            ConfigurationError: Its settings are wrong.
+            ProviderRemoved: The instance is gone.
+            GenaiError: Its plugin fails to open it.
         """
         return self._open().provider
 
@@ -192,7 +195,8 @@ class ProviderInstance:
     def find_key(self, setting: Setting) -> FoundKey | None:
         """One of its secrets, and where it is; None if there is none.
 
-        Raises `ConfigurationError` if what says so is not in order.
+        Raises:
+            ConfigurationError: What says so is not in order.
         """
         given = self.config.settings.get(setting.name)
         try:
@@ -205,10 +209,11 @@ class ProviderInstance:
         """One call of this provider: it ends with what is above, with the instance, and
         at the instance's deadlines.
 
-        model_id   empty for a call of no model
-
         Raises `RateLimited` if too many wait, `CircuitOpen` if the service failed too
         often, and what `provider` raises.
+
+        Args:
+            model_id: Empty for a call of no model.
         """
         with Cancellation(above) as limits:
             opened = self._open()

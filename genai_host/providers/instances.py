@@ -90,13 +90,15 @@ class ProviderInstances:
     ) -> ProviderInstance:
         """Add a named instance while the host runs; the configuration file stays.
 
-        name       unique; `[a-z0-9-]+`
-        type       name of a provider type
-        settings   of that type, by name
-        models     model name to its id there
-        calls      what bounds its calls, by name; see `genai_host.providers.limits`
+        Args:
+            name: Unique; `[a-z0-9-]+`.
+            type: Name of a provider type.
+            settings: Of that type, by name.
+            models: Model name to its id there.
+            calls: What bounds its calls, by name; see `genai_host.providers.limits`.
 
-        Raises `ConfigurationError` for a name that is taken and for an unknown type.
+        Raises:
+            ConfigurationError: For a name that is taken and for an unknown type.
         """
         if type not in self._types:
             raise ConfigurationError(

@@ -82,8 +82,9 @@ class CallLimits:
 class ConcurrencyLimiter:
     """Lets so many through at once; as many again wait in line, first come first served.
 
-    at_once   None for no bound
-    line      how many may wait; beyond that a call is refused
+    Args:
+        at_once: None for no bound.
+        line: How many may wait; beyond that a call is refused.
     """
 
     def __init__(self, at_once: int | None = None, line: int = 200) -> None:
@@ -157,8 +158,9 @@ class CircuitBreakers:
     A connection that fails tells of the service. A reply that fails (status 5xx, a timeout, a reply
     that is cut) may be the fault of its model, and says nothing against the others.
 
-    failures   in a row that open one
-    seconds    that it stays open
+    Args:
+        failures: In a row that open one.
+        seconds: That it stays open.
     """
 
     def __init__(self, clock: Clock, *, failures: int = 5, seconds: float = 30.0) -> None:
@@ -171,7 +173,8 @@ class CircuitBreakers:
     def attempt(self, model: str) -> Iterator[None]:
         """Around one call. Raises `CircuitOpen` if it is not let through.
 
-        model   its id at the provider; empty for a call of no model
+        Args:
+            model: Its id at the provider; empty for a call of no model.
         """
         with self._service.attempt(), self._of(model).attempt():
             yield
@@ -189,9 +192,10 @@ class CircuitBreaker:
     """Closed, it lets calls through; after some failures in a row it is open and lets none; then
     it lets exactly one through, whose outcome decides.
 
-    is_failure   whether an error counts; others, such as cancelled calls, decide nothing
-    failures     in a row that open it
-    seconds      that it stays open
+    Args:
+        is_failure: Whether an error counts; others, such as cancelled calls, decide nothing.
+        failures: In a row that open it.
+        seconds: That it stays open.
     """
 
     def __init__(
@@ -442,8 +446,10 @@ class _Line:
         return first
 
     def wait(self, first: threading.Event, cancellation: Cancellation) -> None:
-        """
-        first   the place
+        """Wait until a place in the queue is first.
+
+        Args:
+            first: The place.
         """
         try:
             with cancellation.on_cancel(first.set):

@@ -83,8 +83,9 @@ class SecretStore:
             given: What the configuration says of it: a reference.
             table: Of the configuration; nothing is kept but for providers.
 
-        Raises `ConfigurationError` for a secret that stands in the configuration itself,
-        and for a reference to nothing.
+        Raises:
+            ConfigurationError: For a secret that stands in the configuration itself, and for a
+                reference to nothing.
         """
         own = variable_of(table, instance, setting.name)
         if self._variable(own):

@@ -122,9 +122,10 @@ def listed_rows(
 ) -> list[dict[str, Any]]:
     """The models that a provider says it has, asked within the bounds of its calls.
 
-    above   ends the call as well
-
     Raises what the call raises, and `PluginError` if the plugin fails.
+
+    Args:
+        above: Ends the call as well.
     """
     try:
         with Cancellation(above) as cancellation, instance.attempt(cancellation) as attempt:

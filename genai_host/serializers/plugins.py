@@ -11,8 +11,10 @@ from genai_host.plugins.index import InstalledPlugin, LoadResult
 def plugin_row(
     found: InstalledPlugin, outcome: LoadResult | None, config: Config
 ) -> dict[str, Any]:
-    """
-    outcome   of loading it; None if it was not loaded
+    """A plugin as a row of a listing.
+
+    Args:
+        outcome: Of loading it; None if it was not loaded.
     """
     status, reason, fix = "unchecked", "", ""
     blocked = config.blocks(found.name, found.distribution)

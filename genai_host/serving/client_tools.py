@@ -32,9 +32,10 @@ def offered_tool(
     """A tool, if its parameters are a JSON Schema of an object: services take that on trust,
     or refuse it in words of their own.
 
-    path   where it stands in the request
-
     Raises `ValidationError`.
+
+    Args:
+        path: Where it stands in the request.
     """
     if not name:
         raise ValidationError("a tool has no name", path=path)
@@ -110,7 +111,8 @@ def result_and_files(
     """The result of a tool, and the documents in it: a result holds texts and pictures, and says
     where a document was, which the user is to show after it.
 
-    Raises `ValidationError` for other parts.
+    Raises:
+        ValidationError: For other parts.
     """
     content: list[Part] = []
     files: list[File] = []
@@ -158,7 +160,8 @@ class Pairing:
     def call(self, given: str, name: str) -> str:
         """The id of a call: the one that it came with, or one that is made for it.
 
-        given   may be empty, or that of an earlier call as well
+        Args:
+            given: May be empty, or that of an earlier call as well.
         """
         id = given
         while not id or id in self._ids:
@@ -173,7 +176,8 @@ class Pairing:
         """The id and the name of the call that a result answers: the one of that id, or the
         earliest of that name, or of any if it has none, that no result has answered.
 
-        Raises `ValidationError` if there is none.
+        Raises:
+            ValidationError: There is none.
         """
         id = self._first(self._by_given[given]) if given else None
         if id is None:

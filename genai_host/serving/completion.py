@@ -97,13 +97,14 @@ def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
 class ChatRequest:
     """One request, free of the form of its API.
 
-    model        a name as `Host.open` takes it, or `feature:NAME`; None for the usual one
-    messages     what was said, oldest first
-    tools        tools that the client runs itself
-    tool_choice  `auto`, `none`, `required` or the name of a tool; None leaves it to the model
-    schema       JSON Schema of the answer; None for free text
-    parameters   model parameters, by the host's names
-    in_pieces    whether the answer is wanted as it is written
+    Attributes:
+        model: A name as `Host.open` takes it, or `feature:NAME`; None for the usual one.
+        messages: What was said, oldest first.
+        tools: Tools that the client runs itself.
+        tool_choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
+        schema: JSON Schema of the answer; None for free text.
+        parameters: Model parameters, by the host's names.
+        in_pieces: Whether the answer is wanted as it is written.
     """
 
     model: str | None
@@ -199,8 +200,9 @@ def _out_of_its_fence(completion: Completion) -> Completion:
 def finish_word(completion: Completion, words: Mapping[FinishReason, str]) -> str:
     """Why a model stopped, in the words of an API.
 
-    Raises `UnexpectedFinish` for a reason that the API has no word for: any of its words would say
-    that the answer is usable.
+    Raises:
+        UnexpectedFinish: For a reason that the API has no word for: any of its words would say that
+            the answer is usable.
     """
     word = words.get(completion.finish)
     if word is None:
@@ -221,10 +223,11 @@ def streamed(
 ) -> RouteResponse:
     """A reply whose body is written as the answer comes.
 
-    answering   has not begun: it begins within `RouteResponse.begin`
-    write       the bytes of the answer: what fails on the way, it writes as well
-    kind        its media type
-    silence     as `RouteResponse` has it
+    Args:
+        answering: Has not begun: it begins within `RouteResponse.begin`.
+        write: The bytes of the answer: what fails on the way, it writes as well.
+        kind: Its media type.
+        silence: As `RouteResponse` has it.
     """
     headers = {"content-type": kind, "cache-control": "no-store"}
     body = _Body(answering, write)
@@ -350,10 +353,12 @@ def _of_feature(
 
 @frozen
 class Capabilities:
-    """
-    parameters     that it takes, name to JSON Schema
-    capabilities   as `CAPABILITIES` names them
-    dialect        that it is spoken to in; empty for a feature
+    """What a model or a feature accepts.
+
+    Attributes:
+        parameters: That it takes, name to JSON Schema.
+        capabilities: As `CAPABILITIES` names them.
+        dialect: That it is spoken to in; empty for a feature.
     """
 
     parameters: Mapping[str, Any] = field(factory=dict)

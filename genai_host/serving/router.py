@@ -71,8 +71,9 @@ def with_retry_after(problem: HttpProblem) -> dict[str, str]:
 class HttpRoutes:
     """Of one host. May be used from many threads.
 
-    own    routes of whoever serves it, which come before those of plugins
-    form   how problems are told
+    Args:
+        own: Routes of whoever serves it, which come before those of plugins.
+        form: How problems are told.
     """
 
     def __init__(
@@ -111,9 +112,10 @@ class HttpRoutes:
     ) -> RouteResponse:
         """The reply to a request, its `parameters` still empty. It has begun.
 
-        found    what `find` gave for it, where that was asked before
-        begins   is given a reply before it begins, which may take its time; it may send that
-                 even if it fails to begin, and has to close it. None where nobody waits
+        Args:
+            found: What `find` gave for it, where that was asked before.
+            begins: Is given a reply before it begins, which may take its time; it may send that
+                even if it fails to begin, and has to close it. None where nobody waits.
         """
         found = found or self.find(request.method, request.path)
         reply = self._answered(request, found, begins)
@@ -212,7 +214,8 @@ def _begin(reply: RouteResponse, begin: Callable[[], None], begins: Begins | Non
 class _Pattern:
     """The path of a route, in segments.
 
-    rank   of paths that fit, the greatest is taken: literal segments count from the left
+    Attributes:
+        rank: Of paths that fit, the greatest is taken: literal segments count from the left.
     """
 
     def __init__(self, route: HttpRoute) -> None:
@@ -228,7 +231,8 @@ class _Pattern:
     def match(self, segments: Sequence[str]) -> Mapping[str, str] | None:
         """What stands for each name; None for a path that does not fit.
 
-        segments   as many as it has, percent-decoded
+        Args:
+            segments: As many as it has, percent-decoded.
         """
         parameters = {}
         for mine, given in zip(self.segments, segments, strict=True):

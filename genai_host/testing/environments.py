@@ -132,7 +132,9 @@ def build_wheel(source: Path, out: Path) -> Path:
 def uv(*arguments: str) -> None:
     """Run uv, which is looked for beside this Python and on PATH.
 
-    Raises `FileNotFoundError` if it is not installed, `RuntimeError` if it fails.
+    Raises:
+        FileNotFoundError: It is not installed.
+        RuntimeError: It fails.
     """
     places = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     found = shutil.which("uv", path=places)

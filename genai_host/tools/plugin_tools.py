@@ -20,8 +20,10 @@ from genai_host.util.text import did_you_mean, message_of
 
 
 class PluginTools:
-    """
-    toolbox   calls them, each with the approval that the user wants for it
+    """The tools and sets of tools of plugins.
+
+    Attributes:
+        toolbox: Calls them, each with the approval that the user wants for it.
     """
 
     def __init__(

@@ -32,9 +32,11 @@ _log = logging.getLogger(__name__)
 
 
 class ReactionViews:
-    """
-    kinds     types of reactions, by name
-    seconds   how long one view may take
+    """Renders reactions as text.
+
+    Args:
+        kinds: Types of reactions, by name.
+        seconds: How long one view may take.
     """
 
     def __init__(
@@ -48,7 +50,8 @@ class ReactionViews:
         """A reaction as text, none of whose lines has a line break; None where its type
         has no view, or one that fails, which is logged.
 
-        width   columns that there are; lines that take more are not cut here
+        Args:
+            width: Columns that there are; lines that take more are not cut here.
         """
         kind = self._kinds.get(reaction["type"])
         if kind is None or not kind.text_view:

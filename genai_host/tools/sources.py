@@ -39,8 +39,9 @@ _log = logging.getLogger(__name__)
 class ToolSources:
     """May be used from many threads.
 
-    seen     what each source had when it last said so, by full name
-    faults   why a source has none for now, by its name
+    Attributes:
+        seen: What each source had when it last said so, by full name.
+        faults: Why a source has none for now, by its name.
     """
 
     def __init__(self, sources: Iterable[ToolSource], clock: Clock) -> None:
@@ -54,7 +55,8 @@ class ToolSources:
     def tools(self, until: Cancellation, only: Sequence[str] | None = None) -> Mapping[str, Tool]:
         """What all of them have now, by full name. Raises what it was cancelled with.
 
-        only   names and beginnings of names: who can have none of these is not asked
+        Args:
+            only: Names and beginnings of names: who can have none of these is not asked.
         """
         return {
             name: tool
@@ -156,8 +158,9 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
 class ConfiguredToolSource(ToolSource):
     """A set as a source of its tools. May be used from many threads.
 
-    config   what is configured for it
-    file     where that stands, for errors; empty if in no file
+    Args:
+        config: What is configured for it.
+        file: Where that stands, for errors; empty if in no file.
     """
 
     def __init__(
@@ -222,7 +225,8 @@ class ConfiguredToolSource(ToolSource):
 def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) -> FoundKey | None:
     """A secret of a set of tools, and where it is; None if there is none.
 
-    Raises `ConfigurationError` if what says so is not in order.
+    Raises:
+        ConfigurationError: What says so is not in order.
     """
     given = config.settings.get(setting.name)
     return keys.find(name, setting, kind=name, given=given, table="tools")

@@ -18,11 +18,12 @@ def run_in_thread(
 ) -> T:
     """Do it and wait for what comes of it, in the context (`contextvars`) of who waits.
 
-    name     of the thread
-    failed   what comes of whatever the work raises, `SystemExit` too
-    until    being cancelled need not wait; the thread is left alone then
-
     Raises what it was cancelled with.
+
+    Args:
+        name: Of the thread.
+        failed: What comes of whatever the work raises, `SystemExit` too.
+        until: Being cancelled need not wait; the thread is left alone then.
     """
     done = threading.Event()
     outcome: list[T] = []

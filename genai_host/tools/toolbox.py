@@ -81,11 +81,12 @@ class _Run:
 class Toolbox:
     """May be used from many threads.
 
-    tools       by name
-    sources     of further ones
-    approvals   what the user says of some, by name or by what names begin with (`git__*`)
-    reactions   types of reactions, by name; those of other types pass
-    observers   are told of what runs
+    Args:
+        tools: By name.
+        sources: Of further ones.
+        approvals: What the user says of some, by name or by what names begin with (`git__*`).
+        reactions: Types of reactions, by name; those of other types pass.
+        observers: Are told of what runs.
     """
 
     def __init__(
@@ -116,7 +117,8 @@ class Toolbox:
     def only(self, names: Sequence[str] | None) -> Toolbox:
         """The same with no more than some tools.
 
-        names   names, and beginnings of names as `git__*`; None for all
+        Args:
+            names: Names, and beginnings of names as `git__*`; None for all.
         """
         limited = copy.copy(self)  # what it holds is shared
         limited._only = names
@@ -180,10 +182,11 @@ class Toolbox:
         """Call a tool, and wait for its output, or for one that tells the model what is
         wrong.
 
-        approved   whether a human has said that it may run
-        parent     the id of the turn that it is for, as observers are told it
-
         Raises what it was cancelled with, and nothing else.
+
+        Args:
+            approved: Whether a human has said that it may run.
+            parent: The id of the turn that it is for, as observers are told it.
         """
         tool = self._tool(call.name, until)
         refusal = self._refusal(tool, call, context, until, approved)

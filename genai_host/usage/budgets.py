@@ -44,10 +44,12 @@ def user_of(owner: str) -> str:
 
 
 class Spent(NamedTuple):
-    """
-    dollars   of the calls whose cost is known
-    tokens    of all calls, as far as services told them
-    unknown   how many calls there were whose cost is not known
+    """Spending in one period.
+
+    Attributes:
+        dollars: Of the calls whose cost is known.
+        tokens: Of all calls, as far as services told them.
+        unknown: How many calls there were whose cost is not known.
     """
 
     dollars: float = 0.0
@@ -73,11 +75,12 @@ class Ledger(Protocol):
 class Budget:
     """What may be spent, and what was.
 
-    user     whose it is, or `EVERYBODY`
-    most     US dollars, or tokens
-    spent    of the current period
-    unknown  calls in it whose cost is not known, and is not in `spent`
-    renews   when the next period begins
+    Attributes:
+        user: Whose it is, or `EVERYBODY`.
+        most: US dollars, or tokens.
+        spent: Of the current period.
+        unknown: Calls in it whose cost is not known, and is not in `spent`.
+        renews: When the next period begins.
     """
 
     user: str
@@ -102,7 +105,8 @@ class Budget:
 class Budgets:
     """Those of one host.
 
-    ledger   gives what keeps what was spent; None if there is nothing
+    Args:
+        ledger: Gives what keeps what was spent; None if there is nothing.
     """
 
     def __init__(

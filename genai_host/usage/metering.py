@@ -34,10 +34,11 @@ _DAY = 86400  # seconds
 class Key(NamedTuple):
     """What calls that are summed up have in common.
 
-    day       in UTC, as `2030-01-31`
-    feature   for which they were; empty for none
-    code      of their error; empty if they succeeded
-    bucket    of how long they took
+    Attributes:
+        day: In UTC, as `2030-01-31`.
+        feature: For which they were; empty for none.
+        code: Of their error; empty if they succeeded.
+        bucket: Of how long they took.
     """
 
     day: str
@@ -51,10 +52,12 @@ class Key(NamedTuple):
 
 @define
 class UsageTotals:
-    """
-    dollars   of the calls whose cost is known
-    unknown   how many calls there were whose cost is not
-    seconds   that they took, and of the slowest of them
+    """Usage of a group of calls.
+
+    Attributes:
+        dollars: Of the calls whose cost is known.
+        unknown: How many calls there were whose cost is not.
+        seconds: That they took, and of the slowest of them.
     """
 
     calls: int = 0
@@ -95,7 +98,8 @@ class UsageAggregate:
     def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
         """A call that is on record, which may say anything.
 
-        call   as `store.tables.tries` has it
+        Args:
+            call: As `store.tables.tries` has it.
         """
         seconds = _amount(call["seconds"])
         day, bucket = day_of(_amount(call["started"])), bucket_of(seconds)
@@ -130,7 +134,8 @@ class UsageAggregate:
 def day_of(moment: float) -> str:
     """The day in UTC, as `2030-01-31`.
 
-    moment   seconds since 1970
+    Args:
+        moment: Seconds since 1970.
     """
     try:
         return _day(int(moment // _DAY))
@@ -169,7 +174,8 @@ _PAUSE = 2.0  # seconds
 class UsageRecorder:
     """Of one host.
 
-    write   adds them to the statistics; may raise `StoreError`
+    Args:
+        write: Adds them to the statistics; may raise `StoreError`.
     """
 
     def __init__(self, write: Callable[[UsageAggregate], None], clock: Clock) -> None:

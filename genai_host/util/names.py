@@ -120,7 +120,8 @@ def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
 def vendors_hint(here: Iterable[str] = ()) -> str:
     """A hint where no provider can do what is wanted: which of our plugins bring more providers.
 
-    here   the providers that there are; the hint is empty if no plugin is left
+    Args:
+        here: The providers that there are; the hint is empty if no plugin is left.
     """
     known = {f"genai-vendor-{name}" for name in here}
     vendors = [

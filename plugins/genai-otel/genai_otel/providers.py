@@ -25,10 +25,14 @@ _SDK = logging.getLogger("opentelemetry")
 
 
 class Providers:
-    """
-    want        which are needed
-    listeners   what writes to them
-    are_own     whether any of them is ours, to be flushed and closed
+    """OpenTelemetry providers: those of the application, or our own.
+
+    Args:
+        want: Which are needed.
+
+    Attributes:
+        listeners: What writes to them.
+        are_own: Whether any of them is ours, to be flushed and closed.
     """
 
     def __init__(self, want: Want) -> None:

@@ -24,7 +24,8 @@ _NAME = re.compile(r"([1-9][0-9]{0,9})(-[0-9]+)?")
 def shared_folder(workers: int, environ: Mapping[str, str] = os.environ) -> str:
     """Made if it is not there; empty if this process serves alone.
 
-    workers   how many serve together
+    Args:
+        workers: How many serve together.
     """
     if environ.get(VARIABLE):
         folder = Path(environ[VARIABLE])

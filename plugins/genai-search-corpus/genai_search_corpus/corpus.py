@@ -39,10 +39,12 @@ _RANK = 60  # how little the first places differ; Cormack, Clarke, Büttcher: Re
 
 @frozen
 class State:
-    """
-    passages   how many there are
-    embedded   how many of them can be found by meaning
-    left_out   documents that could not be read, and why
+    """State of the index.
+
+    Attributes:
+        passages: How many there are.
+        embedded: How many of them can be found by meaning.
+        left_out: Documents that could not be read, and why.
     """
 
     documents: int
@@ -65,9 +67,10 @@ class Corpus:
     def search(self, query: str, most: int, check: Check) -> list[tuple[str, Found]]:
         """Links and passages, the best first.
 
-        check   raises when it is to end; what was indexed until then is kept
-
         Raises `ConfigurationError` for a folder that is not there, and what `check` does.
+
+        Args:
+            check: Raises when it is to end; what was indexed until then is kept.
         """
         root = self._root()
         query = whole(query)
@@ -87,8 +90,9 @@ class Corpus:
     def make(self, check: Check, tell: Callable[[State], None]) -> State:
         """Index all that there is.
 
-        check   as for `search`
-        tell    is told how far it is, again and again
+        Args:
+            check: As for `search`.
+            tell: Is told how far it is, again and again.
         """
         root = self._root()
         with self._index.opened() as session:

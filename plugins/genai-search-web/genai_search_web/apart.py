@@ -66,10 +66,11 @@ _ERRORS: Mapping[str, type[GenaiError]] = {
 def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> list[Found]:
     """What an engine finds.
 
-    engine   `ddgs` or `searxng`
-    asked    query, region and limit, and the settings of the engine
-
     Raises a `GenaiError` that says what failed, and what ended the call if it ended.
+
+    Args:
+        engine: `ddgs` or `searxng`.
+        asked: Query, region and limit, and the settings of the engine.
     """
     limits.check()
     if not sys.executable or getattr(sys, "frozen", False):

@@ -56,8 +56,10 @@ def _search_tool(
     asked: Mapping[str, Any],
     applies: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Tool:
-    """
-    asked   what the settings say, beside what the model does
+    """The search tool of an engine.
+
+    Args:
+        asked: What the settings say, beside what the model does.
     """
 
     def search(query: Query, run: ToolContext, region: Region = "wt-wt", limit: Limit = 10) -> str:

@@ -20,7 +20,8 @@ _MOST_CELL = 40
 def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
     """The lines that show a reaction of `genai_tools_data.reactions`; none for another.
 
-    width   columns of the terminal; taken for 20 if they are fewer
+    Args:
+        width: Columns of the terminal; taken for 20 if they are fewer.
     """
     width = max(20, width)
     if reaction.get("type") == "table":

@@ -92,7 +92,8 @@ def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
 class _Deadline:
     """Kills a process when its time is over.
 
-    is_over   whether it has
+    Attributes:
+        is_over: Whether it has.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:

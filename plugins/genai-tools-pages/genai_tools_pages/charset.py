@@ -41,8 +41,9 @@ _SAMPLE = 65536  # bytes that are guessed from
 def decoded(data: bytes, given: str, *, is_page: bool) -> str:
     """As characters; what is none becomes U+FFFD.
 
-    given     the `Content-Type`
-    is_page   whether to look for what a page says of itself
+    Args:
+        given: The `Content-Type`.
+        is_page: Whether to look for what a page says of itself.
     """
     for mark, name in MARKS.items():
         if data.startswith(mark):

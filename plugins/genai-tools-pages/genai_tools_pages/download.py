@@ -51,8 +51,9 @@ _AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 class Body:
     """What was found.
 
-    link   where, after redirects
-    type   as the `Content-Type` says; empty if it says nothing
+    Attributes:
+        link: Where, after redirects.
+        type: As the `Content-Type` says; empty if it says nothing.
     """
 
     link: Link
@@ -64,9 +65,10 @@ class Body:
 class Downloader:
     """Gets what is at links.
 
-    most      bytes of a body, after it was decompressed
-    seconds   to wait for a connection, or for its next bytes; whoever starts this bounds the
-              time of all of it
+    Attributes:
+        most: Bytes of a body, after it was decompressed.
+        seconds: To wait for a connection, or for its next bytes; whoever starts this bounds the
+            time of all of it.
     """
 
     addresses: Addresses
@@ -76,11 +78,12 @@ class Downloader:
     def body(self, link: Link, takes: Callable[[str], object]) -> Body:
         """What is at a link, or where that redirects to.
 
-        takes   looks at the `Content-Type` before anything is downloaded; it raises for what
-                is not wanted
-
         Raises `ValidationError`, `PermissionDenied`, `ServiceUnavailable`, `BadRequest` and
         `ProviderTimeout`.
+
+        Args:
+            takes: Looks at the `Content-Type` before anything is downloaded; it raises for what is
+                not wanted.
         """
         for _ in range(MOST_REDIRECTS + 1):
             found = self._requested(link, takes)

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
     """The title and the text.
 
-    seconds   how long pages may be read; those that are not are told of
+    Args:
+        seconds: How long pages may be read; those that are not are told of.
 
-    Raises `ValidationError` for a file that is broken, needs a password or has no text.
+    Raises:
+        ValidationError: For a file that is broken, needs a password or has no text.
     """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError

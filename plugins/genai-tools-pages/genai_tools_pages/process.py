@@ -46,10 +46,11 @@ def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 def read(given: str, downloader: Downloader, seconds: float) -> Page:
     """The page at a link.
 
-    seconds   how long the pages of a PDF may be read
-
     Raises `ValidationError` for a link that is none and for what is no page, and what downloading
     it raises.
+
+    Args:
+        seconds: How long the pages of a PDF may be read.
     """
     link = link_of(given)
     try:

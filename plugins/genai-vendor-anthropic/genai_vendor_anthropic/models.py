@@ -30,12 +30,13 @@ def _adaptive(
 ) -> Model:
     """A model that decides itself how long it thinks.
 
-    efforts       the least and the most of `reasoning_effort`, as `low-max`
-    without       efforts between them that it does not know
-    guides        whether it takes what guides the choice of tokens
-    budget        whether it can be told how long to think as well
-    bound         whether its thoughts are bound to what came before them
-    no_thinking   how it is told not to think, where that is not said as usual
+    Args:
+        efforts: The least and the most of `reasoning_effort`, as `low-max`.
+        without: Efforts between them that it does not know.
+        guides: Whether it takes what guides the choice of tokens.
+        budget: Whether it can be told how long to think as well.
+        bound: Whether its thoughts are bound to what came before them.
+        no_thinking: How it is told not to think, where that is not said as usual.
     """
     variant = {
         **({"bound_thinking": True} if bound else {}),
@@ -61,9 +62,10 @@ def _adaptive(
 def _by_budget(name: str, date: str, *, efforts: str = "", retired: bool = False) -> Model:
     """A model that thinks as long as it is told.
 
-    date      of the version that its name stands for
-    efforts   as above; empty if it knows none
-    retired   whether Anthropic has it no more, and others still may
+    Args:
+        date: Of the version that its name stands for.
+        efforts: As above; empty if it knows none.
+        retired: Whether Anthropic has it no more, and others still may.
     """
     return Model(
         name,

@@ -57,8 +57,10 @@ def wire_image(image: Image) -> dict[str, Any]:
 
 
 def wire_document(file: File, name: str) -> dict[str, Any]:
-    """
-    name   unlike that of any other document of the conversation; see `document_names`
+    """A file as a block of Converse.
+
+    Args:
+        name: Unlike that of any other document of the conversation; see `document_names`.
     """
     kind = file.media_type.partition(";")[0].strip().lower()
     format = _DOCUMENTS.get(kind) or ("txt" if kind.startswith("text/") else None)

@@ -44,9 +44,11 @@ NOVA: Sequence[Model] = (
 
 
 def _claude(name: str, id: str = "", *, held: bool = False) -> Offering:
-    """
-    id     where it is another than the name
-    held   whether the service holds its answers to a schema
+    """An offering of a Claude model.
+
+    Args:
+        id: Where it is another than the name.
+        held: Whether the service holds its answers to a schema.
     """
     return Offering(
         name,

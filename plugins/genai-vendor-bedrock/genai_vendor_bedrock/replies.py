@@ -45,7 +45,8 @@ from genai_vendor_bedrock.documents import NAME
 def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
     """A whole reply. Raises `MalformedReply`.
 
-    answer_tool   the tool whose use is the answer; empty if there is none
+    Args:
+        answer_tool: The tool whose use is the answer; empty if there is none.
     """
     message = object_in(object_in(data, "output"), "message")
     if not isinstance(message.get("content"), list):
@@ -75,7 +76,8 @@ _Place = tuple[int, int]  # the index of a block, and its number among all
 class ConverseDecoder:
     """Puts the pieces of a streamed reply together, block by block.
 
-    answer_tool   as for `read_reply`
+    Args:
+        answer_tool: As for `read_reply`.
     """
 
     def __init__(self, answer_tool: str = "") -> None:

@@ -25,10 +25,10 @@ _FROM_ELSEWHERE = "skip_thought_signature_validator"  # as the guide to signatur
 def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: bool = True) -> Model:
     """A model that thinks before it answers, as all do.
 
-    efforts   the least and the most of `reasoning_effort`, as `low-high`; empty if nobody
-              says
-    guides    whether it pays heed to what guides the choice of tokens
-    budget    whether it can still be told how long to think
+    Args:
+        efforts: The least and the most of `reasoning_effort`, as `low-high`; empty if nobody says.
+        guides: Whether it pays heed to what guides the choice of tokens.
+        budget: Whether it can still be told how long to think.
     """
     return Model(
         name,
@@ -53,7 +53,8 @@ def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: boo
 def _embed(name: str, window: int, *, purpose: bool) -> Model:
     """A model for embeddings.
 
-    purpose   whether it can be told what they are for
+    Args:
+        purpose: Whether it can be told what they are for.
     """
     return Model(
         name,

@@ -101,8 +101,9 @@ class ReplyDecoder:
 class _Reading:
     """What has been read of a reply.
 
-    answered   whether the model has begun to answer
-    finish     why it ended; empty as long as it has not
+    Attributes:
+        answered: Whether the model has begun to answer.
+        finish: Why it ended; empty as long as it has not.
     """
 
     def __init__(self, call: ChatCall) -> None:

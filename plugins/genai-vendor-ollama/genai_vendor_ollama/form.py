@@ -136,7 +136,8 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
     """The error that an object tells of; None if it tells of none.
 
-    status   of the reply; None if it came as a success
+    Args:
+        status: Of the reply; None if it came as a success.
     """
     error = data.get("error")
     if not error:

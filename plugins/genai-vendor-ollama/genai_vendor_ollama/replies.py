@@ -53,7 +53,8 @@ def read_completion(call: ChatCall, reply: ProviderReply, text_field: str) -> Co
 class OllamaDecoder:
     """Puts the pieces of a streamed reply together.
 
-    text_field   `content` for a reply of chat, `response` for one of generate
+    Args:
+        text_field: `content` for a reply of chat, `response` for one of generate.
     """
 
     def __init__(self, call: ChatCall, text_field: str) -> None:

@@ -38,9 +38,10 @@ def _thinking(
 ) -> Model:
     """A model that thinks before it answers.
 
-    efforts   the least and the most of `reasoning_effort`, as `low-max`
-    guides    those of the parameters for the choice of tokens that it takes
-    retired   whether OpenAI has it no more, and others still may
+    Args:
+        efforts: The least and the most of `reasoning_effort`, as `low-max`.
+        guides: Those of the parameters for the choice of tokens that it takes.
+        retired: Whether OpenAI has it no more, and others still may.
     """
     return Model(
         name,
