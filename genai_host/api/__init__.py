@@ -4,14 +4,14 @@
 
 Besides this package, plugins import `genai_host.errors` and `from genai_host import paths`.
 
-- `messages`: roles, message parts, messages, usage
+- `messages`: messages and their parts; token usage
 - `calls`: calls of a model and their results, independent of API formats; cost
-- `error_replies`: errors in the replies of services, whatever form they have
+- `error_replies`: errors in the replies of services
 - `dialects`: `Dialect`, the codec of an API format, and helpers to write one
-- `finish_reasons`: why a model stopped: the words of services, and what they mean
-- `tool_calls`: tool calls, read from replies and assembled from streams
+- `finish_reasons`: finish reasons of services
+- `tool_calls`: tool calls in replies and streams
 - `providers`: `Provider`, the transport of requests; HTTP; expiring tokens
-- `http_provider`: providers over HTTP, in a few lines
+- `http_provider`: base class and factory for providers over HTTP
 - `models`: models and offerings, as data; parameters that dialects share
 - `features`: `Feature`, its steps, its answer, the events of a turn
 - `tools`: tools, sources of tools, reactions
@@ -19,7 +19,7 @@ Besides this package, plugins import `genai_host.errors` and `from genai_host im
 - `http_routes`: HTTP routes of plugins; requests and responses; a reader of JSON bodies
 - `hooks`: the hooks; commands and executors of plugins
 - `cancellation`: `Cancellation`, which any thread can cancel
-- `jobs`: background jobs, as a worker gets them
+- `jobs`: background jobs
 - `settings`: settings classes, secrets
 - `validators`: validators of the fields of declarations
 - `schema`: JSON Schema of a class; validation against a schema
