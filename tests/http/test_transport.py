@@ -134,7 +134,7 @@ class TestSending:
         self, transport: Transport, service: FakeService
     ) -> None:
         service.replies = [Reply([CUT]), json_reply(2)]
-        with pytest.raises(ServiceUnavailable, match="broke the connection"):
+        with pytest.raises(ServiceUnavailable, match="closed the connection"):
             transport.send(request(service), Cancellation())
         assert len(service.requests) == 1
 
@@ -396,7 +396,7 @@ class TestTrust:
             server.settimeout(10)
             closed = pool.submit(close)
             url = f"https://127.0.0.1:{server.getsockname()[1]}/"
-            with pytest.raises(ServiceUnavailable, match="broke the connection"):
+            with pytest.raises(ServiceUnavailable, match="closed the connection"):
                 trusting.send(HttpRequest("GET", url), Cancellation())
             closed.result()
 
