@@ -186,7 +186,10 @@ class _Turn:
     """A turn, and whether it is still awaited.
 
     Args:
+        conversation: The conversation.
         events: Events of a streamed turn; None otherwise.
+
+    Attributes:
         stream: Returns the asynchronous stream of the events, or None if it was garbage collected.
     """
 

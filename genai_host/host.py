@@ -840,6 +840,7 @@ class Host:
 
         Args:
             owner: Owner of the conversation in the store.
+            feature: Name of the feature, for usage.
             is_kept: Whether the store counts the calls from its event log.
         """
         tolls: list[CallMiddleware] = []

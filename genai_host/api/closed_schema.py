@@ -57,7 +57,9 @@ def _must_end(
     """Check that no definition is recursive or external.
 
     Args:
-        within: Definitions that contain this schema.
+        schema: The schema to check.
+        root: The schema with the definitions.
+        within: Definitions that contain `schema`.
         ends: Definitions known not to be recursive.
     """
     if isinstance(schema, Mapping):

@@ -234,7 +234,7 @@ def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
         dialect: Name of the dialect.
     """
     return UnsupportedPart(
-        f"{dialect} has no place for a part of type {part.type} {where}",
+        f"{dialect} does not support a part of type {part.type} {where}",
         part=part.type,
         dialect=dialect,
     )

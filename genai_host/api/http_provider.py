@@ -60,6 +60,7 @@ class HttpProvider(Provider):
     stream parsers for further content types.
 
     Args:
+        services: Services of the host.
         base_url: Base URL; the paths of dialects are appended. Empty if not configured yet.
         headers: Headers of each request.
         key: API key, redacted from error messages.

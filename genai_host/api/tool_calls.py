@@ -119,6 +119,7 @@ class _Call:
 
     Args:
         place: Position among the calls.
+        name: Name of the tool.
     """
 
     def __init__(self, place: int, name: str) -> None:

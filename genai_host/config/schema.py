@@ -319,11 +319,12 @@ _RANGES: dict[str, tuple[int, float]] = {
 
 
 def configuration_in(model: str, names: Container[str]) -> str:
-    """The model configuration that a model's name begins with, as `precise` and
-    `precise@provider` do; empty if it is none.
+    """The model configuration in a model name such as `precise` or `precise@provider`; empty if
+    there is none.
 
     Args:
-        names: Of the configurations.
+        model: The model name.
+        names: Names of the model configurations.
     """
     return next((each for each in (model, model.rpartition("@")[0]) if each in names), "")
 

@@ -46,10 +46,11 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
 
 
 def wait_row(wait: Pause[Any] | None, **named: str) -> dict[str, Any]:
-    """What a turn waits for, in JSON.
+    """A pause in JSON.
 
     Args:
-        named: What comes before it.
+        wait: The pause; None if there is none.
+        **named: Fields to put first.
     """
     asks = {} if wait is None else {"kind": wait.kind, "payload": wait.payload}
     return {**named, **asks}
@@ -75,7 +76,9 @@ def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
     """A turn in JSON.
 
     Args:
-        at: When it was begun, in seconds since 1970.
+        turn: The turn.
+        at: Start, in seconds since 1970.
+        codec: Converts values to JSON.
     """
     return {
         "turn": turn.number,

@@ -120,12 +120,15 @@ def _row(
 def listed_rows(
     instance: ProviderInstance, above: Cancellation | None = None
 ) -> list[dict[str, Any]]:
-    """The models that a provider says it has, asked within the bounds of its calls.
-
-    Raises what the call raises, and `PluginError` if the plugin fails.
+    """The models that a provider lists, queried within its call limits.
 
     Args:
-        above: Ends the call as well.
+        instance: The provider.
+        above: Cancels the query.
+
+    Raises:
+        PluginError: The plugin failed.
+        GenaiError: The query failed.
     """
     try:
         with Cancellation(above) as cancellation, instance.attempt(cancellation) as attempt:

@@ -14,7 +14,9 @@ def plugin_row(
     """A plugin as a row of a listing.
 
     Args:
-        outcome: Of loading it; None if it was not loaded.
+        found: The plugin.
+        outcome: Result of loading it; None if it was not loaded.
+        config: The configuration.
     """
     status, reason, fix = "unchecked", "", ""
     blocked = config.blocks(found.name, found.distribution)

@@ -163,7 +163,8 @@ class StatelessAgent:
         it from beginning, as `NoRoute`.
 
         Args:
-            limits: End the turn.
+            request: The request.
+            limits: Cancels the turn.
         """
         events = self.stream(request, limits)
         while True:

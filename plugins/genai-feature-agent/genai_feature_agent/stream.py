@@ -62,7 +62,8 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Piece
     keeps the turn from beginning is raised before the first piece.
 
     Args:
-        message_id: What the front end is to call the answer.
+        events: Events of the turn.
+        message_id: Id of the answer for the client.
     """
     start = Piece("start", {"messageId": message_id})
     started = False

@@ -14,7 +14,8 @@ def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
     without its call. System messages are shown in any case.
 
     Args:
-        turns: How many; None for all of them, 0 for none.
+        history: The history.
+        turns: Number of turns; None for all, 0 for none.
     """
     if turns is None:
         return history

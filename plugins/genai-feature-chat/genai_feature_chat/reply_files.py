@@ -26,7 +26,10 @@ def reply_file(folder: str, session_id: str, agent_id: str, began: str) -> str:
     """Path of the file for the raw replies of a conversation.
 
     Args:
-        began: When the conversation began, ISO 8601.
+        folder: The directory.
+        session_id: Id of the session, for a subdirectory; empty for none.
+        agent_id: Id of the agent, for the file name; may be empty.
+        began: When the conversation was opened, ISO 8601.
     """
     timestamp = began[:19].replace("T", "_").replace(":", "-")
     name = f"{_safe_name(agent_id) if agent_id else ''}_{timestamp}.txt"

@@ -90,12 +90,14 @@ def read_request(
 ) -> AssistantRequest:
     """Validate a request.
 
-    Raises `ValidationError`, with the place, for what is no request.
-
     Args:
+        given: The request.
         load: Finds entries by id.
-        aliases: Names of models that may be asked for.
-        settings: What holds where the request does not say.
+        aliases: Names of the allowed models.
+        settings: Default settings.
+
+    Raises:
+        ValidationError: The request is invalid.
     """
     if not isinstance(given, Mapping):
         raise ValidationError("a request is an object", path="$")

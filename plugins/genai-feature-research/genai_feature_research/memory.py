@@ -220,9 +220,10 @@ class Embedding:
         anew, with a warning.
 
         Args:
-            texts: Of the rows.
-            size: 0 if nobody embeds: then all stays as it is.
-            of: What the table is called.
+            column: The column.
+            texts: Texts of the rows.
+            size: Size of the vectors; 0 without an embedding model: nothing changes.
+            of: Name of the table.
         """
         if not size or not texts:
             return column

@@ -97,8 +97,9 @@ class Table:
         """A table of the same form with more rows.
 
         Args:
-            vectors: Of all rows.
-            changed: Whether those of the rows that were there are others than before.
+            rows: The new rows.
+            vectors: Vectors of all rows.
+            changed: Whether vectors of earlier rows changed.
         """
         new = range(self.rows, self.rows + len(rows))
         old = [vectors.row(row) for row in range(self.rows)] if changed else self.columns[VECTOR]

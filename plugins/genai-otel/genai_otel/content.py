@@ -28,7 +28,8 @@ def said_in(messages: Iterable[Message], finish: str = "") -> str:
     """Messages as JSON in the form of the semantic conventions.
 
     Args:
-        finish: Why the model stopped, for messages of its own; empty for all others.
+        messages: The messages.
+        finish: Finish reason of the model's messages; empty for others.
     """
     ended = {"finish_reason": finish.removesuffix("s") if finish == "tool_calls" else finish}
     return _json(

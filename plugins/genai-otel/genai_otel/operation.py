@@ -151,8 +151,10 @@ def of_turn(feature: str, conversation: str, model: str, message: Message | None
     """The operation of a turn.
 
     Args:
-        model: That plays the main role, as `name@provider`; empty if none does.
-        message: What the user said, if it is to be recorded.
+        feature: Name of the feature.
+        conversation: Id of the conversation; may be empty.
+        model: Model of the main role, `name@provider`; empty if there is none.
+        message: The user's message, if it is recorded.
     """
     attributes: dict[str, Any] = {names.OPERATION: "invoke_agent", names.AGENT: feature}
     if conversation:
@@ -220,7 +222,8 @@ def of_request(request: RouteRequest, route: str) -> Operation:
     """The operation of a request to the server.
 
     Args:
-        route: Its path with the names of what varies; empty if there is none.
+        request: The request.
+        route: Path of the route with the names of its parameters; empty if there is none.
     """
     method = request.method if request.method in names.METHODS else names.OTHER
     attributes: dict[str, Any] = {

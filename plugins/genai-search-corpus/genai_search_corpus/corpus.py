@@ -65,12 +65,15 @@ class Corpus:
         return bool(self._folder)
 
     def search(self, query: str, most: int, check: Check) -> list[tuple[str, Found]]:
-        """Links and passages, the best first.
-
-        Raises `ConfigurationError` for a folder that is not there, and what `check` does.
+        """Links and passages, best first.
 
         Args:
-            check: Raises when it is to end; what was indexed until then is kept.
+            query: The query.
+            most: Maximum number.
+            check: Raises an error to end the search; what is indexed until then is stored.
+
+        Raises:
+            ConfigurationError: The directory does not exist.
         """
         root = self._root()
         query = whole(query)

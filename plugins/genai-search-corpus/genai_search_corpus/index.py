@@ -253,10 +253,12 @@ class Session:
         return [id for (id,) in rows]
 
     def like(self, vector: bytes, most: int, furthest: float) -> list[int]:
-        """Passages that mean what a vector does, the nearest first.
+        """Passages with similar vectors, nearest first.
 
         Args:
-            furthest: Cosine distance, from 0 to 2.
+            vector: The vector.
+            most: Maximum number.
+            furthest: Maximum cosine distance, from 0 to 2.
         """
         rows = self._connection.execute(
             "SELECT id, distance FROM meanings WHERE vector MATCH ? AND k = ?", (vector, most)

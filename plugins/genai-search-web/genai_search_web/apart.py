@@ -64,13 +64,15 @@ _ERRORS: Mapping[str, type[GenaiError]] = {
 
 
 def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> list[Found]:
-    """What an engine finds.
-
-    Raises a `GenaiError` that says what failed, and what ended the call if it ended.
+    """Search with an engine, in another process.
 
     Args:
         engine: `ddgs` or `searxng`.
         asked: Query, region and limit, and the settings of the engine.
+        limits: Cancels the search.
+
+    Raises:
+        GenaiError: The search failed or was cancelled.
     """
     limits.check()
     if not sys.executable or getattr(sys, "frozen", False):

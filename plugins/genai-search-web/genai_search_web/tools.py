@@ -59,7 +59,9 @@ def _search_tool(
     """The search tool of an engine.
 
     Args:
-        asked: What the settings say, beside what the model does.
+        engine: `ddgs` or `searxng`.
+        asked: Settings of the engine.
+        applies: Whether it is available in a context.
     """
 
     def search(query: Query, run: ToolContext, region: Region = "wt-wt", limit: Limit = 10) -> str:

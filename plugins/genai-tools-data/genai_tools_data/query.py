@@ -77,14 +77,15 @@ class Query:
 
 
 def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]]:
-    """SQL and its parameters. It asks for one row more than the limit, which tells whether
-    there are more.
+    """SQL and its parameters. It requests one row more than the limit, to find out whether there
+    are more.
 
     Args:
-        columns: Those of the table.
+        query: The query.
+        columns: Columns of the table.
 
     Raises:
-        ValidationError: For what does not fit together, or to the table.
+        ValidationError: The query is inconsistent or does not match the table.
     """
     table = _Table(query.table, {each.name: each for each in columns})
     _check_lengths(query)

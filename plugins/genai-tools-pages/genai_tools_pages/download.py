@@ -76,14 +76,18 @@ class Downloader:
     seconds: float
 
     def body(self, link: Link, takes: Callable[[str], object]) -> Body:
-        """What is at a link, or where that redirects to.
-
-        Raises `ValidationError`, `PermissionDenied`, `ServiceUnavailable`, `BadRequest` and
-        `ProviderTimeout`.
+        """Download the content of a link, following redirects.
 
         Args:
-            takes: Looks at the `Content-Type` before anything is downloaded; it raises for what is
-                not wanted.
+            link: The link.
+            takes: Checks the `Content-Type` before the download; raises an error to refuse it.
+
+        Raises:
+            ValidationError: The content is refused.
+            PermissionDenied: The address is not allowed.
+            ServiceUnavailable: The server cannot be reached.
+            BadRequest: The server refused the request.
+            ProviderTimeout: A timeout was exceeded.
         """
         for _ in range(MOST_REDIRECTS + 1):
             found = self._requested(link, takes)

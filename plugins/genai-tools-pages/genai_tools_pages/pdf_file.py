@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
-    """The title and the text.
+    """The title and the text of a PDF.
 
     Args:
-        seconds: How long pages may be read; those that are not are told of.
+        data: The PDF.
+        seconds: Time limit; pages not read until then are mentioned.
 
     Raises:
-        ValidationError: For a file that is broken, needs a password or has no text.
+        ValidationError: The file is damaged, needs a password or has no text.
     """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError

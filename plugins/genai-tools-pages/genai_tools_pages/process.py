@@ -44,13 +44,16 @@ def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(given: str, downloader: Downloader, seconds: float) -> Page:
-    """The page at a link.
-
-    Raises `ValidationError` for a link that is none and for what is no page, and what downloading
-    it raises.
+    """The page of a link.
 
     Args:
-        seconds: How long the pages of a PDF may be read.
+        given: The link.
+        downloader: Downloads it.
+        seconds: Time limit for the pages of a PDF.
+
+    Raises:
+        ValidationError: The link is invalid, or the content is not a page.
+        GenaiError: The download failed.
     """
     link = link_of(given)
     try:

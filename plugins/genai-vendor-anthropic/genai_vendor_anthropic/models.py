@@ -28,15 +28,16 @@ def _adaptive(
     bound: bool = False,
     no_thinking: str = "",
 ) -> Model:
-    """A model that decides itself how long it thinks.
+    """A model with adaptive reasoning.
 
     Args:
-        efforts: The least and the most of `reasoning_effort`, as `low-max`.
-        without: Efforts between them that it does not know.
-        guides: Whether it takes what guides the choice of tokens.
-        budget: Whether it can be told how long to think as well.
-        bound: Whether its thoughts are bound to what came before them.
-        no_thinking: How it is told not to think, where that is not said as usual.
+        name: Name of the model.
+        efforts: Lowest and highest `reasoning_effort`, for example `low-max`.
+        without: Efforts between them that it does not support.
+        guides: Whether it accepts sampling parameters.
+        budget: Whether it also accepts a reasoning budget.
+        bound: Whether its reasoning depends on the messages before it.
+        no_thinking: How reasoning is disabled, if not as usual.
     """
     variant = {
         **({"bound_thinking": True} if bound else {}),
@@ -60,12 +61,13 @@ def _adaptive(
 
 
 def _by_budget(name: str, date: str, *, efforts: str = "", retired: bool = False) -> Model:
-    """A model that thinks as long as it is told.
+    """A model with a reasoning budget.
 
     Args:
-        date: Of the version that its name stands for.
-        efforts: As above; empty if it knows none.
-        retired: Whether Anthropic has it no more, and others still may.
+        name: Name of the model.
+        date: Date of its version.
+        efforts: As above; empty if it supports none.
+        retired: Whether Anthropic has retired it, though others may offer it.
     """
     return Model(
         name,

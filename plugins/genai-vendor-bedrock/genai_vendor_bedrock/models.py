@@ -47,8 +47,9 @@ def _claude(name: str, id: str = "", *, held: bool = False) -> Offering:
     """An offering of a Claude model.
 
     Args:
-        id: Where it is another than the name.
-        held: Whether the service holds its answers to a schema.
+        name: Name of the model.
+        id: Id, if it is not the name.
+        held: Whether the service enforces schemas.
     """
     return Offering(
         name,

@@ -23,12 +23,13 @@ _FROM_ELSEWHERE = "skip_thought_signature_validator"  # as the guide to signatur
 
 
 def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: bool = True) -> Model:
-    """A model that thinks before it answers, as all do.
+    """A model with reasoning.
 
     Args:
-        efforts: The least and the most of `reasoning_effort`, as `low-high`; empty if nobody says.
-        guides: Whether it pays heed to what guides the choice of tokens.
-        budget: Whether it can still be told how long to think.
+        name: Name of the model.
+        efforts: Lowest and highest `reasoning_effort`, for example `low-high`; empty if unknown.
+        guides: Whether it honors sampling parameters.
+        budget: Whether it accepts a reasoning budget.
     """
     return Model(
         name,
@@ -54,7 +55,9 @@ def _embed(name: str, window: int, *, purpose: bool) -> Model:
     """A model for embeddings.
 
     Args:
-        purpose: Whether it can be told what they are for.
+        name: Name of the model.
+        window: Context window in tokens.
+        purpose: Whether it accepts a purpose.
     """
     return Model(
         name,

@@ -67,7 +67,7 @@ def read_completion(call: ChatCall, body: bytes) -> Completion:
         for data in read_objects(body):
             reading.add(data)
         if not reading.finish:
-            raise IncompleteReply("the reply was cut before its end", text=reading.text)
+            raise IncompleteReply("the reply was interrupted before its end", text=reading.text)
     else:
         reading.add(read_object(body))
     if not reading.answered:
@@ -94,7 +94,9 @@ class ReplyDecoder:
 
     def finish(self) -> Completion:
         if not self.done:
-            raise IncompleteReply("the reply was cut before its end", text=self._reading.text)
+            raise IncompleteReply(
+                "the reply was interrupted before its end", text=self._reading.text
+            )
         return self._reading.completion()
 
 

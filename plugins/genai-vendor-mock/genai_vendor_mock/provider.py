@@ -89,7 +89,7 @@ class MockProvider(Provider):
         for _ in _pieces(reply)[1:]:
             nap.take(reply.pace)
         if reply.fault == "cut":
-            raise IncompleteReply("the reply was cut before its end")
+            raise IncompleteReply("the reply was interrupted before its end")
         return ProviderReply(self._dump(_completion(reply, body)))
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
