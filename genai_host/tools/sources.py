@@ -155,7 +155,7 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
         try:
             found[name] = evolve(tool, name=name)
         except TypeError:
-            _log.warning("tool %s is not offered: its name is too long", name)
+            _log.warning("tool %s is left out: its name is too long", name)
     return found
 
 

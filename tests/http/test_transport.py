@@ -285,7 +285,7 @@ class TestSending:
     def test_an_address_that_is_none(self, url: str) -> None:
         for proxy in ("", None):
             transport = Transport(proxy=proxy)
-            with pytest.raises(ConfigurationError, match="the address is not one"):
+            with pytest.raises(ConfigurationError, match="the URL is invalid"):
                 transport.send(HttpRequest("GET", url), Cancellation())
             transport.close()
 
