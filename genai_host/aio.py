@@ -167,8 +167,7 @@ class AsyncConversation:
 
     async def _begin(self, turn: _Turn) -> _Turn:
         """Start a turn. Raises `ConversationBusy` before a thread is started: cancelling a refused
-        call must not cancel the running turn.
-        """
+        call must not cancel the running turn."""
         last = self._turn
         await self._end_what_was_left()
         if self._turn is not last or (last is not None and not last.is_left()):
@@ -205,8 +204,7 @@ class _Turn:
 
     def is_left(self) -> bool:
         """Whether no task consumes the turn: it has ended, its stream was dropped, or the last
-        consumer does something else.
-        """
+        consumer does something else."""
         if self._is_awaited:
             return False
         if self._ending is not None or self.stream() is None:
@@ -215,8 +213,7 @@ class _Turn:
 
     async def next_event(self) -> Event | None:
         """The next event; None at the end. Raises `Cancelled` if another turn was started
-        meanwhile.
-        """
+        meanwhile."""
         events = self._events
         if events is None or self._ending is not None:
             raise Cancelled("the stream was abandoned and another turn started")
@@ -224,8 +221,7 @@ class _Turn:
 
     async def wait_for(self, work: Callable[[], T]) -> T:
         """Wait for work of the turn. If the task is cancelled, cancel the turn and wait until its
-        thread has ended the work.
-        """
+        thread has ended the work."""
         self._task, self._is_awaited = asyncio.current_task(), True
         waiting = _in_thread(work)
         try:

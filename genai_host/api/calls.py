@@ -17,8 +17,7 @@ from genai_host.errors import ErrorPlace
 
 Operation = Literal["chat", "embed", "moderate", "count"]
 """Kind of call. Each dialect and each model is for one of them. `count` counts the tokens of a chat
-call and uses models of the operation `chat`.
-"""
+call and uses models of the operation `chat`."""
 
 
 @frozen

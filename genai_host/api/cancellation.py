@@ -112,8 +112,7 @@ class Registration:
 
 def _call(wake: Callable[[], None]) -> None:
     """Call a callback, which can be a plugin's: an exception must affect neither other callbacks
-    nor the caller.
-    """
+    nor the caller."""
     try:
         wake()
     except Exception:  # noqa: BLE001 - see above

@@ -120,8 +120,7 @@ def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def details_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A field that is an object; empty if it is missing or has another type. For data that is not
-    part of the answer, such as usage.
-    """
+    part of the answer, such as usage."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -266,8 +265,7 @@ def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:
 
 def fitting_id(id: str, form: Pattern[str]) -> str:
     """The id of a tool call in the form that a service accepts; an invalid id, for example of
-    another vendor, is replaced by its hash.
-    """
+    another vendor, is replaced by its hash."""
     if form.fullmatch(id):
         return id
     return f"call_{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:24]}"
@@ -286,8 +284,7 @@ CAPABILITIES: Mapping[str, str] = {
     "reasoning": "returns its reasoning",
 }
 """Capabilities of routes. A route has those of both its model and its dialect, without those that
-the provider or the offering lacks.
-"""
+the provider or the offering lacks."""
 
 
 @frozen

@@ -42,8 +42,7 @@ _CHARSET = re.compile(r"charset=\"?([\w-]+)", re.ASCII | re.IGNORECASE)
 
 ErrorIn = Callable[[Mapping[str, Any], int | None], GenaiError | None]
 """Finds the error in an object; None if there is none. It also receives the HTTP status, or None
-for a reply with status 200.
-"""
+for a reply with status 200."""
 
 
 def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
@@ -76,8 +75,7 @@ def error_of_reply(reply: ProviderReply) -> ProviderError:
 
 def explain_unreadable(reply: ProviderReply) -> MalformedReply | None:
     """The error of a reply with status 200 that is an HTML page, a text or empty, instead of JSON.
-    None for other replies.
-    """
+    None for other replies."""
     start = reply.body[:_LARGEST_TEXT].removeprefix(_MARK).lstrip()
     if start.startswith((b"{", b"[")) or (start and _is_json(reply.body)):
         return None
@@ -264,8 +262,7 @@ def _explain_text(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
 
 def _text_of(reply: ProviderReply) -> tuple[str, bool]:
     """The text of a body that is not JSON, and whether it is an HTML page, of which it is the
-    title.
-    """
+    title."""
     kind = next((v for name, v in reply.headers.items() if name.lower() == "content-type"), "")
     charset = _CHARSET.search(kind)
     raw = reply.body[:_LARGEST_TEXT]

@@ -432,8 +432,7 @@ class Answer:
     @property
     def reactions(self) -> tuple[Mapping[str, Any], ...]:
         """Client actions from the details: those of tools in the order of their calls, then those
-        of the feature.
-        """
+        of the feature."""
         given = [detail.data.get("reactions") for detail in self.details]
         lists = [each for each in given if isinstance(each, (list, tuple))]
         return tuple(each for found in lists for each in found if _is_reaction(each))
@@ -507,8 +506,7 @@ class Event:
     @property
     def text(self) -> str:
         """Text of a delta, empty for other events. Printed in order, the texts show the answer as
-        it is written.
-        """
+        it is written."""
         return self.data.text if isinstance(self.data, Delta) else ""
 
     @property

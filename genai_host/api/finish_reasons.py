@@ -60,8 +60,7 @@ _HEAVIEST = 5  # interrupted
 
 def finish_word(value: object) -> str:
     """A finish reason in the service's words; empty if it is missing or means that the answer is
-    not finished.
-    """
+    not finished."""
     if not isinstance(value, str) or _plain(value) in _NONE:
         return ""
     return value[:_LONGEST_WORD]
@@ -69,8 +68,7 @@ def finish_word(value: object) -> str:
 
 def weightier(first: str, second: str) -> str:
     """The more specific of two finish reasons of one answer: `stop` does not override a
-    truncation.
-    """
+    truncation."""
     if not first or not second:
         return first or second
     return second if _weight(second) >= _weight(first) else first

@@ -119,8 +119,7 @@ def _description(function: Function, called: str) -> str:
 
 class _Signature:
     """The parameters of a function. Types are resolved on first use, since they may be defined
-    later.
-    """
+    later."""
 
     def __init__(self, function: Function, called: str) -> None:
         own = function.__func__ if isinstance(function, staticmethod) else function
@@ -141,8 +140,7 @@ class _Signature:
 
     def built(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the arguments to their types. Raises `ValidationError` if an argument does not
-        match.
-        """
+        match."""
         types = self._types()
         built = {}
         for name, value in arguments.items():

@@ -91,8 +91,7 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 @hookspec
 def genai_api() -> int:
     """Version of this interface that the plugin was written for: `API_VERSION`. A plugin without
-    this hook counts as compatible.
-    """
+    this hook counts as compatible."""
 
 
 @hookspec

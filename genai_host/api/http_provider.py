@@ -129,8 +129,7 @@ class HttpProvider(Provider):
 
     def _try(self, ask: Callable[[], Any]) -> None:
         """Raise an error if the service cannot be reached or refuses the key. Other replies are
-        accepted: a service may have no list of models, or hide it from this key (403).
-        """
+        accepted: a service may have no list of models, or hide it from this key (403)."""
         try:
             ask()
         except ProviderError as error:
@@ -202,8 +201,7 @@ class HttpProvider(Provider):
         limits: CancelToken,
     ) -> R:
         """Send a request with the key. If an expiring token is refused, renew it and send the
-        request once more.
-        """
+        request once more."""
         if self._token is None:
             return _without(self._key, act(self.authorize(request, limits), limits))
         token = self._token.get(limits)

@@ -458,8 +458,7 @@ class JsonReader:
 
     def drop_others(self) -> None:
         """Ignore all fields not read so far. Formats grow, and an answer seldom depends on new
-        fields.
-        """
+        fields."""
         self.drop(*(name for name in self._names if name not in self.read))
 
     def nothing_else(self) -> None:

@@ -40,13 +40,11 @@ class Job:
     @property
     def is_exhausted(self) -> bool:
         """Whether the maximum number of attempts is exceeded: the function must then end the job as
-        failed.
-        """
+        failed."""
         return self.tries > MOST_TRIES
 
 
 Work = Callable[[Job, Cancellation], None]
 """Runs a job, which is removed when the function returns. If it raises `Interrupted` on
 cancellation, `StoreError` or `ConversationBusy`, the job returns to the queue. Any other
-exception is logged and counts as an attempt; the job is retried up to `MOST_TRIES` times.
-"""
+exception is logged and counts as an attempt; the job is retried up to `MOST_TRIES` times."""

@@ -74,8 +74,7 @@ _NO_STRUCTURE = bytes(each for each in range(256) if each not in b'",[{')
 
 def _values_in(text: str | bytes, most: int) -> int:
     """The number of values in a JSON text, or a larger number up to `most`: each follows a comma or
-    an opening bracket. For invalid JSON, at least the number before the error.
-    """
+    an opening bracket. For invalid JSON, at least the number before the error."""
     if isinstance(text, str):
         text = text.encode(errors="replace")
     about = sum(map(text.count, (b",", b"[", b"{")))
@@ -142,8 +141,7 @@ def well_formed(text: str) -> str:
 
 def well_formed_object(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Apply `well_formed` to all texts and names of a JSON object. Returns the same object if
-    nothing changes.
-    """
+    nothing changes."""
     try:
         _writer.encode(value).encode()
     except UnicodeEncodeError:

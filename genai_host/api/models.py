@@ -78,8 +78,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 
 EXTRA_BODY = "extra_body"
 """Parameter for fields that only the service knows: an object whose fields are added to the request
-body. See `Provider.extra_body`.
-"""
+body. See `Provider.extra_body`."""
 
 EXTRA_BODY_SCHEMA: Mapping[str, Any] = {
     "type": "object",

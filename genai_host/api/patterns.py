@@ -170,8 +170,7 @@ def _character(token: re.Match[str]) -> str:
 
 def _written_out(pattern: str) -> int:
     """Approximate number of characters after counted repetitions are expanded, as `regex` does when
-    it compiles: `(a{1000}){1000}` is a million.
-    """
+    it compiles: `(a{1000}){1000}` is a million."""
     sizes = [0]
     last = 0
     for token in _PART.finditer(pattern):

@@ -195,8 +195,7 @@ def _objects_in(schema: Any) -> Iterator[Mapping[str, Any]]:
 
 def _bounded_patterns(keywords: Mapping[str, Any], schema: Any) -> dict[str, Any]:
     """The keywords with regular expressions, using `Pattern`. `unevaluatedProperties` is not
-    enforced beside `patternProperties`: the library matches those itself, without a time limit.
-    """
+    enforced beside `patternProperties`: the library matches those itself, without a time limit."""
     from jsonschema.exceptions import ValidationError as Violation
 
     known: dict[str, Pattern] = {}

@@ -16,8 +16,7 @@ from genai_host.api.messages import ToolCall
 
 def read_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
     """A tool call whose arguments are an object or its JSON text; other arguments are stored as
-    text.
-    """
+    text."""
     if arguments is None or isinstance(arguments, dict):
         return ToolCall(id, name, arguments or {})
     text = arguments_as_text(arguments)
@@ -39,8 +38,7 @@ def arguments_as_text(arguments: Any) -> str:
 
 def distinct_calls(calls: Iterable[ToolCall]) -> list[ToolCall]:
     """Give each call a unique id, since results are paired with calls by id. A missing or duplicate
-    id is replaced; an identical call is dropped.
-    """
+    id is replaced; an identical call is dropped."""
     found: dict[str, ToolCall] = {}
     given = list(calls)
     taken = {call.id for call in given}

@@ -32,8 +32,7 @@ from genai_host.util.text import short_repr
 
 Approval = Literal["allow", "ask", "deny"]
 """Approval rule: `allow` runs the tool when a model requests it, `ask` only after a person approved
-the call, `deny` never.
-"""
+the call, `deny` never."""
 
 _APPROVALS = get_args(Approval)
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")

@@ -251,8 +251,7 @@ class Agent:
     def _able(self, prompt: Prompt, routes: Sequence[Route]) -> list[Route]:
         """The routes with the capabilities that a prompt needs, best first. Services that enforce a
         schema come before those that get an instruction, and models that accept images in tool
-        results before others.
-        """
+        results before others."""
         needs = {"tools"} if prompt.tools else set()
         wants: set[str] = set()
         for message in prompt.messages:

@@ -226,8 +226,7 @@ class _Tries:
 
     def seconds_after(self, error: GenaiError) -> float:
         """Seconds to wait before the next attempt on `route`, which may change. Raises the error if
-        there is no further attempt.
-        """
+        there is no further attempt."""
         if self._failed is not None and isinstance(error, _UNSENT):
             self._go_on_with(self._routes[1:], self._failed)
             return 0.0

@@ -421,8 +421,7 @@ def _with_extra(
     body: Mapping[str, Any], extra: Mapping[str, Any], place: str = EXTRA_BODY
 ) -> dict[str, Any]:
     """Merge further fields into a body. Raises `InvalidParameter` for a field that the
-    host sets.
-    """
+    host sets."""
     joined = dict(body)
     for name, value in extra.items():
         if name not in body:
@@ -447,8 +446,7 @@ def _decoded(
     events: ReplyStream, decoder: StreamDecoder[Any], attempt: ProviderCall
 ) -> Generator[Delta, None, None]:
     """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that the
-    connection can be reused.
-    """
+    connection can be reused."""
     watch = attempt.watch
     whole = False
     for event in events:
@@ -494,8 +492,7 @@ def _why(error: Exception, limits: Cancellation) -> Exception:
 
 def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
     """Seconds to wait as requested by the service: a number or a date (RFC 9110, 10.2.3), or
-    `retry-after-ms`.
-    """
+    `retry-after-ms`."""
     headers = {name.lower(): value for name, value in reply.headers.items()}
     seconds = _number(headers.get("retry-after-ms", ""), 0.001)
     if seconds is None:

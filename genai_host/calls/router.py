@@ -188,8 +188,7 @@ class Routing:
         self, name: str | None, operation: Operation, provider: str | None = None
     ) -> ModelChoice | None:
         """The model of a name; the default model for None, if there is one and no provider is
-        named. Raises `NoRoute`.
-        """
+        named. Raises `NoRoute`."""
         if name is None and provider is None:
             name = self._usual(operation)
         return None if name is None else self._choice(name)
@@ -223,8 +222,7 @@ class Routing:
 
     def _plays_unasked(self, operation: Operation) -> bool:
         """Whether an optional role gets a model that was not named for it: only for embedding and
-        moderation, since a chat model is the user's choice.
-        """
+        moderation, since a chat model is the user's choice."""
         if operation == "chat":
             return False
         try:
@@ -282,8 +280,7 @@ class Routing:
 
 def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     """Cache a value and drop the oldest: the number of names is unlimited, since ids are passed
-    through.
-    """
+    through."""
     kept[key] = value
     if len(kept) > _MOST_KEPT:
         del kept[next(iter(kept))]
@@ -296,8 +293,7 @@ def _are_the_same(before: Mapping[str, Readiness], now: Mapping[str, Readiness])
 
 def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> ProviderInfo:
     """The declaration of a provider, with its checked state; if it cannot be opened, with the
-    reason.
-    """
+    reason."""
     served = ProviderInfo(
         instance.name,
         instance.type.name,

@@ -346,8 +346,7 @@ class Catalog:
 
     def _defaulting(self) -> list[ProviderInfo]:
         """The providers whose default models may be used, best first: preferred, configured, free.
-        A key alone does not select a service, since calls may cost money and send data.
-        """
+        A key alone does not select a service, since calls may cost money and send data."""
         return sorted(
             (each for each in self.served.values() if each.automatic and self._may_default(each)),
             key=lambda each: (self._rank(each.name), not each.configured, not each.free),
@@ -366,8 +365,7 @@ class Catalog:
 
     def keyed_model(self, operation: Operation) -> str:
         """The default model of a service that has a key but is not used automatically; empty if
-        there is none.
-        """
+        there is none."""
         for each in self.served.values():
             name = each.default_models.get(of_model(operation))
             if name and each.automatic and not each.missing and not self._may_default(each):

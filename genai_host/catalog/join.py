@@ -38,8 +38,7 @@ _SERVES = Must(
 
 State = Literal["works", "needs", "unreachable", "not offered"]
 """State of a model at a provider: it can run, it needs something such as a key (see the reasons),
-the provider is unreachable, or the provider does not offer it.
-"""
+the provider is unreachable, or the provider does not offer it."""
 
 
 @frozen
@@ -86,8 +85,7 @@ class ProviderInfo:
 
     def asked(self, provider: Provider) -> ProviderInfo:
         """Add the declarations of a provider. If they fail or are invalid, the provider is not
-        ready.
-        """
+        ready."""
         try:
             told = evolve(
                 self,

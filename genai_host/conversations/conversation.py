@@ -116,8 +116,7 @@ class Conversation:
     @property
     def unrecorded(self) -> StoreError | None:
         """Why the conversation is not recorded although it should be; None if it is. Recording is
-        retried at the end of each turn, and before steps that must not run twice.
-        """
+        retried at the end of each turn, and before steps that must not run twice."""
         return None if self._recording is None else self._recording.failed
 
     @property
@@ -167,8 +166,7 @@ class Conversation:
     @property
     def waiting(self) -> Pause[Any] | None:
         """The pause that the turn is in; None if it is not paused. After a restore, kind and
-        payload are known, but the class of the result is not.
-        """
+        payload are known, but the class of the result is not."""
         pending = self._pending
         return None if pending is None or self._busy.locked() else pending[1].waiting()
 
@@ -347,8 +345,7 @@ class Conversation:
 
     def cancel(self) -> None:
         """Cancel the running turn, if there is one: it raises `Cancelled`, and its calls are
-        closed.
-        """
+        closed."""
         cancellation = self._cancellation
         if cancellation is not None:
             cancellation.cancel()
@@ -487,8 +484,7 @@ class Conversation:
 
     def _form_of(self, started: TurnStarted) -> Any:
         """The output class of a recorded turn: that of the conversation, if the schemas
-        are equal.
-        """
+        are equal."""
         if self._returns is not None and self._schema_of(self._returns) == started.schema:
             return self._returns
         return started.schema

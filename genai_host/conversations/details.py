@@ -316,8 +316,7 @@ class TurnUsage:
 
     def close(self) -> None:
         """Mark the end of parallel steps. Only now their messages count as shown, so that details
-        do not depend on which step ended first.
-        """
+        do not depend on which step ended first."""
         self._told += tuple(self._new)
         self._new.clear()
 

@@ -310,8 +310,7 @@ class Driver:
 
     def _count(self, step: Step[Any]) -> None:
         """Count a step. The feature can handle the limits of model calls and cost, but not that of
-        steps.
-        """
+        steps."""
         try:
             self._account.count(step)
         except LimitExceeded as error:

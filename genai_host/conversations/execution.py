@@ -118,8 +118,7 @@ class ParallelRunner:
         self, step: Step[Any], path: Path, scope: Cancellation, stop: bool
     ) -> tuple[Any, list[Event]]:
         """Run one step in its thread: its result or error, and its events without chunks of
-        answers, which could not be assigned to a step.
-        """
+        answers, which could not be assigned to a step."""
         performing = self.perform(step, path, scope)
         events: list[Event] = []
         while True:

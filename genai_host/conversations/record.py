@@ -48,8 +48,7 @@ SCHEMA = 1
 
 Path = tuple[int, ...]
 """Place of a step in its turn: its number, followed for a parallel step by its number among the
-others.
-"""
+others."""
 
 
 def new_tag() -> str:
@@ -357,8 +356,7 @@ _OLD_NAMES = {
     "VendorPart": "Opaque",
 }
 """Former modules and names of steps and their parts. Remove both with the first version of the
-store that cannot contain such turns.
-"""
+store that cannot contain such turns."""
 
 
 def digest(value: Any, label: Label = _label) -> str:

@@ -332,8 +332,7 @@ def check(entries: Iterable[Entry], codec: Codec) -> None:
 
 def added(answer: Answer, message: Message) -> tuple[Message, ...]:
     """Messages that an answer adds to the history: `Answer.adds`, or else the message and the
-    summary.
-    """
+    summary."""
     if answer.adds is not None:
         return tuple(answer.adds)
     return (message, Message("assistant", answer.summary))
@@ -431,15 +430,13 @@ class Journal:
 
     def waiting(self) -> Pause[Any] | None:
         """The unfinished `Pause`, if there is one. The class of its result is unknown until the
-        turn reaches it again.
-        """
+        turn reaches it again."""
         waits = list(self._waits.items())  # another thread may read while the turn runs
         return next((wait for path, wait in waits if path not in self._ended), None)
 
     def give(self, result: Any) -> None:
         """Set the result of the unfinished `Pause`; it is recorded when the turn reaches
-        it again.
-        """
+        it again."""
         for path in self._waits.keys() - self._ended.keys():
             self._given[path] = result
 
@@ -452,8 +449,7 @@ class Journal:
 
     def fitting(self, step: CallFunction[Any] | Pause[Any], result: Any) -> Any:
         """A result in its recorded form. Raises `ValidationError` if it has no JSON form or another
-        class than the step returns.
-        """
+        class than the step returns."""
         form = json_round_trip(result, self._codec)
         if step.returns is not None:
             self._codec.from_json(form, step.returns)

@@ -127,8 +127,7 @@ _Place = tuple[int, int]  # the index of a block, and its number among all
 
 class MessageDecoder:
     """Assembles a streamed reply from its blocks. Some services give all blocks one index: then a
-    delta belongs to the last block.
-    """
+    delta belongs to the last block."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
@@ -253,8 +252,7 @@ def _json_in(text: str) -> Any:
 
 def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
     """The parts of a block. Reasoning is also stored unchanged, to be sent back, and so are calls
-    and results of server tools.
-    """
+    and results of server tools."""
     kind = string_in(block, "type")
     if kind == "text":
         text = string_in(block, "text")

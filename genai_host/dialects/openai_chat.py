@@ -397,8 +397,7 @@ _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 class OpenAIChatCount(CountDialect):
     """Token counting of llama.cpp's server: https://github.com/ggml-org/llama.cpp,
-    `tools/server`.
-    """
+    `tools/server`."""
 
     name = "openai-chat-count"
     of = OpenAIChat

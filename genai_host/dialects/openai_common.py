@@ -209,8 +209,7 @@ class _Decoder(StreamDecoder[Completion], Protocol):
 
 class UnwrappingDecoder:
     """Decodes a streamed answer that is wrapped in an object: its text is buffered until it is
-    complete, so that it is streamed without the object.
-    """
+    complete, so that it is streamed without the object."""
 
     def __init__(self, inner: _Decoder) -> None:
         self._inner = inner

@@ -95,8 +95,7 @@ def read_response(data: Mapping[str, Any]) -> Completion:
 class ResponseDecoder:
     """Decodes a streamed response. The answer is that of its last event; if some servers omit its
     output, it is assembled from the chunks. If all items have one index, ids distinguish them,
-    and an event without an id belongs to the last item.
-    """
+    and an event without an id belongs to the last item."""
 
     def __init__(self) -> None:
         self._texts: dict[int, list[str]] = {}

@@ -201,8 +201,7 @@ class _Form(NamedTuple):
 def _said(message: Message) -> Iterator[Mapping[str, Any]]:
     """The model's message, as the items of the reply. Reasoning is sent with the items that
     followed it, and omitted if they are missing, since the service refuses it alone. llama.cpp
-    requires the type of a message.
-    """
+    requires the type of a message."""
     thoughts: list[Mapping[str, Any]] = []
     texts: list[str] = []
     phase: dict[str, Any] = {}

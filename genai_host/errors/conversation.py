@@ -130,8 +130,7 @@ class StoreError(GenaiError):
 
 class NotRecorded(StoreError):
     """A step that must not run twice did not run, since it could not be recorded; the turn can be
-    resumed.
-    """
+    resumed."""
 
     code = "not_recorded"
 

@@ -185,8 +185,7 @@ class Address:
 
 class Adapter(HTTPAdapter):
     """requests' handling of proxies and certificates, with one TLS context for all connections,
-    since creating one costs more than most requests.
-    """
+    since creating one costs more than most requests."""
 
     def __init__(self, ca_file: str | None) -> None:
         self._ca_file = ca_file
@@ -219,8 +218,7 @@ class Adapter(HTTPAdapter):
 
     def close(self) -> None:
         """Close idle connections. requests only drops its pools, and other references, for example
-        in a traceback, would keep the connections open.
-        """
+        in a traceback, would keep the connections open."""
         for manager in (self.poolmanager, *self.proxy_manager.values()):
             for key in manager.pools.keys():  # noqa: SIM118 - not iterable otherwise
                 pool = manager.pools.get(key)
@@ -262,8 +260,7 @@ _POOLS = {"http": _HttpPool, "https": _HttpsPool}
 
 def environment_proxies(url: str) -> dict[str, str]:
     """The proxies of the environment for a URL, by scheme. Raises `ConfigurationError` if the
-    relevant one is not supported.
-    """
+    relevant one is not supported."""
     proxies = {} if is_here(url) else dict(get_environ_proxies(url, no_proxy=None))
     _checked_proxy(select_proxy(url, proxies), named=False)
     return proxies
@@ -285,8 +282,7 @@ def proxy_hint(*, named: bool) -> str:
 
 def _checked_proxy(proxy: str | None, *, named: bool) -> str:
     """Scheme, host and port of a proxy; its URL may contain a password. Raises
-    `ConfigurationError`.
-    """
+    `ConfigurationError`."""
     if not proxy:
         return ""
     hint = proxy_hint(named=named)

@@ -19,8 +19,7 @@ _LARGEST_EVENT = 16 << 20  # bytes, sufficient for an image as base64
 
 def read_sse(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
     """The events of a `text/event-stream`. The last one may lack the blank line, which some servers
-    omit.
-    """
+    omit."""
     mark = b"\xef\xbb\xbf"  # byte order mark, allowed at the start
     for raw in _split(blocks, b"\n\n", lines_end_otherwise=True):
         event = _read_event(raw.removeprefix(mark) if mark else raw)
@@ -83,8 +82,7 @@ def detect_parser(
 
 def _has_lines(held: list[bytes], blocks: Iterator[bytes]) -> bool:
     """Whether a body has several lines, and the first one is an object. Blocks read meanwhile are
-    added to `held`.
-    """
+    added to `held`."""
     line = bytearray()
     is_ended = False
     for block in chain([held.pop()], blocks):

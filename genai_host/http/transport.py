@@ -205,8 +205,7 @@ class Transport:
 
     def _not_sent(self, error: Exception, origin: str, proxy: str) -> GenaiError:
         """The error of a request that failed before a reply. Messages of the libraries are not
-        included, since they contain complete URLs.
-        """
+        included, since they contain complete URLs."""
         if isinstance(error, ProxyError):
             cause = error.original_error
             refused = _REFUSED_TUNNEL.match(str(cause))
@@ -335,8 +334,7 @@ def _head(request: HttpRequest, address: Address, encoding: str) -> bytes:
 
 def _write(sock: Any, head: bytes, body: bytes) -> None:
     """Send a request. A service may reply and close before it has received everything; then the
-    reply is read.
-    """
+    reply is read."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         if len(body) <= _ONE_WRITE:
             sock.sendall(head + body)
@@ -403,8 +401,7 @@ def _bounded(blocks: Iterable[bytes], most: int) -> Iterator[bytes]:
 
 def _check_time(error: BaseException, seconds: float) -> None:
     """Raise `ProviderTimeout` if the socket timed out. The deadline of the call may fire at the
-    same moment. A timeout of the operating system has an errno.
-    """
+    same moment. A timeout of the operating system has an errno."""
     if isinstance(error, TimeoutError) and error.errno is None:
         raise ProviderTimeout(
             f"the reply took longer than {seconds:g} s", deadline="total"
@@ -419,8 +416,7 @@ def _body(response: Response) -> Iterator[bytes]:
 
 def _system_reason(error: BaseException) -> str:
     """The reason of the operating system, for example `Connection refused`, without text of
-    libraries.
-    """
+    libraries."""
     deepest: BaseException | None = error
     reason = type(error).__name__
     seen = 0

@@ -164,8 +164,7 @@ class ProviderInstance:
     @property
     def is_configured(self) -> bool:
         """Whether the user configured it. A provider exists for each type anyway, and disabling it
-        or limiting its calls does not count.
-        """
+        or limiting its calls does not count."""
         config = self.config
         return bool(
             self.name != self.type.name or config.settings or config.models or config.overrides
@@ -184,8 +183,7 @@ class ProviderInstance:
 
     def preparation(self, model_id: str = "") -> Preparation | None:
         """The step that makes a model available (`Provider.preparation`); None if there is none or
-        its plugin fails.
-        """
+        its plugin fails."""
         provider = self.look()
         if isinstance(provider, ProviderUnavailable):
             return None

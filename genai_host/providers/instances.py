@@ -137,8 +137,7 @@ class ProviderInstances:
 
     def reopen(self, name: str) -> None:
         """Cancel the calls of a provider, and open it again on its next use, with the
-        current keys.
-        """
+        current keys."""
         instance = self[name]
         if instance.config.enabled:
             self._put_back(self._new(name, instance.config))
@@ -146,8 +145,7 @@ class ProviderInstances:
 
     def configure(self, name: str, config: InstanceConfig | None) -> None:
         """Apply a changed configuration to a provider; None if it was removed from the file. Calls
-        in progress are cancelled.
-        """
+        in progress are cancelled."""
         if config is None and name in self._types:
             config = InstanceConfig(name)
         known = name in self

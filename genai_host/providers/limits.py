@@ -102,8 +102,7 @@ class ConcurrencyLimiter:
     @contextmanager
     def passed(self, limits: CancelToken) -> Iterator[None]:
         """Context of one call. Raises `RateLimited` if the queue is full, and the error of `limits`
-        while it waits.
-        """
+        while it waits."""
         if self._at_once is None:
             yield
             return
@@ -280,8 +279,7 @@ class CircuitBreaker:
 
 def _cause(error: BaseException) -> str:
     """The reason of a failure without the service's text, which may quote another user's
-    conversation.
-    """
+    conversation."""
     status = getattr(error, "status", None)
     if status is not None:
         return f"HTTP status {status}"
@@ -302,8 +300,7 @@ def is_unreachable(error: BaseException) -> bool:
 
 def is_failed_reply(error: BaseException) -> bool:
     """Whether an error means that a model does not answer. A status of 4xx or a malformed reply
-    does not.
-    """
+    does not."""
     if isinstance(error, ServiceUnavailable):
         return error.status is not None and not 400 <= error.status < 500
     return isinstance(error, IncompleteReply) or (
@@ -416,8 +413,7 @@ class RateLimiter:
 
     def wait(self, route: RouteInfo, rate: RateLimit, cancellation: Cancellation) -> None:
         """Wait, in FIFO order, until the model may be called; raises the error of a
-        cancellation.
-        """
+        cancellation."""
         model = (route.model, route.provider)
         with self._lock:
             line = self._lines.get(model)

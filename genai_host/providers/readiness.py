@@ -120,8 +120,7 @@ class _Probe:
 
 def _without_asking(instance: ProviderInstance) -> Provider | Readiness:
     """The provider to check, or its result if no check is needed: it is not ready, or has
-    no check.
-    """
+    no check."""
     provider = instance.look()
     if isinstance(provider, ProviderUnavailable):
         return Readiness(provider.reason)

@@ -54,8 +54,7 @@ def offered_tool(
 
 _MOST_VALUES = 5000
 """Maximum number of values in a schema; four times as many in all tools of a request. Checking
-takes about half a millisecond per subschema.
-"""
+takes about half a millisecond per subschema."""
 
 
 def check_schema(schema: Mapping[str, Any], path: str) -> None:
@@ -109,8 +108,7 @@ CHOICES = ("auto", "none", "required")
 
 def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema], str]:
     """Tools and tool choice for the choice of a name. A tool whose name is a tool choice is offered
-    alone, which means the same.
-    """
+    alone, which means the same."""
     if name not in CHOICES:
         return tools, name
     return [tool for tool in tools if tool.name == name], "required"
@@ -147,8 +145,7 @@ _MOST = 512
 
 def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
     """Check that names are unique and that there are not too many tools. Raises
-    `ValidationError`.
-    """
+    `ValidationError`."""
     by_name: dict[str, ToolSchema] = {}
     values = 0
     for tool in tools:

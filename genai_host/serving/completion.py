@@ -64,8 +64,7 @@ _log = logging.getLogger(__name__)
 @contextmanager
 def close_on_disconnect(limits: CancelToken, conversation: Conversation) -> Iterator[None]:
     """Close a conversation on exit, or when `limits` are cancelled: the running turn raises their
-    error, and can be resumed if it was interrupted.
-    """
+    error, and can be resumed if it was interrupted."""
     try:
         with conversation, limits.on_cancel(lambda: conversation.close(ended_with(limits))):
             yield
@@ -76,8 +75,7 @@ def close_on_disconnect(limits: CancelToken, conversation: Conversation) -> Iter
 @contextmanager
 def _expected() -> Iterator[None]:
     """Convert unexpected exceptions to an error that a stream can report: if the connection just
-    ended, the client would take the answer for complete.
-    """
+    ended, the client would take the answer for complete."""
     try:
         yield
     except (GenaiError, StopIteration):
@@ -249,8 +247,7 @@ def streamed(
 
 class _Body:
     """A body whose `close` cancels the answer, even before its first bytes: a generator that has
-    not started would not notice.
-    """
+    not started would not notice."""
 
     def __init__(
         self, answering: CompletionStream, write: Callable[[CompletionStream], Iterator[bytes]]

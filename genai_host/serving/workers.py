@@ -17,8 +17,7 @@ Work = Callable[[], None]
 
 class Workers:
     """A pool without a size limit: the caller limits the work. The thread that became idle last is
-    used first, so that others can end.
-    """
+    used first, so that others can end."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -30,8 +29,7 @@ class Workers:
 
     def submit(self, work: Work) -> None:
         """Run a function in a thread. Raises `RuntimeError` if the pool is closed or the system
-        refuses another thread.
-        """
+        refuses another thread."""
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("the workers are closed")

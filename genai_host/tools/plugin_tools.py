@@ -51,8 +51,7 @@ class PluginTools:
 
     def named(self, name: str, until: Cancellation) -> Tool:
         """A tool by its name. Raises `ConfigurationError` if it is unknown, and the error of the
-        cancellation.
-        """
+        cancellation."""
         tools = self.toolbox.tools(until)
         if name in tools:
             return tools[name]

@@ -25,8 +25,7 @@ MOST_LINES = 1000
 
 MOST_LETTERS = 10
 """Maximum number of characters of a line per terminal column, since combining characters take no
-column.
-"""
+column."""
 
 _SECONDS = 5.0  # timeout of a view
 

@@ -68,8 +68,7 @@ class ToolSources:
 
     def tool(self, name: str, until: Cancellation) -> Tool | None:
         """A tool by its full name; None if it is unknown. A tool that was listed before is not
-        looked up again.
-        """
+        looked up again."""
         source = self._sources.get(of_source(name))
         seen = self.seen.get(name)
         return seen if seen or source is None else self._tools(source, until).get(name)
@@ -124,8 +123,7 @@ def of_source(name: str) -> str:
 
 def may_have(source: str, only: Sequence[str] | None) -> bool:
     """Whether a source can have one of some tools: names, and prefixes such as `git__*`; None for
-    any.
-    """
+    any."""
     own = source + BETWEEN
     for name in only or ():
         if name.endswith("*"):
@@ -145,8 +143,7 @@ def fits(name: str, only: Sequence[str] | None) -> bool:
 
 def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by full name, without those whose name is too long. Raises `TypeError` if one is not a
-    `Tool`.
-    """
+    `Tool`."""
     found: dict[str, Tool] = {}
     for tool in islice(tools, MOST):
         if not isinstance(tool, Tool):
@@ -250,8 +247,7 @@ def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) 
 
 def warn_unknown(config: Config, known: Mapping[str, ToolSet[Any]]) -> None:
     """Warn of tables in the configuration for unknown sets of tools, whose plugin may be
-    missing.
-    """
+    missing."""
     there = ", ".join(known) or "none"
     for name, each in config.tools.items():
         if name not in known:

@@ -127,8 +127,7 @@ class Toolbox:
 
     def tools(self, until: Cancellation) -> dict[str, Tool]:
         """The current tools by name, with the user's approval rules. Raises the error of the
-        cancellation.
-        """
+        cancellation."""
         sourced = self._sources.tools(until, self._only)
         further = {name: self._approved(tool) for name, tool in sourced.items()}
         return self._fitting({**further, **self._tools})
@@ -146,8 +145,7 @@ class Toolbox:
 
     def unenforced(self, tool: Tool) -> list[str]:
         """Patterns in the parameters that are not enforced, with the reason. Raises
-        `ValidationError` if the tool cannot be described.
-        """
+        `ValidationError` if the tool cannot be described."""
         return self._know(tool).checker.unenforced()
 
     def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[AvailableTool, ...]:
@@ -164,8 +162,7 @@ class Toolbox:
 
     def why_not(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
         """Why a tool is not offered in a context; empty if it is. Raises the error of the
-        cancellation.
-        """
+        cancellation."""
         if tool.approval == "deny":
             return "it is denied"
         return self._absence(tool, context, until)
@@ -231,8 +228,7 @@ class Toolbox:
 
     def _approved(self, tool: Tool) -> Tool:
         """A tool with the user's approval rule: that of its name, or else that of the longest
-        matching prefix.
-        """
+        matching prefix."""
         said = [tool.name] if tool.name in self._approvals else []
         said = said or [
             each
@@ -376,8 +372,7 @@ class Toolbox:
 
     def _ends(self, reaction: Mapping[str, Any]) -> bool:
         """Whether a reaction ends the turn. Raises `ValidationError` if it does not match
-        its type.
-        """
+        its type."""
         kind = self._reactions.get(reaction["type"])
         if kind is None:
             return False

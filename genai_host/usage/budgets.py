@@ -38,8 +38,7 @@ _FORMS: Mapping[Period, str] = {"day": "%Y-%m-%d", "month": "%Y-%m"}
 
 def user_of(owner: str) -> str:
     """The user who owns the conversations of an owner; plugins store conversations of a user under
-    `PLUGIN/USER`.
-    """
+    `PLUGIN/USER`."""
     return owner.rpartition("/")[2]
 
 
@@ -127,8 +126,7 @@ class Budgets:
 
     def states(self, users: Iterable[str] = ()) -> list[Budget]:
         """The total budget, those of the given users, and those of all users with a budget or
-        spending. Raises what `ledger` raises.
-        """
+        spending. Raises what `ledger` raises."""
         now = self._now()
         there = self._kept().users([now.strftime(form) for form in _FORMS.values()])
         named = {*users, *self._config.users, *there, ""} - {EVERYBODY}
@@ -213,8 +211,7 @@ class Purse:
 
     def enter(self, route: Route) -> None:
         """Raises `BudgetExceeded` if a budget is spent, `StoreError` if the spending cannot be
-        read.
-        """
+        read."""
         self._budgets.check(route, self._bounds)
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:

@@ -156,8 +156,7 @@ def _day(number: int) -> str:
 
 def bucket_of(seconds: float) -> int:
     """The bucket of a duration: bucket n has durations above n - 1 and up to n quarters of a
-    doubling, starting at one millisecond.
-    """
+    doubling, starting at one millisecond."""
     if seconds <= SHORTEST:
         return 0
     return math.ceil(DOUBLING * math.log2(seconds / SHORTEST))

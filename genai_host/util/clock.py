@@ -84,8 +84,7 @@ class SystemClock:
 
     def _forget(self) -> None:
         """Remove released timers once they are the majority; most are released long before they are
-        due.
-        """
+        due."""
         with self._changed:
             self._released += 1
             if self._released > 64 and self._released * 2 > len(self._alarms):

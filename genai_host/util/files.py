@@ -1,6 +1,5 @@
 """Small files that are written atomically, by one process at a time, and that only their owner can
-read.
-"""
+read."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ if not getattr(sys.flags, "safe_path", False):
 
 def has_interpreter() -> bool:
     """Whether a Python interpreter can be started: not in a frozen program, nor if Python is
-    embedded.
-    """
+    embedded."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 

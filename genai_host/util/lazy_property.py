@@ -1,6 +1,5 @@
 """A property that is computed once, on first use, also with concurrent threads.
-`functools.cached_property` computes it once per thread.
-"""
+`functools.cached_property` computes it once per thread."""
 
 from __future__ import annotations
 

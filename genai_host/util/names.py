@@ -57,8 +57,7 @@ HTTP_PATHS = (
     "/v1beta",
 )
 """Path prefixes of the host, which plugins cannot use. Other paths below `/v1`, which belong to the
-imitated APIs, are available to plugins.
-"""
+imitated APIs, are available to plugins."""
 
 COMMANDS = {
     "ask": "Send one prompt and print the answer.",
@@ -89,8 +88,7 @@ COMMANDS = {
 
 def our_distributions() -> list[str]:
     """Other distributions of this project. The host suggests only these: a suggested name that
-    another party could register would run their code with access to all keys.
-    """
+    another party could register would run their code with access to all keys."""
     import pkgutil  # importlib.resources is slower
 
     return (pkgutil.get_data(__package__, "distributions.txt") or b"").decode().split()

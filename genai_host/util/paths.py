@@ -82,15 +82,13 @@ def _folder(kind: str, platform: str = sys.platform) -> str:
 
 def has_home() -> bool:
     """Whether there is a home directory, or directories in its place; otherwise nothing is
-    stored.
-    """
+    stored."""
     return not any(_folder(kind).startswith(_NOWHERE) for kind in _XDG)
 
 
 def _home() -> str:
     """The home directory. A user without one, for example in a container, would otherwise get a
-    directory named `~` in the working directory.
-    """
+    directory named `~` in the working directory."""
     home = os.path.expanduser("~")
     if os.path.isabs(home):
         return home
@@ -105,8 +103,7 @@ def _home() -> str:
 
 def _folder_of_platform(kind: str) -> str:
     """The directory of the platform. platformdirs is slow to import and only used for other systems
-    than Linux.
-    """
+    than Linux."""
     import platformdirs
 
     find = {

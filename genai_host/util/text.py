@@ -79,7 +79,6 @@ def close_matches(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
     """A hint with similar names; empty if there are none. Not for commands that remove
-    something.
-    """
+    something."""
     near = close_matches(name, known, most)
     return f"did you mean {' or '.join(near)}?" if near else ""

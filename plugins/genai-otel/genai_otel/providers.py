@@ -1,6 +1,5 @@
 """The providers of OpenTelemetry that spans and metrics go to: the application's, or our own,
-which read the environment as OpenTelemetry says: where to, as which service, how much of it.
-"""
+which read the environment as OpenTelemetry says: where to, as which service, how much of it."""
 
 from __future__ import annotations
 
