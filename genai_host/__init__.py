@@ -1,4 +1,4 @@
-"""genai-host: any model on any provider, through any feature, as plugins.
+"""genai-host: use any model at any provider through any feature.
 
     from genai_host import Host
 
@@ -8,7 +8,7 @@
         for event in conversation.stream("And of Norway?"):
             print(event.text, end="")
 
-The way of one message, down and back (docs/architecture.md has all of it):
+The path of one message; see docs/architecture.md for details:
 
     Host.open          host.py                          loads plugins, joins models and providers
     Conversation.say   conversations/conversation.py    one user, one feature, one event log
@@ -20,7 +20,7 @@ The way of one message, down and back (docs/architecture.md has all of it):
     Provider           (a plugin)                       sends the request
 
 Plugins import `genai_host.api`, `genai_host.errors` and `from genai_host import paths`.
-The names below are imported on first use, so that `import genai_host` costs next to nothing.
+The names below are imported on first use, so that `import genai_host` is fast.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _HOMES = {
     "attachment": "prompts.attachments",
     "paths": "util.paths",
 }
-"""Where each name is; `paths` is a module."""
+"""Module of each name; `paths` is a module itself."""
 
 __all__ = [
     "Answer",

@@ -1,11 +1,11 @@
-"""The host for asyncio and notebooks: the same one, each wait in a thread.
+"""The host for asyncio and notebooks: each blocking call runs in a thread.
 
     async with AsyncHost() as host:
         conversation = await host.open("chat", model="smollm2")
         async for event in conversation.stream("hi"):
             print(event.text, end="")
 
-`Host` itself may be used where a loop runs, too; it blocks the loop while it waits.
+`Host` can also be used where an event loop runs, but it blocks the loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from genai_host.conversations.conversation import Conversation, Said
 from genai_host.errors import Cancelled, ConversationBusy
 from genai_host.host import Host
 
-if TYPE_CHECKING:  # most of a store's cost is to import it
+if TYPE_CHECKING:  # importing the store is slow
     from genai_host.store import Store
     from genai_host.store.records import Summary
 
@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 
 class AsyncHost:
-    """A `Host` whose calls are awaited; it takes the same arguments.
+    """A `Host` with awaitable methods; accepts the same arguments.
 
-    Args:
-        host: The one below.
+    Attributes:
+        host: The underlying host.
     """
 
     def __init__(self, host: Host | None = None, **arguments: Any) -> None:
@@ -79,12 +79,12 @@ class AsyncHost:
 
 
 class AsyncConversation:
-    """A `Conversation` whose turns are awaited.
+    """A `Conversation` with awaitable methods.
 
     Cancelling the task that awaits a turn cancels the turn.
 
-    Args:
-        conversation: The one below.
+    Attributes:
+        conversation: The underlying conversation.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -130,8 +130,7 @@ class AsyncConversation:
     ) -> AsyncGenerator[Event, None]:
         """As `Conversation.stream`.
 
-        A stream that is left before its end is over with the next turn. To end it, and
-        its turn, where it is left:
+        An abandoned stream ends with the next turn. To end it and its turn immediately, close it:
 
             async with contextlib.aclosing(conversation.stream("hi")) as events:
                 async for event in events:
@@ -167,8 +166,8 @@ class AsyncConversation:
             await turn.end()
 
     async def _begin(self, turn: _Turn) -> _Turn:
-        """Raises `ConversationBusy` here, before there is a thread: cancelling who was
-        refused must not cancel the turn of another."""
+        """Start a turn. Raises `ConversationBusy` before a thread is started: cancelling a refused
+        call must not cancel the running turn."""
         last = self._turn
         await self._end_what_was_left()
         if self._turn is not last or (last is not None and not last.is_left()):
@@ -178,16 +177,19 @@ class AsyncConversation:
 
     async def _end_what_was_left(self) -> None:
         if self._turn is not None and self._turn.is_left():
-            with suppress(Exception):  # how it ends is nobody's concern any more
+            with suppress(Exception):  # its outcome is no longer needed
                 await self._turn.end()
 
 
 class _Turn:
-    """One turn, and whether anybody still wants it.
+    """A turn, and whether it is still awaited.
 
     Args:
-        events: What a streamed one brings; None for one that is awaited whole.
-        stream: Gives the asynchronous stream of them, as long as somebody holds it.
+        conversation: The conversation.
+        events: Events of a streamed turn; None otherwise.
+
+    Attributes:
+        stream: Returns the asynchronous stream of the events, or None if it was garbage collected.
     """
 
     def __init__(
@@ -201,8 +203,8 @@ class _Turn:
         self._ending: asyncio.Future[None] | None = None
 
     def is_left(self) -> bool:
-        """Whether nobody will hear more of it: it is over, its stream was dropped, or who
-        heard it last does something else now."""
+        """Whether no task consumes the turn: it has ended, its stream was dropped, or the last
+        consumer does something else."""
         if self._is_awaited:
             return False
         if self._ending is not None or self.stream() is None:
@@ -210,15 +212,16 @@ class _Turn:
         return self._task is asyncio.current_task()
 
     async def next_event(self) -> Event | None:
-        """None at the end. Raises `Cancelled` if another turn was taken meanwhile."""
+        """The next event; None at the end. Raises `Cancelled` if another turn was started
+        meanwhile."""
         events = self._events
         if events is None or self._ending is not None:
-            raise Cancelled("the stream was left, and another turn taken")
+            raise Cancelled("the stream was abandoned and another turn started")
         return await self.wait_for(lambda: next(events, None))
 
     async def wait_for(self, work: Callable[[], T]) -> T:
-        """Wait for a part of it, or for the whole; being cancelled meanwhile cancels it,
-        and waits for the thread to have noticed."""
+        """Wait for work of the turn. If the task is cancelled, cancel the turn and wait until its
+        thread has ended the work."""
         self._task, self._is_awaited = asyncio.current_task(), True
         waiting = _in_thread(work)
         try:
@@ -228,13 +231,13 @@ class _Turn:
                 self._conversation.cancel()
                 await asyncio.wait([waiting], timeout=0.05)
             if not waiting.cancelled():
-                waiting.exception()  # it is looked at: the caller learns that it cancelled
+                waiting.exception()  # retrieved: the caller gets `CancelledError`
             raise
         finally:
             self._is_awaited = False
 
     async def end(self) -> None:
-        """End what is left of a stream; whoever comes first does, the others wait."""
+        """End an abandoned stream; concurrent callers wait."""
         if self._events is not None and self._ending is None:
             self._ending = _in_thread(self._events.close)
         if self._ending is not None:
@@ -242,10 +245,10 @@ class _Turn:
 
 
 def _in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Do something in a thread of its own.
+    """Run a function in a new thread.
 
-    asyncio's pool will not do: it has a few threads, and where each of them waits for
-    an answer, none is left for what would end that.
+    asyncio's thread pool is not used: if all its threads wait for answers, none is left to cancel
+    them.
     """
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()

@@ -1,5 +1,6 @@
-"""The host: where everything is put together. Nothing is global, nothing is built
-at import; two hosts in one process know nothing of each other.
+"""The host, which puts all parts together.
+
+It has no global state and does no work at import; two hosts in one process are independent.
 
     Host.open → Plugins → Routing → Route → Agent → Conversation
 """
@@ -81,7 +82,7 @@ from genai_host.util.clock import SystemClock
 from genai_host.util.lazy_property import lazy_property
 from genai_host.util.names import STARTER_HINT, what_there_is
 
-if TYPE_CHECKING:  # most of a store's cost is to import it
+if TYPE_CHECKING:  # importing the store is slow
     from genai_host.store import Store
     from genai_host.store.jobs import JobQueue
     from genai_host.store.records import Summary
@@ -90,27 +91,28 @@ _log = logging.getLogger(__name__)
 
 
 class Host:
-    """Finds plugins, joins models and providers, and opens conversations.
+    """Loads plugins, pairs models with providers, and opens conversations.
 
         with Host() as host:
             print(host.open("chat", model="smollm2").say("hi").text)
 
+    Plugins are loaded on first use. A broken plugin is listed in `plugins.broken` and does not
+    affect others. Thread-safe.
+
+    `config_file` is the path of the configuration file, even if the file does not exist; empty if
+    `config` was given.
+
     Args:
-        config: None to read the user's configuration file.
-        discovery: Where plugins come from; None for the installed distributions.
-        clock: None for real time.
-        patience: How often calls are tried; None for the usual.
-        keys: Where secrets of providers come from; None for the user's own.
-        store: Where conversations are kept; None for nowhere. It is not closed here.
-        prices: What calls cost by; None for those of the package genai-prices, where it is
-            installed.
+        config: Configuration; None to read the user's configuration file.
+        discovery: Source of plugins; None for the installed distributions.
+        clock: Source of time; None for real time.
+        patience: Retry policy of calls; None for the default.
+        keys: Source of secrets; None for the user's environment, keyring and files.
+        store: Store for conversations; None to save none. `close` does not close it.
+        prices: Price list; None for the package genai-prices, if it is installed.
 
-    Raises `ConfigurationError` if the configuration is not in order. Plugins are
-    loaded when they are first needed; a broken one is in `plugins.broken` and
-    disturbs no other. May be used from many threads.
-
-    `config_file` is where the configuration was read, or would be if it were there; empty if it
-    was given.
+    Raises:
+        ConfigurationError: The configuration file is invalid.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Host:
             for warning in self.config.warnings:
                 _log.warning("%s", warning)
         if not paths.has_home():
-            _log.warning("there is no home directory, so that nothing is kept: %s", paths.ELSEWHERE)
+            _log.warning("no home directory, conversations are not saved: %s", paths.ELSEWHERE)
         self.keys = keys or SecretStore()
         self._discovery = discovery or InstalledPlugins()
         self._own_clock = SystemClock() if clock is None else None
@@ -165,29 +167,36 @@ class Host:
     ) -> Conversation:
         """Open a conversation.
 
+        If the store cannot be written, the conversation continues unrecorded; see
+        `Conversation.unrecorded`.
+
         Args:
-            feature: Its name; None for the configured one, which is `chat` unless said.
+            feature: Name of the feature; None for `defaults.feature`, or else `chat`.
             model: Name of the model: `smollm2`, `smollm2@local`, `smollm2@local+openai-chat`,
-                `local/some-id` or a model configuration's, whose parameters hold where none are
-                given; None for the default.
-            provider: Name of a provider instance to keep to.
-            models: For further roles of the feature, names of models.
+                `local/some-id`, or a model configuration, whose parameters are defaults; None for
+                the default model.
+            provider: Name of the provider to use; None for any.
+            models: Model names for further roles of the feature, by role.
             parameters: Model parameters by name, for example `temperature`.
             settings: Settings of the feature by name.
-            history: What was said before.
-            state: The feature's own state, as an answer left it.
-            record: Where to record; True for the host's store, or in memory if it has none; False
-                for no record: then a turn that waits can be resumed by this conversation alone.
-            caps: What one turn may use up.
-            returns: A class, or a JSON Schema: the `Answer.data` of each turn that names no other
-                will be of it. It is not on record.
-            tools: The only ones that it may use: names, and beginnings of names as `git__*`; None
-                for all. Those that are denied stay so.
-            owner: Whose it is in the store; None for whose the store is.
+            history: Earlier messages, oldest first.
+            state: State of the feature, from `Answer.state`.
+            record: Event log; True for the host's store, or in memory if it has none; False for
+                none: then only this object can resume a paused turn.
+            caps: Limits of each turn; None for the defaults.
+            returns: Class or JSON Schema of `Answer.data`, unless a turn has its own. It is not
+                recorded.
+            tools: Names of the tools to allow; `git__*` matches a prefix. None for all. Denied
+                tools stay denied.
+            owner: Owner of the conversation in the store; None for the store's default owner.
 
-        Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
-        `ConfigurationError` for what is unknown or wrong. A store that fails keeps
-        nobody from an answer: see `Conversation.unrecorded`.
+        Returns:
+            The conversation.
+
+        Raises:
+            NoRoute: No provider can run a model.
+            InvalidParameter: A model parameter is unknown or invalid.
+            ConfigurationError: The feature, a role, a setting or a tool is unknown or invalid.
         """
         chosen = self.feature(feature or self.config.feature)
         named = self._routing.models_for(chosen, model, provider, models or {})
@@ -215,10 +224,17 @@ class Host:
     def reopen(
         self, record: InMemoryRecord, *, caps: TurnLimits | None = None, returns: Any = None
     ) -> Conversation:
-        """The conversation that a record tells of, as its last entry left it.
+        """Restore a conversation from its event log, as of its last entry.
 
-        A turn that had not ended is then `pending`: `Conversation.resume` goes on
-        with it. Raises `ReplayError` if it is no whole record.
+        A turn that has not ended is `pending`; `Conversation.resume` continues it.
+
+        Args:
+            record: The event log.
+            caps: Limits of each turn; None for the defaults.
+            returns: Class or JSON Schema of `Answer.data`, unless a turn has its own.
+
+        Raises:
+            ReplayError: The event log is incomplete or invalid.
         """
         began = replay(record.entries)
         return self._converse(
@@ -245,18 +261,31 @@ class Host:
         tools: Iterable[str] | None = None,
         owner: str | None = None,
     ) -> Conversation:
-        """A conversation from the store, as its last entry left it; see `reopen`.
+        """Open a stored conversation, as of its last entry; see `reopen`.
+
+        The arguments that are given replace those of the conversation from here on; see `open`. A
+        model parameter that is None is removed.
 
         Args:
-            id: Or the beginning of it, if no other begins so.
-            record: False for a copy in memory: the one in the store stays as it is.
-            owner: Whose it is; None for whose the store is. That of another is not found.
+            id: Id of the conversation, or a unique prefix.
+            model: Name of the model.
+            provider: Name of the provider to use.
+            models: Model names for further roles, by role.
+            parameters: Model parameters by name; None removes one.
+            settings: Settings of the feature by name.
+            record: False to continue a copy in memory; the stored conversation stays unchanged.
+            caps: Limits of each turn; None for the defaults.
+            returns: Class or JSON Schema of `Answer.data`, unless a turn has its own.
+            tools: Names of the tools to allow.
+            owner: Owner of the conversation; those of other owners are not found. None for the
+                store's default owner.
 
-        The others are as `open` takes them: what is given holds from here on, and all
-        else stays. A parameter that is None is removed.
-
-        Raises `NotFound`; `StoreError` if it cannot be read; `ConfigurationError` if there
-        is no store; and what `open` does.
+        Raises:
+            NotFound: The owner has no such conversation.
+            StoreError: The conversation cannot be read.
+            ConfigurationError: The host has no store, or an argument is invalid.
+            NoRoute: No provider can run a model.
+            InvalidParameter: A model parameter is unknown or invalid.
         """
         kept, entries = self.kept(owner).record(id, self.codec)
         began = replay(entries)
@@ -280,13 +309,23 @@ class Host:
         )
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
-        """What the store has, the last that was gone on with first; see
-        `Store.conversations`."""
+        """List stored conversations, most recently used first.
+
+        Args:
+            limit: Maximum number; None for all.
+            after: Id of the last conversation of the previous page.
+        """
         return self.kept().conversations(limit=limit, after=after)
 
     def kept(self, owner: str | None = None) -> Store:
-        """The store, as one of its owners sees it; None for whose it is. Raises
-        `ConfigurationError` if there is none."""
+        """The store, limited to one owner.
+
+        Args:
+            owner: The owner; None for the store's default owner.
+
+        Raises:
+            ConfigurationError: The host has no store.
+        """
         if self.store is None:
             raise ConfigurationError(
                 "this host keeps no conversations", hint="give it a store: Host(store=Store())"
@@ -294,11 +333,17 @@ class Host:
         return self.store if owner is None else self.store.of(owner)
 
     def jobs(self, queue: str) -> JobQueue:
-        """A durable queue of background jobs in the store, which all processes that use the store
-        share; `JobQueue.worker` does them. Raises `ConfigurationError` if there is no store.
+        """A durable queue of background jobs in the store, shared by all processes that use the
+        store.
+
+        `JobQueue.worker` runs the jobs.
 
         Args:
-            queue: Its name. A plugin begins it with its own name, as `shop/orders`.
+            queue: Name of the queue; a plugin prefixes it with its own name, for example
+                `shop/orders`.
+
+        Raises:
+            ConfigurationError: The host has no store.
         """
         from genai_host.store.jobs import JobQueue
 
@@ -306,20 +351,21 @@ class Host:
 
     @lazy_property
     def plugins(self) -> Plugins:
-        """The plugins, loaded now if they were not.
+        """The plugins, loaded on first use.
 
-        Raises `PluginError` in strict mode if one is broken.
+        Raises:
+            PluginError: A plugin is broken, and `plugins.strict` is set.
         """
         return Plugins(self._discovery, self.config)
 
     @property
     def registry(self) -> Registry:
-        """What the plugins declared."""
+        """Everything that the plugins declare."""
         return self.plugins.registry
 
     @lazy_property
     def codec(self) -> Codec:
-        """Objects to JSON and back, with the message parts of all plugins."""
+        """Converts objects to JSON and back, with the message parts of all plugins."""
         parts = tuple(self.registry.parts)
         return usual_codec() if parts == PARTS else Codec(parts)
 
@@ -331,21 +377,33 @@ class Host:
 
     @property
     def toolbox(self) -> Toolbox:
-        """What calls the tools of all plugins."""
+        """Calls the tools of all plugins."""
         return self._tools.toolbox
 
     def tools(self) -> dict[str, Tool]:
-        """The tools that models may ask for, by name, each with the approval that the user
-        wants for it. Sources of tools are asked for theirs, which may take its time."""
+        """The available tools by name, with the user's approval rules.
+
+        It queries all sources of tools, which can be slow.
+        """
         return self.toolbox.tools(self._closing)
 
     def offered_tools(self, context: Mapping[str, Any] | None = None) -> tuple[AvailableTool, ...]:
-        """Those of them that a model is offered: each as it is described to it, if it
-        applies in a context and is not denied."""
+        """The tools that a model is offered: those that apply in a context and are not denied.
+
+        Args:
+            context: JSON, for example `Turn.context`.
+        """
         return self.toolbox.offered(context or {}, self._closing)
 
     def tool(self, name: str) -> Tool:
-        """One of the tools. Raises `ConfigurationError` if there is none."""
+        """A tool by its name.
+
+        Args:
+            name: Name of the tool.
+
+        Raises:
+            ConfigurationError: The tool is unknown.
+        """
         return self._tools.named(name, self._closing)
 
     def call_tool(
@@ -357,16 +415,18 @@ class Host:
         approved: bool = False,
         limits: CancelToken | None = None,
     ) -> ToolOutput:
-        """Call a tool as a feature would for a model, and wait for its output.
+        """Call a tool as for a model, and wait for its output. Failures are part of the output.
 
         Args:
-            arguments: JSON by name.
-            context: JSON that the tool gets from a front end.
-            approved: Whether a human has said that it may run, for a tool that asks.
-            limits: End the call when they end, with `Cancelled`.
+            name: Name of the tool.
+            arguments: Arguments by name; JSON.
+            context: JSON for the tool, for example from a client.
+            approved: Whether a person approved the call; needed for a tool with the rule `ask`.
+            limits: Cancels the call.
 
-        What goes wrong is told in the output. Raises `ConversationClosed` once the host is
-        closed, which ends the call as well.
+        Raises:
+            Cancelled: `limits` were cancelled.
+            ConversationClosed: The host was closed.
         """
         call = ToolCall("call", name, arguments or {})
         with self._until(limits) as until:
@@ -374,7 +434,7 @@ class Host:
 
     @lazy_property
     def instances(self) -> ProviderInstances:
-        """The provider instances: add, remove, enable and disable them here."""
+        """The providers; add, remove, enable and disable them here."""
         return ProviderInstances(
             self.registry.providers,
             self.config.providers,
@@ -386,64 +446,93 @@ class Host:
 
     @property
     def catalog(self) -> Catalog:
-        """Models, providers and dialects, joined; made anew when an instance changes."""
+        """The available models, providers and dialects; rebuilt when a provider changes."""
         return self._routing.catalog
 
     def refresh(self) -> Catalog:
-        """The same, made anew now: keys and weights may have come since."""
+        """Rebuild the catalog, for example after keys or weights were added."""
         return self._routing.refresh()
 
     def probe(self, again: ProviderInstance | None = None) -> Catalog:
-        """The catalog with the state of each provider as it was found when it was tried: whether
-        its service answers and takes the key, whether its library can be loaded. Results hold
-        for some seconds; a provider that takes longer than 5 s counts as unreachable.
+        """The catalog with the checked state of each provider: service, key, library.
+
+        Results are cached for a few seconds. A provider that takes longer than 5 s counts as
+        unreachable.
 
         Args:
-            again: An instance to try now in any case, such as one that was just made ready.
+            again: A provider to check now, without the cache.
         """
         return self._routing.probed(again)
 
     def routes(self) -> list[Candidate]:
-        """Every model at every provider, by what they declare: what runs, and what does not and
-        why. `probe().matrix()` has the same as tried."""
+        """Every model at every provider, by declaration, with the reasons of those that cannot run.
+
+        `probe().matrix()` has the same with the checked state of providers.
+        """
         return self.refresh().matrix()
 
     def explain(
         self, model: str | None, provider: str | None = None, operation: Operation = "chat"
     ) -> list[Candidate]:
-        """The candidates for a name as `open` takes it, best first, with those that
-        cannot run. Raises `NoRoute` for an unknown name."""
+        """The candidates for a model, best first, including those that cannot run.
+
+        Args:
+            model: Name of the model; see `open`.
+            provider: Name of the provider to use; None for any.
+            operation: Kind of call.
+
+        Raises:
+            NoRoute: The model or the provider is unknown.
+        """
         return self._routing.explain(model, provider, operation)
 
     def default_model(self, operation: Operation = "chat") -> DefaultModel:
-        """The model used for an operation where none is named, and why it is that one:
+        """The default model of an operation, with the reason.
 
-        1. the one configured, `defaults.model` for chat;
-        2. the default model of a provider in `defaults.prefer`, in that order;
-        3. that of a provider that is configured in `[providers]`;
-        4. that of a provider whose calls cost nothing, such as a local one;
-        5. that of any other provider that takes no key.
+        It is the first of:
 
-        A service that takes a key is never used only because the key is there.
+        1. `defaults.model` of the configuration (for chat)
+        2. the default model of a provider in `defaults.prefer`, in that order
+        3. that of a provider in `[providers]`
+        4. that of a provider whose calls are free, for example a local one
+        5. that of any other provider without a key
+
+        A key in the environment alone never selects a provider.
+
+        Args:
+            operation: Kind of call.
 
         Raises:
-            NoRoute: There is none, or it cannot run.
+            NoRoute: There is no default model, or it cannot run.
         """
         return self._routing.default_model(operation)
 
     def check_configuration(self, name: str, config: ModelConfig) -> str:
-        """Why a model configuration cannot run for now; empty if it can.
+        """Check whether a model configuration can run.
 
-        Raises `NoRoute`, `ConfigurationError` and `InvalidParameter` for one that leads to no
-        model, prefers a provider that there is not, or has parameters that its model does not
-        take.
+        Args:
+            name: Its name.
+            config: The model configuration.
+
+        Returns:
+            Why it cannot run at present; empty if it can.
+
+        Raises:
+            NoRoute: Its model is unknown.
+            ConfigurationError: It prefers an unknown provider.
+            InvalidParameter: Its model does not accept a parameter.
         """
         return self._routing.check(name, config)
 
     def reconfigure(self, config: Config) -> None:
-        """Use the defaults and the model configurations of another configuration from now on.
-        Turns under way go on with what they began with; all else stays until a restart. For
-        providers see `instances`."""
+        """Apply the defaults and model configurations of a configuration from now on.
+
+        Turns in progress continue unchanged. Other keys apply after a restart; for providers see
+        `instances`.
+
+        Args:
+            config: The configuration.
+        """
         self.config = self.config._replace(
             feature=config.feature,
             models=config.models,
@@ -465,17 +554,23 @@ class Host:
         schema: Mapping[str, Any] | None = None,
         limits: CancelToken | None = None,
     ) -> TokenCount:
-        """How many tokens a model would be given, by the service that runs it; nobody
-        answers.
+        """Count the input tokens of a prompt, as the service does, without running the prompt.
 
         Args:
-            messages: What was said, oldest first; a string is the user's.
-            model, provider: As for `open`.
-            tools, schema: As for a `Prompt`.
-            limits: End the call when they end, with `Cancelled`.
+            messages: The messages, oldest first; a string is a message of the user.
+            model: Name of the model; see `open`.
+            provider: Name of the provider to use; None for any.
+            parameters: Model parameters by name.
+            tools: Tools that the model may call.
+            schema: JSON Schema of the answer.
+            limits: Cancels the call.
 
-        Raises `NoRoute` where no service counts tokens for that model, and
-        `InvalidParameter` and `UnsupportedPart` as a call would.
+        Raises:
+            NoRoute: No provider of the model can count tokens.
+            InvalidParameter: A model parameter is unknown or invalid.
+            UnsupportedPart: The dialect cannot write a part of a message.
+            ProviderError: The service failed.
+            Cancelled: `limits` were cancelled.
         """
         said = [Message("user", messages)] if isinstance(messages, str) else messages
         prompt = Prompt(said, tools=tools, schema=schema)
@@ -495,22 +590,27 @@ class Host:
         owner: str | None = None,
         is_kept: bool = False,
     ) -> Generator[Delta, None, Completion]:
-        """Ask a model once: the pieces of its answer as they come, then the whole. There is
-        neither a feature nor a record, and tools that it asks for are the caller's to run.
+        """Send a prompt to a model: yield the chunks of the answer, then return the answer.
+
+        No feature and no event log are involved. The caller runs the tools that the model requests.
+        Closing the generator cancels the call.
 
         Args:
-            model, provider: As for `open`.
-            in_pieces: Whether the service is asked for pieces at all.
-            limits: End the call when they end, with `Cancelled`.
-            owner: For whom: whose budget it is on.
-            is_kept: Whether the caller puts it into the store, which counts it there.
+            prompt: The prompt.
+            model: Name of the model; see `open`.
+            provider: Name of the provider to use; None for any.
+            in_pieces: Whether to request a streamed reply.
+            limits: Cancels the call.
+            owner: User whose budget the call counts on.
+            is_kept: Whether the caller stores the call, so that its usage is counted there.
 
-        Closing the generator ends the call. Raises what went wrong, as `GenaiError`.
+        Raises:
+            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
         tolls = self._tolls(owner, is_kept=is_kept)
         agent = self._agent("main", "chat", model, {}, provider, tolls)
         with self._until(limits) as until:
-            # without a trace, no waits are among the pieces
+            # without a trace, `RetryWait` is not yielded
             pieces: Generator[Any, None, Completion] = agent.stream(
                 prompt, until, in_pieces=in_pieces
             )
@@ -527,7 +627,20 @@ class Host:
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> Embeddings:
-        """Turn texts into vectors, one each, in order; see `prompt`."""
+        """Compute embedding vectors, one per text, in order.
+
+        Args:
+            texts: The texts.
+            model: Name of the model; None for the default model of `embed`.
+            provider: Name of the provider to use; None for any.
+            parameters: Model parameters by name.
+            purpose: Use of the vectors; some models embed queries and documents differently.
+            limits: Cancels the call.
+            owner: User whose budget the call counts on.
+
+        Raises:
+            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
+        """
         tolls = self._tolls(owner)
         agent = self._agent("embed", "embed", model, parameters or {}, provider, tolls)
         with self._until(limits) as until:
@@ -543,7 +656,18 @@ class Host:
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> ModerationResult:
-        """Have a text judged by the rules of a service; see `prompt`."""
+        """Check a text against the rules of a service.
+
+        Args:
+            text: The text.
+            model: Name of the model; None for the default model of `moderate`.
+            provider: Name of the provider to use; None for any.
+            limits: Cancels the call.
+            owner: User whose budget the call counts on.
+
+        Raises:
+            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
+        """
         agent = self._agent("moderate", "moderate", model, {}, provider, self._tolls(owner))
         with self._until(limits) as until:
             verdict: ModerationResult = agent.ask(Moderate(text), until)
@@ -551,7 +675,7 @@ class Host:
 
     @lazy_property
     def budgets(self) -> Budgets:
-        """What users may spend, and what they have."""
+        """Budgets of users and their spending."""
         return Budgets(
             self.config.budgets,
             lambda: None if self.store is None else self.store.ledger,
@@ -560,7 +684,7 @@ class Host:
 
     @contextmanager
     def _until(self, limits: CancelToken | None) -> Iterator[Cancellation]:
-        """What ends when the host is closed, and when the caller's limits end."""
+        """Limits that are cancelled with the host, and with those of the caller."""
         with (
             Cancellation(self._closing) as until,
             nullcontext()
@@ -570,7 +694,7 @@ class Host:
             yield until
 
     def close(self) -> None:
-        """Close all conversations and providers. What is under way is cancelled."""
+        """Close all conversations and providers; turns and calls in progress are cancelled."""
         with self._lock:
             was_closed, self._closed = self._closed, True
             conversations = list(self._conversations)
@@ -603,7 +727,7 @@ class Host:
 
     @lazy_property
     def observers(self) -> Observers:
-        """Who is told of what happens: the plugins that want to be."""
+        """The plugins that implement hooks for events."""
         return Observers(self.plugins.manager)
 
     @lazy_property
@@ -611,7 +735,14 @@ class Host:
         return UsageRecorder(lambda counted: self.kept().add_usage(counted), self.clock)
 
     def feature(self, name: str) -> Feature[Any]:
-        """A feature by its name. Raises `ConfigurationError` if there is none."""
+        """A feature by its name.
+
+        Args:
+            name: Name of the feature.
+
+        Raises:
+            ConfigurationError: The feature is unknown.
+        """
         try:
             return self.registry.features[name]
         except KeyError:
@@ -628,7 +759,7 @@ class Host:
     def _recorder(
         self, wanted: Recorder | bool, opened: Opened, owner: str | None
     ) -> tuple[Recorder | None, StoreError | None]:
-        """Where a new conversation is recorded, and why it is not."""
+        """The event log of a new conversation, and the reason if it is not recorded."""
         if wanted is False:
             return None, None
         if wanted is True and self.store is not None:
@@ -698,7 +829,7 @@ class Host:
         )
 
     def _capped(self, caps: TurnLimits) -> TurnLimits:
-        """With the budget of a turn, unless less is wanted."""
+        """The limits of a turn, with the budget of the configuration unless it is higher."""
         budgets = self.config.budgets
         if budgets.run is None or (caps.cost is not None and caps.cost <= budgets.run):
             return caps
@@ -707,11 +838,12 @@ class Host:
     def _tolls(
         self, owner: str | None, feature: str = "", *, is_kept: bool = False
     ) -> Sequence[CallMiddleware]:
-        """What stands before and after calls of models; nothing, as a rule.
+        """The call middleware; usually none.
 
         Args:
-            owner: Whose conversation it is, as the store has it.
-            is_kept: Whether the store counts them anyway, as they are on its record.
+            owner: Owner of the conversation in the store.
+            feature: Name of the feature, for usage.
+            is_kept: Whether the store counts the calls from its event log.
         """
         tolls: list[CallMiddleware] = []
         user = user_of(owner or "")

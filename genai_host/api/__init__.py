@@ -4,29 +4,29 @@
 
 Besides this package, plugins import `genai_host.errors` and `from genai_host import paths`.
 
-messages        roles, message parts, messages, usage
-calls           calls of a model and their results, independent of API formats; cost
-error_replies   errors in the replies of services, whatever form they have
-dialects        `Dialect`, the codec of an API format, and helpers to write one
-finish_reasons  why a model stopped: the words of services, and what they mean
-tool_calls      tool calls, read from replies and assembled from streams
-providers       `Provider`, the transport of requests; HTTP; expiring tokens
-http_provider   providers over HTTP, in a few lines
-models          models and offerings, as data; parameters that dialects share
-features        `Feature`, its steps, its answer, the events of a turn
-tools           tools, sources of tools, reactions
-function_tools  tools from typed functions
-http_routes     HTTP routes of plugins; requests and responses; a reader of JSON bodies
-hooks           the hooks; commands and executors of plugins
-cancellation    `Cancellation`, which any thread can cancel
-child_process   a function in another process, within limits
-jobs            background jobs, as a worker gets them
-settings        settings classes, secrets
-validators      validators of the fields of declarations
-schema          JSON Schema of a class; validation against a schema
-closed_schema   schemas in the subset that services enforce
-codec           objects to JSON and back
-json_text       JSON values to text and back
+- `messages`: messages and their parts; token usage
+- `calls`: calls of a model and their results, independent of API formats; cost
+- `error_replies`: errors in the replies of services
+- `dialects`: `Dialect`, the codec of an API format, and helpers to write one
+- `finish_reasons`: finish reasons of services
+- `tool_calls`: tool calls in replies and streams
+- `providers`: `Provider`, the transport of requests; HTTP; expiring tokens
+- `http_provider`: base class and factory for providers over HTTP
+- `models`: models and offerings, as data; parameters that dialects share
+- `features`: `Feature`, its steps, its answer, the events of a turn
+- `tools`: tools, sources of tools, reactions
+- `function_tools`: tools from typed functions
+- `http_routes`: HTTP routes of plugins; requests and responses; a reader of JSON bodies
+- `hooks`: the hooks; commands and executors of plugins
+- `cancellation`: `Cancellation`, which any thread can cancel
+- `child_process`: a function in another process, within limits
+- `jobs`: background jobs
+- `settings`: settings classes, secrets
+- `validators`: validators of the fields of declarations
+- `schema`: JSON Schema of a class; validation against a schema
+- `closed_schema`: schemas in the subset that services enforce
+- `codec`: objects to JSON and back
+- `json_text`: JSON values to text and back
 """
 
 from genai_host.api.calls import (

@@ -1,8 +1,7 @@
-"""Calls of a model, independent of wire formats: requests, replies, results, cost.
+"""Calls of a model, independent of API formats: requests, replies, results, cost.
 
-`ProviderRequest`, `ProviderReply` and `StreamEvent` pass between a dialect and a provider. A
-`Call` is what a dialect writes a request from; a result, such as `Completion`, is what it reads
-from the reply.
+A dialect and a provider exchange `ProviderRequest`, `ProviderReply` and `StreamEvent`. A dialect
+writes a request from a `Call` and reads a result, for example a `Completion`, from the reply.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from genai_host.api.messages import Message, ToolCall, Usage, VendorPart
 from genai_host.errors import ErrorPlace
 
 Operation = Literal["chat", "embed", "moderate", "count"]
-"""What a model is asked to do; each dialect and each model is for one of them. A model for
-`chat` is the one to `count` for: how many tokens a call of it would take."""
+"""Kind of call. Each dialect and each model is for one of them. `count` counts the tokens of a chat
+call and uses models of the operation `chat`."""
 
 
 @frozen
 class EncodedJson:
-    """JSON that is written already, in UTF-8, to be pasted into a request body.
+    """Encoded JSON (UTF-8) that is copied into a request body.
 
-    It may stand as a value of the body, or in a list that is one; several JSON
-    values joined by commas stand for as many items of that list.
+    It can be a value of the body or an item of a list there. Several JSON values joined by commas
+    are several items of that list.
     """
 
     data: bytes
@@ -34,17 +33,17 @@ class EncodedJson:
 
 @frozen
 class ProviderRequest:
-    """One request, as a dialect writes it and a provider sends it.
+    """A request, written by a dialect and sent by a provider.
 
     Attributes:
-        operation: What is asked.
-        dialect: Name of the dialect that the body is written in.
-        model_id: The model's id at this provider.
-        body: JSON by field name, values may be `EncodedJson`.
-        stream: Whether the reply is to come as events.
-        headers: Sent with it, beside the provider's own.
-        path: Where the provider serves it, from `DialectEndpoint`; filled in by the host.
-        query: The same, for the address's query.
+        operation: Kind of call.
+        dialect: Name of the dialect of the body.
+        model_id: Id of the model at this provider.
+        body: JSON values by field name; they may contain `EncodedJson`.
+        stream: Whether to request a streamed reply.
+        headers: Headers that the provider adds to its own.
+        path: Path of the endpoint; the host sets it from `DialectEndpoint`.
+        query: Query parameters; the host sets them from `DialectEndpoint`.
     """
 
     operation: Operation
@@ -66,7 +65,7 @@ class ProviderRequest:
 
 
 def _write(value: Any, pieces: list[bytes]) -> None:
-    """A value in pieces: what is written already may be large, and is not copied."""
+    """Append a value in chunks, without copying encoded JSON, which can be large."""
     if isinstance(value, EncodedJson):
         pieces.append(value.data)
     elif isinstance(value, (list, tuple)) and any(isinstance(item, EncodedJson) for item in value):
@@ -82,8 +81,13 @@ def _write(value: Any, pieces: list[bytes]) -> None:
 
 @frozen
 class ProviderReply:
-    """A whole reply. A status of 400 or more tells of a failure, as over HTTP; names of
-    headers are in lower case."""
+    """A complete reply.
+
+    Attributes:
+        body: The body.
+        status: HTTP status; 400 or more is an error.
+        headers: Headers, with names in lower case.
+    """
 
     body: bytes
     status: int = 200
@@ -92,29 +96,33 @@ class ProviderReply:
 
 @frozen
 class StreamEvent:
-    """One event of a streamed reply. The name is a hint; codecs do not rely on it, but for
-    `error`."""
+    """One event of a streamed reply.
+
+    Attributes:
+        data: Data of the event.
+        name: Name of the event, if it has one. Dialects rely on it only for `error`.
+    """
 
     data: bytes
     name: str | None = None
 
 
 class ReplyStream(Protocol):
-    """A streamed reply: iterate once.
+    """A streamed reply, which can be iterated once.
 
-    `close` may come from any thread, any number of times; an iteration that it
-    finds blocked ends at once.
+    `close` can be called from any thread, more than once. It ends a blocked iteration immediately.
     """
 
     def __iter__(self) -> Iterator[StreamEvent]: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop reading and release the connection."""
 
 
 class CancelToken(Protocol):
-    """What bounds one attempt: handed to a provider with each request.
+    """Signals the cancellation of one attempt; a provider receives it with each request.
 
-    A provider that waits registers how to be woken, and asks `check` then:
+    A provider that waits registers a callback that wakes it, then calls `check`:
 
         woken = threading.Event()
         with limits.on_cancel(woken.set):
@@ -123,19 +131,29 @@ class CancelToken(Protocol):
     """
 
     def check(self) -> None:
-        """Raise the error that ends this attempt, if it is to end."""
+        """Raise the error that ends this attempt, if it was cancelled.
+
+        Raises:
+            GenaiError: The reason, for example `ProviderTimeout` or `Cancelled`.
+        """
 
     def on_cancel(self, wake: Callable[[], None]) -> CancelHandle:
-        """Call `wake` once when the attempt is to end: at once if it is already.
+        """Call a function once when the attempt is cancelled.
 
-        `wake` runs in the thread that cancels, and must neither block nor raise.
+        Args:
+            wake: Called in the thread that cancels, or immediately if the attempt is already
+                cancelled. It must not block or raise.
+
+        Returns:
+            A handle that removes the callback.
         """
 
 
 class CancelHandle(Protocol):
-    """A registered callback; leaving it as a context, or `release`, takes it back."""
+    """A registered callback; a context manager that removes it on exit."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Remove the callback."""
 
     def __enter__(self) -> CancelHandle: ...
 
@@ -144,14 +162,15 @@ class CancelHandle(Protocol):
 
 @frozen
 class Cost:
-    """What calls of models cost, in US dollars; `+` adds.
+    """Cost of model calls in US dollars; supports `+`.
 
-    Each call counts with what the list price at the time of the call comes to.
+    Calls count with the list price at the time of the call.
 
     Attributes:
-        dollars: Of the calls whose cost is known.
-        known: How many calls these are.
-        unknown: How many further calls there were: all of them cost at least `dollars`.
+        dollars: Cost of the calls with a known cost.
+        known: Number of calls with a known cost.
+        unknown: Number of calls with an unknown cost. If it is not 0, the total is at least
+            `dollars`.
     """
 
     dollars: float = 0.0
@@ -167,25 +186,30 @@ class Cost:
 
 
 def cost_of_call(dollars: float | None) -> Cost:
-    """The cost of one call; None if it is not known."""
+    """The cost of one call, from US dollars; None if unknown."""
     return Cost(unknown=1) if dollars is None else Cost(dollars, known=1)
 
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "other"]
-"""Why a model stopped, in the words that every dialect is brought to.
+"""Why a model stopped; the same values for all dialects.
 
-stop             it was done, met a stop sequence, or gave a reason that is not known
-length           it reached its token limit
-tool_calls       it wants tools to be run
-content_filter   it, or its service, refused or cut the answer
-other            a reason that leaves no usable answer; `Completion.vendor_finish` has the
-                 vendor's word
+- `stop`: the answer is complete, a stop sequence was met, or the reason is unknown
+- `length`: the token limit was reached
+- `tool_calls`: the model requests tool calls
+- `content_filter`: the model or its service refused or truncated the answer
+- `other`: the answer is not usable; `Completion.vendor_finish` has the reason of the service
 """
 
 
 @frozen
 class ToolSchema:
-    """A tool as the model sees it; `parameters` is a JSON Schema of an object."""
+    """A tool as sent to the model.
+
+    Attributes:
+        name: Name of the tool.
+        description: Description for the model.
+        parameters: JSON Schema of an object.
+    """
 
     name: str
     description: str
@@ -194,13 +218,13 @@ class ToolSchema:
 
 @frozen(kw_only=True)
 class Call:
-    """What every operation shares.
+    """Base of all calls.
 
     Attributes:
-        model_id: The model's id at the provider.
-        parameters: By the host's names (`temperature`, `max_tokens` ...), validated.
-        variant: Which of its variants the dialect is to write.
-        stream: Whether the reply is to come in pieces.
+        model_id: Id of the model at the provider.
+        parameters: Validated model parameters by the host's names, for example `temperature`.
+        variant: Options of the dialect; see `Dialect.variant`.
+        stream: Whether to request a streamed reply.
     """
 
     model_id: str
@@ -211,14 +235,14 @@ class Call:
 
 @frozen(kw_only=True)
 class ChatCall(Call):
-    """Continue a conversation.
+    """A call that continues a conversation.
 
     Attributes:
-        messages: What was said, oldest first.
-        tools: The tools that the model may ask for.
-        tool_choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
-        schema: JSON Schema that the answer must satisfy; None for free text.
-        draft: What was written for the calls before it; the host's.
+        messages: The conversation, oldest message first.
+        tools: Tools that the model may call.
+        tool_choice: `auto`, `none`, `required` or a tool name; None for the model's default.
+        schema: JSON Schema of the answer; None for free text.
+        draft: Cache of encoded messages; set by the host.
     """
 
     messages: Sequence[Message]
@@ -228,18 +252,24 @@ class ChatCall(Call):
     _draft: Draft = field(factory=lambda: Draft(), eq=False, repr=False)
 
     def written(self, key: Hashable, write: Callable[[Message], bytes]) -> list[EncodedJson]:
-        """The messages as a dialect writes them, each of them written once.
+        """Encode the messages, each at most once.
 
         Args:
-            key: Names the form: the dialect, and what else of the call the form depends on.
-            write: One message as JSON: a value, several joined by commas, or nothing.
+            key: Cache key of the form: the dialect, and everything else that the form depends on.
+            write: Encodes one message as JSON: one value, several values joined by commas, or
+                nothing.
+
+        Returns:
+            The encoded messages, for the request body.
         """
         return [EncodedJson(self._draft.written(tuple(self.messages), key, write))]
 
 
 class Draft:
-    """What was written for the last call of a conversation. The next one begins alike, and
-    only what is new of it is written."""
+    """Cache of the encoded messages of a conversation.
+
+    The messages of a call usually begin with those of the call before; only new ones are encoded.
+    """
 
     def __init__(self) -> None:
         self._last: dict[Hashable, tuple[tuple[Message, ...], bytes]] = {}
@@ -249,7 +279,7 @@ class Draft:
     ) -> bytes:
         """The messages as JSON, joined by commas; see `ChatCall.written`."""
         before, data = self._last.get(key, ((), b""))
-        if messages[: len(before)] != before:  # which is quick where they are the same objects
+        if messages[: len(before)] != before:  # fast if they are the same objects
             before, data = (), b""
         new = [message.remember(key, write) for message in messages[len(before) :]]
         data = b",".join(filter(None, [data, *new]))
@@ -259,11 +289,11 @@ class Draft:
 
 @frozen(kw_only=True)
 class EmbedCall(Call):
-    """Turn texts into vectors, one each, in order.
+    """A call that computes one embedding vector per text.
 
     Attributes:
-        purpose: What the vectors are for: some models embed a search query otherwise than the
-            documents that it is to find.
+        texts: The texts.
+        purpose: Use of the vectors. Some models embed queries and documents differently.
     """
 
     texts: Sequence[str]
@@ -272,18 +302,25 @@ class EmbedCall(Call):
 
 @frozen(kw_only=True)
 class ModerateCall(Call):
-    """Judge a text by the rules of a service."""
+    """A call that checks a text against the rules of a service.
+
+    Attributes:
+        text: The text.
+    """
 
     text: str
 
 
 @frozen
 class Delta:
-    """A piece of an answer that is still being written.
+    """A chunk of a streamed answer.
 
     Attributes:
-        opaque: A vendor's own part that is whole, as thoughts that are signed: for who passes the
-            answer on in pieces; it shows nothing.
+        text: Text of the answer.
+        reasoning: Text of the model's reasoning.
+        tool_call: A complete tool call.
+        opaque: A complete part of the vendor, for example signed reasoning. It is passed on, not
+            displayed.
     """
 
     text: str = ""
@@ -294,10 +331,13 @@ class Delta:
 
 @frozen
 class RouteInfo:
-    """Which model answered, at which provider instance, in which dialect.
+    """The model, provider and dialect of a call.
 
     Attributes:
-        configuration: The model configuration by whose name it was asked; empty if by none.
+        model: Name of the model.
+        provider: Name of the provider.
+        dialect: Name of the dialect.
+        configuration: Name of the model configuration that selected the model; empty if none.
     """
 
     model: str
@@ -308,20 +348,19 @@ class RouteInfo:
 
 @frozen
 class Completion:
-    """A model's whole answer to one prompt.
+    """A model's complete answer to a prompt.
 
     Attributes:
-        message: What it said, role `assistant`.
-        finish: Why it stopped.
+        message: The answer; its role is `assistant`.
+        finish: Why the model stopped.
         usage: Tokens used.
-        value: The JSON value of the answer, where a schema was given.
-        vendor_finish: Why it stopped, in the vendor's word.
-        route: Which way it was called; filled in by the host.
-        seconds: How long it took; filled in by the host.
-        cost: US dollars, by the list price of that time; None if it is not known; filled in by the
+        value: JSON value of the answer, if a schema was given.
+        vendor_finish: Finish reason in the service's words.
+        route: Model, provider and dialect; set by the host.
+        seconds: Duration of the call; set by the host.
+        cost: US dollars at list price, None if unknown; set by the host.
+        raw_reply: File that the raw reply was added to, if the prompt requested it; set by the
             host.
-        raw_reply: The file that the service's reply was added to as it came, where a prompt says
-            that; filled in by the host.
     """
 
     message: Message
@@ -336,12 +375,12 @@ class Completion:
 
     @property
     def reason(self) -> str:
-        """Why it stopped, in the vendor's word where it has one."""
+        """Why the model stopped, in the service's words if known."""
         return self.vendor_finish or self.finish
 
     @property
     def place(self) -> ErrorPlace:
-        """Where it comes from, for an error about it."""
+        """Provider and model, for error messages."""
         route = self.route
         return {
             "provider": route.provider if route else "",
@@ -351,16 +390,27 @@ class Completion:
 
     @property
     def text(self) -> str:
+        """Text of the message."""
         return self.message.text
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Tool calls of the message."""
         return self.message.tool_calls
 
 
 @frozen
 class Embeddings:
-    """Embeddings: one vector for each text, in order, all of one size."""
+    """Embedding vectors, one per text, in order, all of one size.
+
+    Attributes:
+        vectors: The vectors.
+        model: Name of the model, as reported by the service.
+        usage: Tokens used.
+        route: Model, provider and dialect; set by the host.
+        seconds: Duration of the call; set by the host.
+        cost: US dollars at list price, None if unknown; set by the host.
+    """
 
     vectors: Sequence[Sequence[float]]
     model: str = ""
@@ -372,13 +422,13 @@ class Embeddings:
 
 @frozen
 class TokenCount:
-    """How many tokens a call would take, by the service that would answer it.
+    """Number of input tokens of a call, as counted by the service.
 
     Attributes:
-        tokens: Of all that the model would be given.
-        route: Which way it was asked; filled in by the host.
-        seconds: How long it took; filled in by the host.
-        cost: US dollars: no service takes any for it.
+        tokens: Number of tokens.
+        route: Model, provider and dialect; set by the host.
+        seconds: Duration of the call; set by the host.
+        cost: US dollars; services count tokens for free.
     """
 
     tokens: int
@@ -389,15 +439,15 @@ class TokenCount:
 
 @frozen
 class ModerationResult:
-    """What a service thinks of a text.
+    """Result of a moderation call.
 
     Attributes:
-        flagged: Whether it breaks the service's rules.
-        categories: Name to how sure it is, 0 to 1.
-        model: The model that judged, as the service names it.
-        route: Which way it was called; filled in by the host.
-        seconds: How long it took; filled in by the host.
-        cost: As that of a `Completion`.
+        flagged: Whether the text violates the rules.
+        categories: Score of each category, from 0 to 1.
+        model: Name of the model, as reported by the service.
+        route: Model, provider and dialect; set by the host.
+        seconds: Duration of the call; set by the host.
+        cost: US dollars at list price, None if unknown; set by the host.
     """
 
     flagged: bool

@@ -1,4 +1,4 @@
-"""Cancelling: a flag that any thread may raise, and that wakes whoever waits."""
+"""Cancellation: a flag that any thread can set, and that wakes waiting threads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ _log = logging.getLogger(__name__)
 
 
 class Cancellation:
-    """Ends what is done under it, with an error that says why.
+    """A `CancelToken` that ends work with an error.
 
-    It is what a provider gets as its `CancelToken`. One made with a parent ends with
-    its parent, and can end alone.
+    One with a parent is cancelled with its parent, and can be cancelled alone.
+
+    Args:
+        parent: Cancellation that also cancels this one.
     """
 
     def __init__(self, parent: Cancellation | None = None) -> None:
@@ -29,7 +31,11 @@ class Cancellation:
         self._above = parent.on_cancel(lambda: self.cancel(parent._error)) if parent else None
 
     def cancel(self, error: GenaiError | None = None) -> None:
-        """End it, once: the first error stays. None stands for `Cancelled`."""
+        """Cancel; the first error stays.
+
+        Args:
+            error: The reason; None for `Cancelled`.
+        """
         with self._lock:
             if self._error is not None:
                 return
@@ -40,15 +46,16 @@ class Cancellation:
             _call(wake)
 
     def is_cancelled(self) -> bool:
+        """Whether it was cancelled."""
         return self._error is not None
 
     def check(self) -> None:
-        """Raise the error that it was ended with, if it was."""
+        """Raise the error that it was cancelled with, if any."""
         if self._error is not None:
             raise copy.copy(self._error)
 
     def on_cancel(self, wake: Callable[[], None]) -> Registration:
-        """Call `wake` when it ends: at once if it has ended."""
+        """Call `wake` once on cancellation; immediately if cancelled already."""
         with self._lock:
             ended = self._error is not None
             number = next(self._numbers)
@@ -59,7 +66,7 @@ class Cancellation:
         return Registration(self, number)
 
     def release(self) -> None:
-        """Forget the parent: what was done under it is over."""
+        """Detach from the parent, once the work is done."""
         if self._above is not None:
             self._above.release()
 
@@ -75,7 +82,7 @@ class Cancellation:
 
 
 def ended_with(limits: CancelToken) -> GenaiError | None:
-    """The error that limits ended with; None if they have not."""
+    """The error that a token was cancelled with; None if it was not."""
     try:
         limits.check()
     except GenaiError as error:
@@ -84,7 +91,7 @@ def ended_with(limits: CancelToken) -> GenaiError | None:
 
 
 class Registration:
-    """A registered waker; `release`, or leaving it as a context, takes it back."""
+    """A registered callback; a context manager that removes it on exit."""
 
     __slots__ = ("_number", "_owner")
 
@@ -93,6 +100,7 @@ class Registration:
         self._number = number
 
     def release(self) -> None:
+        """Remove the callback."""
         self._owner._forget(self._number)
 
     def __enter__(self) -> Registration:
@@ -103,9 +111,9 @@ class Registration:
 
 
 def _call(wake: Callable[[], None]) -> None:
-    """Wakers are plugins' as well: one that raises must neither keep the others from
-    being woken nor trouble whoever cancels."""
+    """Call a callback, which can be a plugin's: an exception must affect neither other callbacks
+    nor the caller."""
     try:
         wake()
     except Exception:  # noqa: BLE001 - see above
-        _log.warning("what was to be woken by a cancellation failed", exc_info=True)
+        _log.warning("a callback for a cancellation failed", exc_info=True)

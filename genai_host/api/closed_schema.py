@@ -1,11 +1,10 @@
-"""Schemas as some services take them that hold answers to them.
+"""JSON Schemas in the subset that services enforce.
 
-They take a subset of JSON Schema, in which objects are closed and have no bounds on sizes
-and lengths. What it has no place for is said in words, in the description of what it
-stands in: the model may well heed it, and the host checks the answer in any case.
+In this subset, objects are closed, and sizes and lengths have no limits. Other keywords are written
+into descriptions: the model may follow them, and the host checks the answer in any case.
 
-Source: Claude API documentation, "Structured outputs", section "JSON Schema limitations";
-Amazon Bedrock user guide, "Get validated JSON results from models".
+Source: Claude API documentation, "Structured outputs", section "JSON Schema limitations"; Amazon
+Bedrock user guide, "Get validated JSON results from models".
 """
 
 from __future__ import annotations
@@ -27,17 +26,21 @@ _SAYS_NOTHING = ("$schema", "$id", "$comment", "additionalProperties")
 
 
 def held_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A schema in the subset; None if there is none, as for objects with names that are not
-    known before, for what refers to itself, and for what may be anything."""
+    """Convert a schema to the subset.
+
+    Returns:
+        The schema; None if it cannot be converted: it is recursive, allows any value, or has
+            objects with arbitrary property names.
+    """
     try:
         _must_end(schema, schema, (), set())
         return _held({key: value for key, value in schema.items() if key != "$schema"})
-    except (_Unfit, RecursionError, TypeError):  # the last for what is no schema at all
+    except (_Unfit, RecursionError, TypeError):  # the last if it is not a schema
         return None
 
 
 def asked_in_words(schema: Mapping[str, Any]) -> str:
-    """What a model is told that cannot be held to a schema."""
+    """Instruction for a model whose service does not enforce a schema."""
     return (
         "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
         + write_json(schema).decode()
@@ -45,17 +48,19 @@ def asked_in_words(schema: Mapping[str, Any]) -> str:
 
 
 class _Unfit(Exception):
-    """It has no form in the subset."""
+    """The schema cannot be expressed in the subset."""
 
 
 def _must_end(
     schema: Any, root: Mapping[str, Any], within: tuple[str, ...], ends: set[str]
 ) -> None:
-    """No definition may refer to itself, nor to what is elsewhere.
+    """Check that no definition is recursive or external.
 
     Args:
-        within: The definitions that are being looked at.
-        ends: Those that are known to end.
+        schema: The schema to check.
+        root: The schema with the definitions.
+        within: Definitions that contain `schema`.
+        ends: Definitions known not to be recursive.
     """
     if isinstance(schema, Mapping):
         reference = schema.get("$ref")
@@ -130,14 +135,14 @@ def _string(left: dict[str, Any], found: dict[str, Any]) -> None:
 
 
 def _nothing(left: dict[str, Any], found: dict[str, Any]) -> None:
-    """It has no keywords of its own there."""
+    """The subset has no keywords for this type."""
 
 
 _HELD = {"object": _object, "array": _array, "string": _string}
 
 
 def _in_words(left: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """What is left of a schema, said in its description."""
+    """Write the remaining keywords of a schema into its description."""
     said = {key: value for key, value in left.items() if key not in _SAYS_NOTHING}
     if said:
         before = [found["description"]] if found.get("description") else []

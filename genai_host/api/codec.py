@@ -1,8 +1,8 @@
-"""The one way between objects and JSON: attrs classes by cattrs, strictly.
+"""Conversion between objects and JSON: attrs classes with cattrs, in strict mode.
 
-The JSON form of the public classes is stable. Parts of a message carry their tag
-in `type`, errors their code in `code`; bytes are base64; what equals its default
-is left out; an unknown field or tag is an error, never dropped.
+The JSON form of the public classes is stable. The tag of a message part is in `type`, the code of
+an error in `code`. Bytes are base64. Fields with their default value are omitted. An unknown field
+or tag is an error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (in
 
 
 class Codec:
-    """Writes objects as JSON values and reads them back.
+    """Converts objects to JSON values and back.
 
     Args:
-        parts: The kinds of message part that it knows.
+        parts: Kinds of message part.
     """
 
     def __init__(self, parts: Iterable[type[Part]] = PARTS) -> None:
@@ -47,13 +47,18 @@ class Codec:
         self._register_errors()
 
     def to_json(self, value: Any) -> Any:
-        """A JSON value: dicts, lists, strings, numbers, booleans and None."""
+        """Convert an object to a JSON value: dicts, lists, strings, numbers, booleans and None."""
         return self._converter.unstructure(value)
 
     def from_json(self, data: Any, form: Any) -> Any:
-        """An object of a class (or a type such as `list[int]`) from a JSON value.
+        """Convert a JSON value to an object.
 
-        Raises `ValidationError`, which says where and why.
+        Args:
+            data: The JSON value.
+            form: A class, or a type such as `list[int]`.
+
+        Raises:
+            ValidationError: The value does not match; `path` has the location.
         """
         try:
             return self._converter.structure(data, form)
@@ -61,12 +66,28 @@ class Codec:
             raise _explain(error, form) from error
 
     def from_text(self, text: str, form: Any) -> Any:
-        """The same from a string, as the environment and the command line have it:
-        JSON where that fits, else the string itself."""
+        """Convert a string from the environment or the command line: JSON if it matches, else the
+        string itself.
+
+        Args:
+            text: The string.
+            form: A class, or a type such as `list[int]`.
+
+        Raises:
+            ValidationError: The string does not match.
+        """
         return self.from_json(self.json_of_text(text, form), form)
 
     def json_of_text(self, text: str, form: Any) -> Any:
-        """The JSON that such a string stands for. Raises `ValidationError` if it does not fit."""
+        """The JSON value of such a string.
+
+        Args:
+            text: The string.
+            form: A class, or a type such as `list[int]`.
+
+        Raises:
+            ValidationError: The string does not match.
+        """
         if _takes_text(form):
             return text
         try:
@@ -98,7 +119,7 @@ class Codec:
         converter.register_structure_hook_factory(attrs.has, self._reader_of)
 
     def _write_json(self, value: Any) -> Any:
-        """What is JSON mostly: many times as quick as to ask the converter for each value."""
+        """Convert a value that is mostly JSON already; much faster than the converter."""
         kind = type(value)
         if kind in _SCALARS:
             return value
@@ -118,8 +139,8 @@ class Codec:
             _is_part_or_union, lambda part: self._writer_of(type(part))(part)
         )
         converter.register_structure_hook_func(_is_part_or_union, self._read_part)
-        # a plugin's part must be one that can be read; the host's own are made when they are
-        # first used: many codecs see no message, and few see all parts
+        # parts of plugins are checked now, built-in ones compiled on first use: many codecs
+        # convert no message, and few convert all parts
         self._part_readers = {
             tag: self._reader_of(part) for tag, part in self._parts.items() if part not in PARTS
         }
@@ -143,7 +164,7 @@ class Codec:
 
         def write(message: Message) -> dict[str, Any]:
             content = message.content
-            if len(content) == 1 and type(content[0]) is Text:  # as most are
+            if len(content) == 1 and type(content[0]) is Text:  # as in most cases
                 text = {"type": Text.type, "text": content[0].text}
                 return {"role": message.role, "content": [text]}
             return write_message(message)
@@ -192,7 +213,7 @@ def _is_message(form: Any) -> bool:
 
 @cache
 def usual_codec() -> Codec:
-    """The codec without parts of plugins: to make one takes milliseconds."""
+    """The codec without parts of plugins; cached, since creating one takes milliseconds."""
     return Codec()
 
 
@@ -212,7 +233,7 @@ def _name(kind: type) -> str:
 
 
 def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any]:
-    """Without this, cattrs would take 3.7 for an int and "no" for a true bool."""
+    """Check the exact type: cattrs would convert 3.7 to an int and "no" to True."""
 
     def read(value: Any, _: Any) -> Any:
         if type(value) not in accepted:
@@ -253,7 +274,7 @@ def _is_collection(form: Any) -> bool:
 def _read_list(
     converter: cattrs.Converter,
 ) -> Callable[[Any], Callable[[Any, Any], Any]]:
-    """A string is no list of its characters, and a mapping none of its keys."""
+    """Read a list; a string or mapping is not a list."""
 
     def factory(form: Any) -> Callable[[Any, Any], Any]:
         kind = get_origin(form) or form
@@ -289,7 +310,7 @@ def _must_be_list(value: Any) -> Any:
 
 
 def _is_plain_union(form: Any) -> bool:
-    """A union of plain values, which need no tag to be told apart."""
+    """Whether a union has only plain values, which need no tag."""
     if get_origin(form) not in (Union, UnionType):
         return False
     members = [get_origin(member) or member for member in get_args(form)]
@@ -310,7 +331,7 @@ def _read_union(
                     continue
                 try:
                     return converter.structure(value, member)
-                except Exception:  # noqa: BLE001, S112 - it is for the next member then
+                except Exception:  # noqa: BLE001, S112 - try the next member
                     continue
             names = [_name(get_origin(member) or member) for member in get_args(form)]
             raise TypeError(f"expected {' or '.join(names)}, not {_name(type(value))}")
@@ -327,7 +348,7 @@ def _is_named_tuple(form: Any) -> bool:
 def _read_named_tuple(
     converter: cattrs.Converter,
 ) -> Callable[[Any], Callable[[Any, Any], Any]]:
-    """From a list, as its JSON Schema has it; its annotations may be postponed."""
+    """Read a named tuple from a list, as in its JSON Schema; its annotations may be strings."""
 
     def factory(form: Any) -> Callable[[Any, Any], Any]:
         hints = get_type_hints(form)
@@ -348,8 +369,7 @@ def _is_part_or_union(form: Any) -> bool:
 
 
 def _read_error(data: Any, _: Any) -> GenaiError:
-    """An error equal to the one that was written; a plain `GenaiError` if a plugin's
-    own class is gone."""
+    """Restore an error; if the class of a plugin is missing, as a plain `GenaiError`."""
     fields = dict(data)
     code, message = fields.pop("code"), fields.pop("message")
     if not isinstance(code, str) or not isinstance(message, str):
@@ -390,15 +410,18 @@ def _explain(error: Exception, form: Any) -> ValidationError:
 
 
 def _phrase(error: BaseException, kind: type | None) -> str:
-    """cattrs' words for a missing or an extra field, the error's own for all else."""
+    """cattrs' text for a missing or an extra field, the error's own text otherwise."""
     text = format_exception(error, kind)
     return text if text.startswith(("required", "extra")) else str(error)
 
 
 def json_round_trip(value: Any, codec: Codec) -> Any:
-    """A value as it will be when it is read from a record. Raises `ValidationError` if it
-    has no JSON form."""
+    """Convert a value to JSON and back, as an event log does.
+
+    Raises:
+        ValidationError: The value has no JSON form.
+    """
     try:
         return read_json(write_json(codec.to_json(value)))
-    except Exception as error:  # whatever a class raises that is asked for its form
+    except Exception as error:  # any exception of the class
         raise ValidationError(message_of(error)) from error

@@ -1,11 +1,10 @@
-"""Dialects: codecs of wire formats, and the helpers they are written with.
+"""Dialects: codecs of API formats, and helpers to write them.
 
-A `Dialect` writes and reads one wire format. A `DialectEndpoint` describes, as data, how a
-provider serves that format. A `CountDialect` requests a token count with the request that would
-otherwise be sent for an answer.
+A `Dialect` writes and reads one API format. A `DialectEndpoint` describes how a provider serves
+that format. A `CountDialect` requests a token count with the request that would otherwise be sent
+for an answer.
 
-The helpers cover what formats have in common that are otherwise different: fields of JSON
-replies, each checked for its type, embedding vectors, and parts of messages.
+The helpers read typed fields of JSON replies and embedding vectors, and convert parts of messages.
 """
 
 from __future__ import annotations
@@ -50,7 +49,11 @@ from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable, Un
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """The object that a reply is, or an event of it. Raises `MalformedReply`."""
+    """Parse the JSON object of a reply or an event.
+
+    Raises:
+        MalformedReply: It is not a JSON object.
+    """
     try:
         value = read_json(data)
     except ValueError as error:
@@ -61,7 +64,16 @@ def read_object(data: bytes) -> dict[str, Any]:
 
 
 def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
-    """The same, where an error may come with status 200, or amid a stream: it is raised."""
+    """Parse a reply, and raise the error that it may contain despite a status of 200.
+
+    Args:
+        data: JSON text.
+        error_in: Finds the error in an object.
+
+    Raises:
+        MalformedReply: It is not a JSON object.
+        GenaiError: The error in the reply.
+    """
     value = read_object(data)
     found = error_in(value, None)
     if found is None and "error" in (value.get("object"), value.get("type")):
@@ -72,7 +84,16 @@ def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
 
 
 def read_event(event: StreamEvent, error_in: ErrorIn) -> dict[str, Any]:
-    """The same for an event of a stream. One that is named `error` is an error in any form."""
+    """Parse an event of a stream; an event named `error` is an error in any form.
+
+    Args:
+        event: The event.
+        error_in: Finds the error in an object.
+
+    Raises:
+        MalformedReply: It is not a JSON object.
+        GenaiError: The error in the event.
+    """
     if event.name != "error":
         return read_reply(event.data, error_in)
     try:
@@ -84,7 +105,11 @@ def read_event(event: StreamEvent, error_in: ErrorIn) -> dict[str, Any]:
 
 
 def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A field; empty if it is not there or null. Raises `MalformedReply`."""
+    """A field that is an object; empty if it is missing or null.
+
+    Raises:
+        MalformedReply: It has another type.
+    """
     value = data.get(name)
     if value is None:
         return {}
@@ -94,13 +119,18 @@ def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def details_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The same for data that is not part of the answer, such as usage: other types are empty."""
+    """A field that is an object; empty if it is missing or has another type. For data that is not
+    part of the answer, such as usage."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
-    """The same for a list."""
+    """A field that is a list; empty if it is missing or null.
+
+    Raises:
+        MalformedReply: It has another type.
+    """
     value = data.get(name)
     if value is None:
         return []
@@ -110,7 +140,11 @@ def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def string_in(data: Mapping[str, Any], name: str) -> str:
-    """The same for a string."""
+    """A field that is a string; empty if it is missing or null.
+
+    Raises:
+        MalformedReply: It has another type.
+    """
     value = data.get(name)
     if value is None:
         return ""
@@ -120,8 +154,12 @@ def string_in(data: Mapping[str, Any], name: str) -> str:
 
 
 def text_in(data: Mapping[str, Any], name: str) -> str:
-    """The same for a text that may be a string or a list of parts: `{"text": ...}`, or strings.
-    Parts of other types have no text."""
+    """A field that is a string, or a list of strings and parts such as `{"text": ...}`. Parts of
+    other types are empty.
+
+    Raises:
+        MalformedReply: It has another type.
+    """
     value = data.get(name)
     if not isinstance(value, list):
         return string_in(data, name)
@@ -132,18 +170,22 @@ def text_in(data: Mapping[str, Any], name: str) -> str:
 
 
 def count_in(data: Mapping[str, Any], name: str) -> int:
-    """A number of tokens; 0 for whatever is none: see `count`."""
+    """A field with a number of tokens; 0 if it is invalid, see `count`."""
     value: Any = data.get(name)
     return count(value)
 
 
 def malformed(why: str) -> MalformedReply:
+    """The error for an invalid reply."""
     return MalformedReply(f"the reply is malformed: {why}")
 
 
 def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
-    """Raises `MalformedReply` unless there is a list of numbers for each text, all of
-    one size."""
+    """Check that there is one vector per text, all of one size.
+
+    Raises:
+        MalformedReply: The numbers or the sizes differ.
+    """
     if len(vectors) != texts or len({len(vector) for vector in vectors}) > 1:
         raise MalformedReply(
             f"{texts} texts came back as {len(vectors)} vectors, or as some of several sizes"
@@ -151,7 +193,11 @@ def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
 
 
 def read_vector(numbers: Any) -> list[float]:
-    """Raises `MalformedReply` for what is no list of finite numbers, and for none."""
+    """Read a vector from a JSON value.
+
+    Raises:
+        MalformedReply: It is empty, or not a list of finite numbers.
+    """
     if not isinstance(numbers, list) or not all(type(each) in (int, float) for each in numbers):
         raise MalformedReply("an embedding is not a list of numbers")
     try:
@@ -164,7 +210,11 @@ def read_vector(numbers: Any) -> list[float]:
 
 
 def decode_vector(text: str) -> list[float]:
-    """The same from base64 of 4-byte floats, little end first."""
+    """Read a vector from base64 of 4-byte floats, little-endian.
+
+    Raises:
+        MalformedReply: It is not valid.
+    """
     try:
         numbers = array("f", base64.b64decode(text, validate=True))
     except ValueError as error:
@@ -175,28 +225,32 @@ def decode_vector(text: str) -> list[float]:
 
 
 def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
-    """The error for a part that a format has no place for.
+    """The error for a part that a format cannot represent.
 
     Args:
-        where: In words, for example `in a message of role system`.
+        part: The part.
+        where: Place of the part, for example `in a message of role system`.
+        dialect: Name of the dialect.
     """
     return UnsupportedPart(
-        f"{dialect} has no place for a part of type {part.type} {where}",
+        f"{dialect} does not support a part of type {part.type} {where}",
         part=part.type,
         dialect=dialect,
     )
 
 
 def picture_in_words(image: Image) -> Text:
-    """What stands in the result of a tool for a picture that cannot be sent there: the turn goes
-    on without it."""
+    """Text in place of an image in a tool's result, for formats that allow no images there."""
     kind = one_line(image.media_type or image.url)
     return Text(f"(a picture{f', {kind},' if kind else ''} was left out: it cannot be shown here)")
 
 
 def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:
-    """What the system says, wherever in a conversation, for formats in which that stands
-    apart. Raises `UnsupportedPart` for what is no text."""
+    """Texts of all system messages, for formats that send them separately.
+
+    Raises:
+        UnsupportedPart: A system message contains another part.
+    """
     texts: list[str] = []
     for message in messages:
         if message.role != "system":
@@ -210,8 +264,8 @@ def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:
 
 
 def fitting_id(id: str, form: Pattern[str]) -> str:
-    """The id of a call, as a service takes it: one of another vendor may have characters
-    that are refused there, and then becomes another, always the same."""
+    """The id of a tool call in the form that a service accepts; an invalid id, for example of
+    another vendor, is replaced by its hash."""
     if form.fullmatch(id):
         return id
     return f"call_{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:24]}"
@@ -222,35 +276,35 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 CAPABILITIES: Mapping[str, str] = {
-    "stream": "answers in pieces, as it writes",
-    "tools": "asks for tools to be run",
-    "schema": "is held to a JSON Schema by the service itself",
-    "images": "takes pictures",
-    "files": "takes documents",
-    "reasoning": "shows what it thinks before it answers",
+    "stream": "streams the answer",
+    "tools": "requests tool calls",
+    "schema": "the service enforces a JSON Schema",
+    "images": "accepts images",
+    "files": "accepts documents",
+    "reasoning": "returns its reasoning",
 }
-"""What a route may be able to do. A route can do what its model and its dialect
-both can, less what the provider and the offering lack."""
+"""Capabilities of routes. A route has those of both its model and its dialect, without those that
+the provider or the offering lacks."""
 
 
 @frozen
 class DialectEndpoint:
-    """How a provider serves a dialect, where that differs from the dialect's own way.
+    """How a provider serves a dialect, where it differs from the dialect's defaults.
 
     Attributes:
-        path: Path of the address; `{model}` stands for the model's id.
-        stream_path: The same for a streamed reply, if another.
-        query: Added to the address.
-        add: Fields added to the body.
-        drop: Fields left out of the body.
-        header_to_body: Headers that go into the body instead, and under which name.
-        lacks: Capabilities (see `CAPABILITIES`) that are missing here.
-        parameters: Model parameters that exist here only: name to JSON Schema; `False` for one of
-            the dialect's own that is refused here.
-        variant: Which of its variants the dialect is to write.
-        ids: Pattern of the model ids that the dialect is right for, for example `some-family.*`:
-            decides for models that nobody declared.
-        install: The distribution to install where the dialect is missing.
+        path: Path, with `{model}` for the model id.
+        stream_path: Path for streamed replies; None for the same.
+        query: Query parameters to add.
+        add: Body fields to add.
+        drop: Body fields to remove.
+        header_to_body: Headers to move into the body, with the field names.
+        lacks: Capabilities that are missing; see `CAPABILITIES`.
+        parameters: JSON Schema of further model parameters by name; `False` for a parameter of the
+            dialect that is refused.
+        variant: Options of the dialect; see `Dialect.variant`.
+        ids: Pattern of the model ids that use this dialect, for undeclared models, for example
+            `some-family.*`.
+        install: Distribution that contains the dialect, if it is not built in.
     """
 
     path: str = field(default="", validator=TEXT)
@@ -267,46 +321,48 @@ class DialectEndpoint:
 
 
 class StreamDecoder(Protocol[R_co]):
-    """Reads the events of one streamed reply.
+    """Decodes the events of one streamed reply.
 
     Attributes:
-        done: Whether the format's own mark of the end has come: the reply is whole then, whatever
-            the transport still does.
+        done: Whether the end marker of the format was received: the reply is complete even if the
+            connection fails afterwards.
     """
 
     @property
     def done(self) -> bool: ...
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        """The pieces that an event brings, if any. Raises `MalformedReply`."""
+        """Decode an event to chunks of the answer, if any.
+
+        Raises:
+            MalformedReply: The event is invalid.
+        """
 
     def finish(self) -> R_co:
-        """The whole answer, once the events have ended.
+        """The complete answer, after the last event.
 
-        Raises `IncompleteReply`, with the text so far, if the format's own mark of
-        the end has not come.
+        Raises:
+            IncompleteReply: The end marker of the format is missing; the error has the text so far.
         """
 
 
 class Dialect(ABC, Generic[C, R]):
-    """The codec of one wire format: no I/O, no clock, no randomness, no state.
+    """The codec of an API format: no I/O, no clock, no randomness, no state.
 
-    C is the kind of call that it writes, R what a reply becomes: `ChatCall` and
-    `Completion` for the operation `chat`, `EmbedCall` and `Embeddings` for `embed`,
-    `ModerateCall` and `ModerationResult` for `moderate`, `ChatCall` and `TokenCount` for `count`
-    (see `CountDialect`).
+    C is the type of call, R the type of result: `ChatCall` and `Completion` for the operation
+    `chat`, `EmbedCall` and `Embeddings` for `embed`, `ModerateCall` and `ModerationResult` for
+    `moderate`, `ChatCall` and `TokenCount` for `count` (see `CountDialect`).
 
     Attributes:
-        name: What models and providers call it by, for example `openai-chat`.
-        operation: What it is for.
-        endpoint: Where it is served, unless a provider says otherwise.
-        capabilities: What the format can express; see `CAPABILITIES`.
-        parameters: The model parameters it can write: name to JSON Schema.
-        price_parameters: Those with which a call has not the list price.
-        reserved: Fields of the body that are the host's to write, also where it writes none: the
-            parameter `extra_body` cannot set them.
-        variant: Its small differences and their defaults; models, providers, offerings and
-            instances choose among them by name.
+        name: Unique name, for example `openai-chat`.
+        operation: Kind of call.
+        endpoint: Default endpoint.
+        capabilities: Capabilities that the format can express; see `CAPABILITIES`.
+        parameters: JSON Schemas of the supported model parameters, by name.
+        price_parameters: Parameters that change the price, so that the list price does not apply.
+        reserved: Body fields that only the host writes; the parameter `extra_body` cannot set them.
+        variant: Options of the format with their defaults; models, providers and offerings override
+            them.
     """
 
     name: ClassVar[str]
@@ -320,29 +376,36 @@ class Dialect(ABC, Generic[C, R]):
 
     @property
     def counts(self) -> str:
-        """For the operation `count`, the dialect whose calls it counts the tokens of."""
+        """Name of the dialect whose calls it counts, for the operation `count`."""
         return ""
 
     @abstractmethod
     def prepare_request(self, call: C) -> ProviderRequest:
-        """Write a call. Raises `UnsupportedPart` for what the format has no place for."""
+        """Write a call as a request.
+
+        Raises:
+            UnsupportedPart: The format cannot represent a part of a message.
+        """
 
     @abstractmethod
     def extract_result(self, call: C, reply: ProviderReply) -> R:
-        """Read a whole reply of a status under 400. Raises `MalformedReply`."""
+        """Read a complete reply with a status below 400.
+
+        Raises:
+            MalformedReply: The reply is not valid in this format.
+        """
 
     def decoder(self, call: C) -> StreamDecoder[R] | None:
-        """A new reader of a streamed reply; None if the format has no streams."""
+        """A new decoder of a streamed reply; None if the format does not stream."""
         return None
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        """The error that a reply of status 400 or more tells of; None leaves it to
-        the status."""
+        """The error of a reply of status 400 or more; None leaves it to the status."""
         return None
 
 
 class CountDialect(Dialect[ChatCall, TokenCount]):
-    """Counts the tokens of calls of another dialect, whose request it sends in part.
+    """Counts the tokens of calls of another dialect, by sending a part of its request.
 
         class MyCount(CountDialect):
             name = "my-count"
@@ -352,9 +415,9 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
             tokens = "input_tokens"
 
     Attributes:
-        of: The dialect whose calls it counts.
-        fields: Fields of the request's body that the service wants for a count.
-        tokens: Field of the reply that has the number.
+        of: Dialect whose calls it counts.
+        fields: Fields of the request body to send.
+        tokens: Field of the reply with the number.
     """
 
     operation = "count"

@@ -1,10 +1,10 @@
-"""Errors in the replies of services, whatever form they have.
+"""Errors in the replies of services, in any form.
 
-A dialect knows the error object of its format. Servers, gateways and proxies that speak the format
-answer with others: a list, a text, the `detail` of a web framework, a page of HTML. `explain_reply`
-turns all of them into the object that the dialect knows.
+A dialect knows the error object of its format. Servers, gateways and proxies of the same format
+reply with other forms: a list, a text, the `detail` of a web framework, an HTML page.
+`explain_reply` converts all of them to the object that the dialect knows.
 
-Whatever a service says is untrusted: it is shortened, and characters that do not show are removed.
+Replies are untrusted: messages are truncated, and unprintable characters are removed.
 """
 
 from __future__ import annotations
@@ -34,23 +34,27 @@ _MESSAGES = (
     "title", "error", "message", "detail", "errors", "msg",
     "error_description", "error_message", "errormessage", "metadata", "raw",
 )  # fmt: skip
-"""The fields, in lower case, in which servers put what is wrong."""
+"""Fields with error messages, in lower case."""
 _CONTAINERS = ("error", "detail", "errors")
 _TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<]*)", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 _CHARSET = re.compile(r"charset=\"?([\w-]+)", re.ASCII | re.IGNORECASE)
 
 ErrorIn = Callable[[Mapping[str, Any], int | None], GenaiError | None]
-"""Gives the error that an object tells of, None if it tells of none. It gets the status of
-the reply as well, None if that was a success."""
+"""Finds the error in an object; None if there is none. It also receives the HTTP status, or None
+for a reply with status 200."""
 
 
 def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
-    """The error that a reply of status 400 or more tells of; None if it says nothing.
+    """The error of a reply of status 400 or more.
 
     Args:
-        error_in: Gets an object with the field `error`, itself an object with the field `message`
-            where a message was found in the reply, in whatever form.
+        reply: The reply.
+        error_in: Receives an object with the field `error`; if the reply has a message in any form,
+            that is an object with the field `message`.
+
+    Returns:
+        The error; None if the reply has no description of it.
     """
     try:
         data = _as_error(read_json(reply.body.removeprefix(_MARK)))
@@ -62,7 +66,7 @@ def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
 
 
 def error_of_reply(reply: ProviderReply) -> ProviderError:
-    """The error that a reply of status 400 or more means where its format is not known."""
+    """The error of a reply of status 400 or more in an unknown format."""
     found = explain_reply(reply, _error_in)
     if isinstance(found, ProviderError):
         return found
@@ -70,14 +74,14 @@ def error_of_reply(reply: ProviderReply) -> ProviderError:
 
 
 def explain_unreadable(reply: ProviderReply) -> MalformedReply | None:
-    """The error of a reply with a status of success that is not JSON, but a page of HTML, a text,
-    or empty: the service did not write it. None for any other reply."""
+    """The error of a reply with status 200 that is an HTML page, a text or empty, instead of JSON.
+    None for other replies."""
     start = reply.body[:_LARGEST_TEXT].removeprefix(_MARK).lstrip()
     if start.startswith((b"{", b"[")) or (start and _is_json(reply.body)):
         return None
     text, is_page = _text_of(reply)
     if start and not is_page and not text:
-        return None  # bytes of a format that is none of text
+        return None  # bytes of a binary format
     what = "a page of HTML, not JSON" if is_page else "a text, not JSON" if start else "empty"
     said = f": {text}" if text else ""
     return MalformedReply(f"the reply is {what}{said}", hint=_OTHER_SERVICE)
@@ -86,12 +90,14 @@ def explain_unreadable(reply: ProviderReply) -> MalformedReply | None:
 def service_error(
     status: int, message: str, words: str = "", *, retry_after: float | None = None
 ) -> ProviderError:
-    """The error that a status means, and a message: many services tell of a prompt beyond the
-    context window in words alone.
+    """The error of a status and a message; many services report an exceeded context window only in
+    words.
 
     Args:
-        message: Fit to be shown, see `one_line`.
-        words: Further words of the error, such as its code and its type.
+        status: HTTP status.
+        message: Message for the user; see `one_line`.
+        words: Further text of the error, such as its code and type.
+        retry_after: Seconds to wait, as requested by the service.
     """
     if status in _OVERFLOW_STATUSES and _overflow().search(f"{words[:_LONGEST_MESSAGE]} {message}"):
         return ContextOverflow(message, status=status, hint=_SEND_LESS)
@@ -99,12 +105,12 @@ def service_error(
 
 
 def message_in(error: Any) -> str:
-    """The message of an error, which may be a text, an object or a list; fit to be shown."""
+    """The message of an error, which can be a text, an object or a list; safe to display."""
     return one_line(_said_in(error) or str(error))
 
 
 def one_line(text: str) -> str:
-    """What a service says of an error, fit to be shown."""
+    """A text of a service, in one line that is safe to display."""
     text = "".join(
         each if each.isprintable() else " " if each.isspace() else ""
         for each in text[: 2 * _LONGEST_MESSAGE]
@@ -120,7 +126,7 @@ _OTHER_SERVICE = (
 _SEND_LESS = "send fewer or shorter messages, or lower max_tokens"
 
 _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
-"""Others mean what they say: with status 429, for one, it is the tokens of a minute."""
+"""Statuses that can mean an exceeded context window; 429, for example, means tokens per minute."""
 _OVERFLOWS = (
     # codes and types
     r"context_length_exceeded",
@@ -163,12 +169,12 @@ _OVERFLOWS = (
     r"reduce the length of (the messages|the input|either one|your prompt)",
     r"`inputs` (must have less than|tokens \+ `max_new_tokens` must be)",
 )
-"""What messages say of a prompt beyond the window, each server in its own words."""
+"""Messages of services about an exceeded context window."""
 
 
 @cache
 def _overflow() -> re.Pattern[str]:
-    """Compiled for the first error, since that takes 10 ms."""
+    """Compiled on first use, since that takes 10 ms."""
     return re.compile("|".join(_OVERFLOWS), re.IGNORECASE)
 
 
@@ -178,7 +184,7 @@ def _error_in(data: Mapping[str, Any], status: int | None) -> ProviderError | No
 
 
 def _as_error(data: Any) -> Mapping[str, Any] | None:
-    """A reply as an object with the field `error`; None if it tells of no error."""
+    """A reply as an object with the field `error`; None if it contains no error."""
     if isinstance(data, list):
         whole = next((each for each in data if isinstance(each, dict) and each.get("error")), None)
         data = whole or {"errors": data}
@@ -194,10 +200,10 @@ def _as_error(data: Any) -> Mapping[str, Any] | None:
 
 
 def _said_in(value: Any, depth: int = _DEPTH) -> str:
-    """What an error says, in the fields that servers have for it."""
+    """The text of an error, from the fields that servers use."""
     if isinstance(value, str):
         text = value[:_LARGEST_TEXT]
-        if depth and text.startswith(("{", "[")):  # the error of another service, as it came
+        if depth and text.startswith(("{", "[")):  # the error of another service, unchanged
             with contextlib.suppress(ValueError):
                 return _said_in(read_json(text), depth - 1) or text
         return text
@@ -223,7 +229,7 @@ def _said_in(value: Any, depth: int = _DEPTH) -> str:
 
 
 def _said_by_field(value: Any, depth: int) -> str:
-    """What is wrong with each field of a request: `{"messages": ["is required"]}`."""
+    """Errors by field of a request: `{"messages": ["is required"]}`."""
     if not isinstance(value, dict):
         return ""
     fields = list(value.items())[:_MOST_ITEMS]
@@ -232,7 +238,7 @@ def _said_by_field(value: Any, depth: int) -> str:
 
 
 def _event_in(body: bytes) -> Any:
-    """The value of the first event in a body that was meant as a stream; None if there is none."""
+    """The first event of a body meant as a stream; None if there is none."""
     for line in body[:_LARGEST_TEXT].splitlines():
         if line.startswith(b"data:"):
             try:
@@ -255,8 +261,8 @@ def _explain_text(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
 
 
 def _text_of(reply: ProviderReply) -> tuple[str, bool]:
-    """What a body that is not JSON says, empty if nothing; and whether it is a page of HTML, of
-    which that is the title."""
+    """The text of a body that is not JSON, and whether it is an HTML page, of which it is the
+    title."""
     kind = next((v for name, v in reply.headers.items() if name.lower() == "content-type"), "")
     charset = _CHARSET.search(kind)
     raw = reply.body[:_LARGEST_TEXT]
@@ -266,12 +272,12 @@ def _text_of(reply: ProviderReply) -> tuple[str, bool]:
         text = raw.decode("utf-8", "replace")
     is_page = text.lstrip("\ufeff \t\r\n").startswith("<")
     if is_page:
-        from html import unescape  # which takes 4 ms to import
+        from html import unescape  # takes 4 ms to import
 
         title = _TITLE.search(text)
         text = unescape(title[2] if title and title[2].strip() else _TAG.sub(" ", text))
     elif "\0" in text or 10 * text.count("\ufffd") > len(text):
-        return "", False  # bytes of another kind
+        return "", False  # binary data
     said = one_line(text)
     return (said if any(map(str.isalnum, said)) else ""), is_page
 

@@ -53,16 +53,16 @@ R_co = TypeVar("R_co", covariant=True, default=Any)
 
 @frozen
 class Step(Generic[R_co]):
-    """Base of all steps; R is what `yield from` gives back.
+    """Base of all steps; `yield from step` returns its result, of type R.
 
     Attributes:
-        step: Its name on record.
+        step: Name of the kind of step in the event log.
     """
 
     step: ClassVar[str]
 
     def repeatable(self) -> bool:
-        """Whether it may run again when nobody knows if it ran before."""
+        """Whether the step may run again if it is unknown whether it ran before."""
         return True
 
     def __iter__(self) -> Generator[Step[Any], Any, R_co]:
@@ -72,11 +72,11 @@ class Step(Generic[R_co]):
 
 @frozen
 class RateLimit:
-    """How often a model may be called.
+    """Maximum rate of calls to a model.
 
     Attributes:
-        requests: Calls of it that may begin.
-        seconds: Within this time.
+        requests: Number of calls that may start in a period.
+        seconds: Length of the period.
     """
 
     requests: int = field(validator=must.ge(1))
@@ -87,7 +87,8 @@ class RateLimit:
 
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
-"""One object, so that a step where it stands has the digest that it had before the field was."""
+"""One shared object, so that steps that use it keep the digest they had before the field existed.
+"""
 
 
 def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -96,22 +97,20 @@ def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 @frozen
 class Prompt(Step[Completion]):
-    """Ask a model.
+    """A prompt to a model.
 
     Attributes:
-        messages: All that it is to see, oldest first.
-        role: Which of the feature's agents answers.
+        messages: Messages for the model, oldest first.
+        role: Role of the feature that answers.
         parameters: Model parameters for this prompt only.
-        defaults: Model parameters where neither `parameters` nor the conversation has them.
-        tools: Tools that it may ask for.
-        tool_choice: `auto`, `none`, `required` or the name of a tool.
-        schema: JSON Schema that the answer must satisfy; its value is then in `Completion.value`.
-        show: Whether the answer is streamed to the user as it is written.
-        rate: How often the model may be called, in this host: each call waits for its turn, a
-            repeated one as well; None for no bound.
-        keep_replies_in: File to which replies are added as their service sent them, without the
-            keys that it knows; one file is one conversation's alone, so that it may get another
-            name; empty for none.
+        defaults: Model parameters, overridden by `parameters` and by those of the conversation.
+        tools: Tools that the model may call.
+        tool_choice: `auto`, `none`, `required` or a tool name; None for the model's default.
+        schema: JSON Schema of the answer; its value is in `Completion.value`.
+        show: Whether the answer is streamed to the user.
+        rate: Maximum rate of calls to the model in this host, retries included; None for no limit.
+        keep_replies_in: File to which raw replies are added, without known keys; empty for none. A
+            file belongs to one conversation: if it exists already for another, the name is changed.
     """
 
     step = "prompt"
@@ -129,10 +128,10 @@ class Prompt(Step[Completion]):
 
 @frozen
 class CountTokens(Step[TokenCount]):
-    """Ask how many tokens a prompt would take, of the service that would answer it.
+    """Count the input tokens of a prompt, as the service does.
 
     Attributes:
-        prompt: What would be asked; nobody answers it.
+        prompt: The prompt; it is not sent to the model.
     """
 
     step = "count_tokens"
@@ -141,7 +140,13 @@ class CountTokens(Step[TokenCount]):
 
 @frozen
 class Embed(Step[Embeddings]):
-    """Turn texts into vectors, one each, in order."""
+    """Compute embedding vectors, one per text, in order.
+
+    Attributes:
+        texts: The texts.
+        role: Role of the feature whose model is used.
+        purpose: Use of the vectors; some models embed queries and documents differently.
+    """
 
     step = "embed"
     texts: Sequence[str] = field(converter=strings)
@@ -151,7 +156,12 @@ class Embed(Step[Embeddings]):
 
 @frozen
 class Moderate(Step[ModerationResult]):
-    """Ask whether a text breaks a service's rules."""
+    """Check a text against the rules of a service.
+
+    Attributes:
+        text: The text.
+        role: Role of the feature whose model is used.
+    """
 
     step = "moderate"
     text: str
@@ -160,16 +170,16 @@ class Moderate(Step[ModerationResult]):
 
 @frozen
 class CallFunction(Step[R_co]):
-    """Call a function that does what no other step does, such as a vendor's own API.
+    """Call a function that does I/O, for example one that uses a vendor's own API.
+
+    The feature receives exceptions of the function as `FunctionFailed`, also if the result is not
+    JSON or does not match its class. A `GenaiError` is passed on unchanged.
 
     Attributes:
-        function: Defined at the top of a module, so that it can be found again.
-        arguments: By name, JSON.
-        returns: Class of what it returns, so that it can be read from the record.
-        twice: Whether it may run twice, after a crash that left its end unknown.
-
-    What it raises reaches the feature as `FunctionFailed`, and so does a result that is
-    not JSON or not of its class; a `GenaiError` comes as it is.
+        function: A function at module level, so that it can be imported again.
+        arguments: Keyword arguments; JSON values.
+        returns: Class of the result, to restore it from the event log; None for plain JSON.
+        twice: Whether it may run again after a crash that left its outcome unknown.
     """
 
     step = "call_function"
@@ -179,12 +189,13 @@ class CallFunction(Step[R_co]):
     twice: bool = False
 
     def repeatable(self) -> bool:
+        """Whether the function may run again after a crash."""
         return self.twice
 
 
 @frozen
 class ListTools(Step[tuple[AvailableTool, ...]]):
-    """The tools that apply in a context and are not denied, by name.
+    """The tools that are available in a context and not denied, sorted by name.
 
     Attributes:
         context: JSON, for example `Turn.context`.
@@ -196,16 +207,16 @@ class ListTools(Step[tuple[AvailableTool, ...]]):
 
 @frozen
 class CallTool(Step[ToolOutput]):
-    """Call a tool for a model. Whatever goes wrong is told in the output, for the model.
+    """Call a tool for a model. Errors become part of the output, for the model.
+
+    After a crash that left its outcome unknown, it runs again only if the tool is `repeatable`.
+    Otherwise the output reports that the call was interrupted.
 
     Attributes:
-        call: What the model asks for.
-        context: JSON that the tool gets, for example `Turn.context`.
-        approved: Whether a human has said that it may run: a tool that asks for approval runs only
-            then, and one that is denied never.
-
-    After a crash that left its end unknown it runs again only if the tool is `repeatable`;
-    else the output says that it was interrupted.
+        call: Call requested by the model.
+        context: JSON for the tool, for example `Turn.context`.
+        approved: Whether a person approved the call. A tool with the rule `ask` runs only if
+            approved; one with the rule `deny` never runs.
     """
 
     step = "call_tool"
@@ -220,10 +231,12 @@ def _calls(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
 
 @frozen
 class CallTools(Step[tuple[ToolOutput, ...]]):
-    """Call several tools at once; the outputs come in the order of the calls.
+    """Call several tools concurrently; the outputs are in the order of the calls.
 
     Attributes:
-        approved: Ids of the calls that a human has said may run.
+        calls: Calls requested by the model.
+        context: JSON for the tools, for example `Turn.context`.
+        approved: Ids of the approved calls.
     """
 
     step = "call_tools"
@@ -233,19 +246,19 @@ class CallTools(Step[tuple[ToolOutput, ...]]):
 
     @property
     def steps(self) -> tuple[CallTool, ...]:
-        """What it is made of: each is recorded by itself."""
+        """One step per call; each is recorded separately."""
         return tuple(CallTool(each, self.context, each.id in self.approved) for each in self.calls)
 
 
 @frozen
 class Pause(Step[R_co]):
-    """Pause the turn until somebody gives the result, in this process or another.
+    """Pause the turn until its result is given, in this process or another.
 
     Attributes:
-        kind: What it waits for, for example `approval`.
-        payload: JSON for whoever is to decide.
-        returns: Class of the result; None for plain JSON. Anything else that is given is refused,
-            and the turn waits on.
+        kind: Kind of result, for example `approval`.
+        payload: JSON that describes the decision to make.
+        returns: Class of the result; None for plain JSON. Other values are refused, and the turn
+            stays paused.
     """
 
     step = "wait"
@@ -256,10 +269,13 @@ class Pause(Step[R_co]):
 
 @frozen
 class All(Step["tuple[R_co, ...]"]):
-    """Do several steps at once; the results come in their order.
+    """Run several steps concurrently; the results are in the order of the steps.
 
-    If one fails, the others are cancelled and the feature gets that failure.
-    Answers are not streamed meanwhile.
+    If a step fails, the others are cancelled and the feature receives the error. Answers are not
+    streamed meanwhile.
+
+    Attributes:
+        steps: The steps.
     """
 
     step = "all"
@@ -268,7 +284,11 @@ class All(Step["tuple[R_co, ...]"]):
 
 @frozen
 class AllSettled(Step["tuple[R_co | Exception, ...]"]):
-    """Do several steps at once; for each that failed, its error is the result."""
+    """Run several steps concurrently; the result of a failed step is its error.
+
+    Attributes:
+        steps: The steps.
+    """
 
     step = "settled"
     steps: Sequence[Step[R_co]]
@@ -276,14 +296,18 @@ class AllSettled(Step["tuple[R_co | Exception, ...]"]):
 
 @frozen
 class Now(Step[str]):
-    """The time, as ISO 8601 with the local offset."""
+    """The current time, as ISO 8601 with the local UTC offset."""
 
     step = "now"
 
 
 @frozen
 class NewId(Step[str]):
-    """An id that is used nowhere else: the prefix and 24 hexadecimal digits."""
+    """A unique id: the prefix and 24 random hexadecimal digits.
+
+    Attributes:
+        prefix: The prefix.
+    """
 
     step = "new_id"
     prefix: str = ""
@@ -291,8 +315,12 @@ class NewId(Step[str]):
 
 @frozen
 class Progress(Step[None]):
-    """Tell the user how it goes. Neither recorded nor counted as a step, since nothing
-    depends on it."""
+    """Report progress to the user. It is not recorded and does not count as a step.
+
+    Attributes:
+        text: One line for the user.
+        data: JSON for programs.
+    """
 
     step = "progress"
     text: str
@@ -304,20 +332,19 @@ S = TypeVar("S")
 
 @frozen
 class Turn(Generic[S]):
-    """What a feature gets to answer.
+    """A user's message and its context, for a feature to answer.
 
     Attributes:
-        message: What the user said.
-        history: What was said before, oldest first; the agent owns it.
-        settings: The feature's settings, for this conversation.
-        context: JSON from the front end, for this turn.
-        schema: JSON Schema that `Answer.data` must satisfy; None if none was asked.
-        state: What the last answer left in `Answer.state`.
-        roles: The roles for which there is a model.
-        began: When the conversation was opened: ISO 8601 with the local offset; empty where its
-            record does not say.
-        tag: Eight hexadecimal digits that tell the conversation from others that were opened at the
-            same time.
+        message: The user's message.
+        history: Earlier messages, oldest first; managed by the host.
+        settings: Settings of the feature in this conversation.
+        context: JSON from the client, for this turn.
+        schema: JSON Schema of `Answer.data`; None if none was requested.
+        state: `Answer.state` of the previous turn.
+        roles: Roles that have a model.
+        began: When the conversation was opened: ISO 8601 with the local UTC offset; empty if
+            unknown.
+        tag: Eight hexadecimal digits that distinguish conversations opened at the same time.
     """
 
     message: Message
@@ -333,13 +360,13 @@ class Turn(Generic[S]):
 
 @frozen
 class Detail:
-    """Something behind an answer, shown on demand.
+    """Background of an answer, shown on request.
 
     Attributes:
-        kind: What it is, for example `prompt`.
+        kind: Kind of detail, for example `prompt`.
         title: One line.
-        data: JSON. Under `reactions` is what a front end is to show or do, each with a `type`:
-            tools have theirs there, and a feature may give others.
+        data: JSON. `reactions` lists client actions, each with a `type`: those of tools, and those
+            that a feature adds.
     """
 
     kind: str = field(validator=TEXT)
@@ -370,19 +397,20 @@ def _is_reaction(value: Any) -> bool:
 
 @frozen
 class Answer:
-    """What a feature answers.
+    """A feature's answer.
 
     Attributes:
-        summary: The answer itself.
-        details: What is behind it; the host puts the steps of the turn before them.
-        data: JSON for programs; the value that `Turn.schema` asked for.
-        adds: What enters the history; None for the message and the summary.
-        state: JSON to be given back in the next `Turn.state`.
-        usage: Tokens used by all prompts of the turn; filled in by the host.
-        cost: Of all calls of models in the turn; filled in by the host.
-        pictures: For the user to see; the host puts those that tools gave before them.
+        summary: Text of the answer.
+        details: Background of the answer; the host inserts the steps of the turn before it.
+        data: JSON for programs; it matches `Turn.schema` if there is one.
+        adds: Messages to add to the history; None for the user's message and the summary.
+        state: JSON for the next `Turn.state`.
+        usage: Tokens used by all prompts of the turn; set by the host.
+        cost: Cost of all model calls of the turn; set by the host.
+        pictures: Images for the user; the host inserts the images of tools before them.
 
-    Raises `TypeError` where it is made, for what is no text, detail, message or image.
+    Raises:
+        TypeError: A field has a value of the wrong type.
     """
 
     summary: str = field(validator=TEXT)
@@ -398,35 +426,36 @@ class Answer:
 
     @property
     def text(self) -> str:
+        """Text of the answer."""
         return self.summary
 
     @property
     def reactions(self) -> tuple[Mapping[str, Any], ...]:
-        """What a front end is to show or do beside the text: that of tools in the order of
-        their calls, then that of the feature. It is read from the details."""
+        """Client actions from the details: those of tools in the order of their calls, then those
+        of the feature."""
         given = [detail.data.get("reactions") for detail in self.details]
         lists = [each for each in given if isinstance(each, (list, tuple))]
         return tuple(each for found in lists for each in found if _is_reaction(each))
 
 
 FeatureSteps = Generator[Step[Any], Any, Answer]
-"""What `respond` is: a generator that yields steps and returns the answer."""
+"""Return type of `respond`: a generator that yields steps and returns the answer."""
 
 
 @frozen
 class Feature(Generic[S]):
-    """What a plugin registers: something to converse with.
+    """A declaration of a feature, which users converse with.
 
     Attributes:
         name: Unique among all plugins; `[a-z0-9-]+`.
         settings: Attrs class of its settings; see `genai_host.api.settings`.
         respond: Answers one turn.
-        roles: The agents that it prompts, and what each of them is for; `main` owns the history.
-        optional: The roles that it can do without. One that chats is played only by a model that is
-            named for it, others by what there is.
-        version: Changes when `respond` takes other steps than before, so that an old record is not
-            replayed with it.
-        help: One line for lists.
+        roles: Roles with their purpose, one line each. `main` owns the history.
+        optional: Roles that may have no model. An optional chat role gets only a model that is
+            named for it; other optional roles get any available model.
+        version: Change it when `respond` yields other steps than before, so that old event logs are
+            not replayed with it.
+        help: One line for listings.
     """
 
     name: str = field(validator=TEXT)
@@ -440,11 +469,11 @@ class Feature(Generic[S]):
 
 @frozen
 class RetryWait:
-    """The host waits before it calls a service again.
+    """A wait before the next attempt of a call.
 
     Attributes:
-        seconds: How long.
-        provider: The instance that is called again.
+        seconds: Duration of the wait.
+        provider: Name of the provider.
         reason: Why the last attempt failed, in one line.
     """
 
@@ -476,10 +505,11 @@ class Event:
 
     @property
     def text(self) -> str:
-        """The text of a delta, empty for all else: printed one after the other, the
-        events show the answer as it is written."""
+        """Text of a delta, empty for other events. Printed in order, the texts show the answer as
+        it is written."""
         return self.data.text if isinstance(self.data, Delta) else ""
 
     @property
     def answer(self) -> Answer | None:
+        """The answer, if this is the last event."""
         return self.data if isinstance(self.data, Answer) else None

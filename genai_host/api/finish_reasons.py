@@ -1,10 +1,10 @@
-"""Why a model stopped: the words of services, and what they mean.
+"""Finish reasons of services.
 
-Formats name a few words, and services that share a format use others: of other formats, of the
-programs that they run, in upper or lower case. So there is one table for all dialects.
+Each format defines a few finish reasons, but services that share a format use others. So there is
+one table for all dialects.
 
-A word that is not in the table is a hint alone. Its parts tell an answer that was cut, refused or
-broken off; otherwise `read_finish` takes what the dialect says, and the answer is kept.
+An unknown reason is only a hint. Words in it can mean that the answer was truncated, refused or
+interrupted; otherwise `read_finish` returns the default of the dialect, and the answer is accepted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MEANINGS: Mapping[str, FinishReason] = {
     word: meaning for meaning, words in _WORDS.items() for word in words.split()
 }
 _NONE = frozenset({"", "in_progress", "none", "not_finished", "null", "unspecified"})
-"""As some services say in each piece that the answer goes on."""
+"""Values of services for an answer that is not finished."""
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 _BROKEN_OFF = re.compile(r"abort|cancel|error|fail|insufficient|interrupt|timeout|unavailable")
@@ -51,23 +51,24 @@ _PARTS: tuple[tuple[re.Pattern[str], FinishReason], ...] = (
     (re.compile(r"block|filter|moderat|polic|prohibit|refus|safety"), "content_filter"),
     (re.compile(r"invalid|malformed|unexpected"), "other"),
 )
-"""What the parts of other words tell; the first that is found counts."""
+"""Meaning of words in unknown reasons; the first match counts."""
 _WEIGHTS: Mapping[FinishReason, int] = {
     "stop": 0, "tool_calls": 1, "other": 2, "length": 3, "content_filter": 4,
 }  # fmt: skip
-_HEAVIEST = 5  # of what was broken off
+_HEAVIEST = 5  # interrupted
 
 
 def finish_word(value: object) -> str:
-    """Why a model stopped, in the service's word; empty for what is no word, and for the words
-    that say that the answer goes on."""
+    """A finish reason in the service's words; empty if it is missing or means that the answer is
+    not finished."""
     if not isinstance(value, str) or _plain(value) in _NONE:
         return ""
     return value[:_LONGEST_WORD]
 
 
 def weightier(first: str, second: str) -> str:
-    """Of two words for one answer, the one that says more: a cut is not undone by `stop`."""
+    """The more specific of two finish reasons of one answer: `stop` does not override a
+    truncation."""
     if not first or not second:
         return first or second
     return second if _weight(second) >= _weight(first) else first
@@ -76,25 +77,26 @@ def weightier(first: str, second: str) -> str:
 def read_finish(
     word: str, *, calls: bool = False, text: str = "", unknown: FinishReason = "stop"
 ) -> FinishReason:
-    """What a word means.
+    """The meaning of a finish reason.
 
     Args:
-        word: From `finish_word`; empty where the answer has ended and no reason was given.
-        calls: Whether the model has called tools: some services then say `stop`.
-        text: What it has said.
-        unknown: What a word means that is not known.
+        word: From `finish_word`; empty if the service gave no reason.
+        calls: Whether the model requested tool calls; some services then report `stop`.
+        text: Text of the answer.
+        unknown: Meaning of an unknown reason.
 
-    Raises `IncompleteReply` for a word that says that the service broke the answer off.
+    Raises:
+        IncompleteReply: The reason means that the service interrupted the answer.
     """
     plain = _plain(word)
     if plain not in _MEANINGS and _BROKEN_OFF.search(plain):
-        raise IncompleteReply(f"the service broke the reply off: {word}", text=text)
+        raise IncompleteReply(f"the service interrupted the reply: {word}", text=text)
     meaning = _meaning(plain) or unknown
     return "tool_calls" if calls and meaning == "stop" else meaning
 
 
 def _meaning(plain: str) -> FinishReason | None:
-    """None for a word that is not known."""
+    """None for an unknown word."""
     if plain in _MEANINGS or not plain:
         return _MEANINGS.get(plain, "stop")
     return next((meaning for part, meaning in _PARTS if part.search(plain)), None)
@@ -108,6 +110,6 @@ def _weight(word: str) -> int:
 
 
 def _plain(word: str) -> str:
-    """In one form: `MaxTokens`, `MAX_TOKENS` and `max-tokens` are one word."""
+    """Normalize case and separators: `MaxTokens`, `MAX_TOKENS` and `max-tokens` are one word."""
     parted = _INNER_CAPITAL.sub("_", word[:_LONGEST_WORD]).lower()
     return _BETWEEN.sub("_", parted).strip("_").removeprefix("finish_reason_")

@@ -1,12 +1,12 @@
-"""A tool made from a typed function.
+"""Tools from typed functions.
 
     @tool
     def roll(sides: Annotated[int, "how many sides the die has"] = 6) -> str:
         \"\"\"Roll a die.\"\"\"
         return str(random.randint(1, sides))
 
-Its name is the function's, its description the docstring, its parameters the signature.
-That is looked at when the tool is first offered: to make one costs next to nothing.
+The name of the tool is that of the function, its description the docstring, its parameters the
+signature. They are read when the tool is first offered, so creating a tool is fast.
 """
 
 from __future__ import annotations
@@ -78,18 +78,21 @@ def tool(
     description: str | None = None,
     **fields: Any,
 ) -> Tool | Callable[[Function], Tool]:
-    """Make a `Tool` of a function: `@tool`, `@tool(repeatable=True)` or `tool(function)`.
+    """Create a `Tool` from a function: `@tool`, `@tool(repeatable=True)` or `tool(function)`.
+
+    Arguments are converted to the types of the parameters, including attrs classes. A string in the
+    annotation describes a parameter: `Annotated[int, "how many"]`. A parameter of type
+    `ToolContext` receives the context of the call. A result that is not a `ToolReturn` is written
+    as JSON.
 
     Args:
-        name: None for the function's.
-        description: None for its docstring, up to a section such as `Args:`.
+        function: The function.
+        name: Name of the tool; None for the name of the function.
+        description: Description; None for the docstring up to a section such as `Args:`.
+        **fields: Further fields of `Tool`.
 
-    and the further fields of `Tool`. A type says what an argument is, and arguments are
-    made into their types (attrs classes, too); a string beside it, as in
-    `Annotated[int, "how many"]`, says what it is for. A parameter of type `ToolContext` gets
-    that, and is none of the tool's. A result that no tool can give is written as JSON.
-
-    Raises `TypeError` for what can be no tool.
+    Raises:
+        TypeError: The function cannot be a tool.
     """
     if function is None:
         return lambda decorated: tool(decorated, name=name, description=description, **fields)
@@ -115,8 +118,8 @@ def _description(function: Function, called: str) -> str:
 
 
 class _Signature:
-    """What a function takes. Its types are looked up when they are first needed, since
-    they may be defined after it."""
+    """The parameters of a function. Types are resolved on first use, since they may be defined
+    later."""
 
     def __init__(self, function: Function, called: str) -> None:
         own = function.__func__ if isinstance(function, staticmethod) else function
@@ -128,15 +131,16 @@ class _Signature:
         self._parameters = inspect.signature(function).parameters
         for each in self._parameters.values():
             if each.kind not in _BY_NAME:
-                raise TypeError(f"{called} takes {each}, which cannot be given by name")
+                raise TypeError(f"{called}: parameter {each} cannot be given by name")
             if each.annotation is each.empty:
-                raise TypeError(f"{called} does not say of which type {each.name} is")
-        # each is made once, and then kept
+                raise TypeError(f"{called}: parameter {each.name} has no type")
+        # cached
         self.parameters = cache(self._make_parameters)
         self._types = cache(self._find_types)
 
     def built(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Each argument as its type. Raises `ValidationError` if a type refuses it."""
+        """Convert the arguments to their types. Raises `ValidationError` if an argument does not
+        match."""
         types = self._types()
         built = {}
         for name, value in arguments.items():
@@ -145,12 +149,12 @@ class _Signature:
             try:
                 built[name] = build(value, _bare(types[name]))
             except ValidationError as error:
-                raise ValidationError(f"the argument {name} does not fit: {error}") from error
+                raise ValidationError(f"argument {name!r}: {error}") from error
         return built
 
     @property
     def runs(self) -> list[str]:
-        """The parameters that get the `ToolContext`."""
+        """The parameters that receive the `ToolContext`."""
         return [name for name, form in self._types().items() if form is ToolContext]
 
     def _make_parameters(self) -> dict[str, Any]:
@@ -186,12 +190,12 @@ class _Signature:
         try:
             hints = get_type_hints(function, include_extras=True)
         except (NameError, TypeError) as error:
-            raise ValidationError(f"the types of {self._called} are not there: {error}") from error
+            raise ValidationError(f"cannot resolve the types of {self._called}: {error}") from error
         return {name: hints[name] for name in self._parameters}
 
 
 class _Runs:
-    """Calls the function as the host calls a tool."""
+    """Calls the function as a tool."""
 
     def __init__(self, function: Function, signature: _Signature) -> None:
         self._function = function
@@ -212,7 +216,7 @@ def _bare(form: Any) -> Any:
 
 
 def _is_given(value: Any) -> bool:
-    """Whether a tool can give it as it is."""
+    """Whether a value is a valid result of a tool."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(isinstance(each, (str, Text, Image)) for each in value)
     return value is None or isinstance(value, (ToolOutput, str, Text, Image))

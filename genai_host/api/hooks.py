@@ -1,7 +1,7 @@
-"""The hooks: all that a plugin can tell the host, and the host a plugin.
+"""The hooks of plugins.
 
-A plugin is an entry point in the group `genai_host` that names a module, or an
-object, with functions marked `@hookimpl`. It implements the hooks it needs:
+A plugin is an entry point in the group `genai_host`. It names a module or an object with functions
+marked `@hookimpl`, which implement hooks:
 
     from genai_host.api import Model, hookimpl
 
@@ -9,10 +9,10 @@ object, with functions marked `@hookimpl`. It implements the hooks it needs:
     def genai_models():
         yield Model("my-model", dialects=["openai-chat"], at={"openai": "my-model-1"})
 
-Hooks that declare are called when the host starts, so they import nothing heavy and open
-nothing. Hooks that observe (`genai_on_...`, `genai_call_headers`) run as pluggy runs them:
-wrappers run, `tryfirst` comes first, and of others the plugin that was registered last. One that
-raises is logged and affects neither the host nor other plugins.
+Hooks that declare are called when the host starts, so they must not import large modules or open
+anything. Hooks that observe (`genai_on_...`, `genai_call_headers`) run in pluggy's order: wrappers,
+then `tryfirst`, then the last registered plugin first. An exception of a hook is logged and affects
+neither the host nor other plugins.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 @frozen
 class Command:
-    """A subcommand of `genai-host`.
+    """A declaration of a subcommand of `genai-host`.
 
     Attributes:
-        name: What the user types; `[a-z0-9-]+`.
+        name: Name on the command line; `[a-z0-9-]+`.
         help: One line for `--help`.
-        load: The click command, for example `package.module:name`; imported when it runs.
+        load: The Click command, `package.module:name`; imported when it runs.
     """
 
     name: str = field(validator=TEXT)
@@ -67,17 +67,16 @@ S = TypeVar("S")
 
 @frozen
 class ExecutorType(Generic[S]):
-    """What a plugin registers to have batches done somewhere else, as on a cluster.
+    """A declaration of an executor for batches, for example on a cluster.
 
         ExecutorType("dask", Settings, lambda settings: Client(settings.address).get_executor())
 
     Attributes:
         name: Unique among all plugins; `[a-z0-9-]+`.
         settings: Attrs class of its settings; see `genai_host.api.settings`.
-        open: Gives an executor of the standard library's kind (`concurrent.futures`). What is
-            submitted to it can be pickled and is safe to be done again where the process that did
-            it is gone; it is done in processes that have the host installed, and a configuration of
-            their own. It may raise `GenaiError`.
+        open: Returns a `concurrent.futures.Executor`. Its processes have the host installed, with
+            their own configuration. Submitted functions can be pickled, and may run again if a
+            process is lost. May raise `GenaiError`.
     """
 
     name: str = field(validator=TEXT)
@@ -91,79 +90,78 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 
 @hookspec
 def genai_api() -> int:
-    """The version of this interface that the plugin was written for: `API_VERSION`.
-    A plugin that leaves it out is taken to fit."""
+    """Version of this interface that the plugin was written for: `API_VERSION`. A plugin without
+    this hook counts as compatible."""
 
 
 @hookspec
 def genai_providers() -> Iterable[ProviderType[Any]]:
-    """The provider types that the plugin brings."""
+    """Declare provider types."""
 
 
 @hookspec
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    """The dialects that the plugin brings."""
+    """Declare dialects."""
 
 
 @hookspec
 def genai_models() -> Iterable[Model]:
-    """The models that the plugin declares."""
+    """Declare models."""
 
 
 @hookspec
 def genai_offerings() -> Iterable[Offering]:
-    """Which provider has which model, under which id."""
+    """Declare which provider offers which model, with its id there."""
 
 
 @hookspec
 def genai_features() -> Iterable[Feature[Any]]:
-    """The features that the plugin brings."""
+    """Declare features."""
 
 
 @hookspec
 def genai_tools() -> Iterable[Tool]:
-    """The tools that the plugin brings, for models to ask for."""
+    """Declare tools."""
 
 
 @hookspec
 def genai_tool_sources() -> Iterable[ToolSource | ToolSet[Any]]:
-    """Where the plugin has tools from that have settings, or that it does not know
-    beforehand."""
+    """Declare sources of tools, and tools with settings."""
 
 
 @hookspec
 def genai_reactions() -> Iterable[ReactionType]:
-    """The types of reactions, by which tools tell front ends what to do, and how the
-    command line shows them: as text, or as a picture."""
+    """Declare types of reactions (client actions), and how the command line renders them."""
 
 
 @hookspec
 def genai_parts() -> Iterable[type[Part]]:
-    """The kinds of message part that the plugin brings."""
+    """Declare kinds of message part."""
 
 
 @hookspec
 def genai_executors() -> Iterable[ExecutorType[Any]]:
-    """Where the plugin can have the rows of batches done."""
+    """Declare executors for batches."""
 
 
 @hookspec
 def genai_http_routes() -> Iterable[HttpRoute]:
-    """What the plugin answers over HTTP, under paths of its own."""
+    """Declare HTTP routes of the server."""
 
 
 @hookspec
 def genai_commands() -> Iterable[Command]:
-    """The subcommands that the plugin adds to the command line."""
+    """Declare subcommands of the command line."""
 
 
 @hookspec
 def genai_on_change(kind: str, name: str, added: bool) -> None:
-    """Something was added to a running host, or removed (`added` is False).
+    """Called when something was added to a running host, or removed.
 
     Args:
-        kind: `provider`: a provider instance.
-        name: Its name.
+        kind: `provider`.
+        name: Name of the provider.
+        added: Whether it was added; False if it was removed.
     """
 
 
@@ -171,14 +169,14 @@ def genai_on_change(kind: str, name: str, added: bool) -> None:
 def genai_on_turn_start(
     id: str, feature: str, turn: Turn[Any], conversation: str, model: str
 ) -> None:
-    """A turn of a feature begins, or goes on after a pause; `id` pairs the start with its
-    end, and is the `parent` of the calls that are made for it, in whatever thread that is.
-    What happens is told in the thread where it happens, and waits for whoever is told.
+    """Called when a turn starts, or resumes after a pause, in the thread of the turn, which waits.
 
     Args:
-        turn: What was said, and what it is to be answered with.
-        conversation: Where it is kept; empty if it is not.
-        model: That plays the main role, for example `name@provider`; empty if none does.
+        id: Pairs the start with its end, and is the `parent` of the calls of the turn.
+        feature: Name of the feature.
+        turn: The message and its context.
+        conversation: Id of the stored conversation; empty if it is not stored.
+        model: Model of the main role, for example `name@provider`; empty if there is none.
     """
 
 
@@ -193,26 +191,45 @@ def genai_on_turn_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """A turn has ended, with an answer or with an error: `TurnPaused` if it pauses."""
+    """Called when a turn has ended, or pauses.
+
+    Args:
+        id: As at the start.
+        feature: As at the start.
+        turn: As at the start.
+        conversation: As at the start.
+        model: As at the start.
+        answer: The answer; None if the turn failed or pauses.
+        error: The error; `TurnPaused` for a pause; None if there is an answer.
+        seconds: Duration.
+    """
 
 
 @hookspec
 def genai_on_call_start(
     id: str, parent: str, operation: Operation, route: RouteInfo, call: Call
 ) -> None:
-    """A model is about to be called; `id` pairs the start with its end. Each try is a call.
+    """Called before each attempt of a call of a model.
 
     Args:
-        parent: The id of the turn that it is for; empty if it is for none.
-        operation: What the model is called for: to `count` is asked as to `chat`.
-        call: What is asked.
+        id: Pairs the start with its end.
+        parent: Id of the turn; empty if there is none.
+        operation: Kind of call; `count` has the same calls as `chat`.
+        route: Model, provider and dialect.
+        call: The call.
     """
 
 
 @hookspec
 def genai_call_headers(id: str, route: RouteInfo) -> Mapping[str, str]:
-    """Headers for the request of a call that was told of, as `traceparent`: a service may
-    go on with a trace. Those that the dialect has come before them."""
+    """Headers to add to the request of a call that has started, for example `traceparent`.
+
+    Headers of the dialect take precedence.
+
+    Args:
+        id: As at the start of the call.
+        route: As at the start of the call.
+    """
 
 
 @hookspec
@@ -227,18 +244,32 @@ def genai_on_call_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """A call has ended, with a result or with an error.
+    """Called when an attempt of a call has ended.
 
     Args:
-        first: Seconds until the first piece of the answer came; None if it came in no pieces.
+        id: As at the start.
+        parent: As at the start.
+        operation: As at the start.
+        route: As at the start.
+        call: As at the start.
+        result: The result; None if the call failed.
+        first: Seconds until the first chunk of the answer; None if it was not streamed.
+        error: The error; None if there is a result.
+        seconds: Duration.
     """
 
 
 @hookspec
 def genai_on_tool_start(id: str, parent: str, call: ToolCall) -> None:
-    """A tool is about to run: there is one of that name, and it may; `parent` is as for
-    calls of models. What the tool does itself inherits the context (`contextvars`) that is
-    current when all have been told."""
+    """Called before a tool runs, after its approval.
+
+    The tool inherits the context (`contextvars`) that is current after all hooks were called.
+
+    Args:
+        id: Pairs the start with its end.
+        parent: Id of the turn; empty if there is none.
+        call: The call.
+    """
 
 
 @hookspec
@@ -250,17 +281,26 @@ def genai_on_tool_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """A tool has ended, with an output, which may tell of a failure, or with what ended the
-    turn."""
+    """Called when a tool has ended.
+
+    Args:
+        id: As at the start.
+        parent: As at the start.
+        call: As at the start.
+        output: The output, which can report a failure; None if the turn ended.
+        error: The error that ended the turn; None if there is an output.
+        seconds: Duration.
+    """
 
 
 @hookspec
 def genai_on_request_start(id: str, request: RouteRequest, route: str) -> None:
-    """The server is about to answer a request that it has let in. All that is done for the
-    reply in the thread that is told, up to the end, is done for this request.
+    """Called before the server handles an admitted request, in the thread that handles it.
 
     Args:
-        route: The path of its route, for example `/api/shop/orders/{id}`; empty if there is none.
+        id: Pairs the start with its end.
+        request: The request.
+        route: Path of the route, for example `/api/shop/orders/{id}`; empty if there is none.
     """
 
 
@@ -273,9 +313,18 @@ def genai_on_request_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """A request has been answered, its reply written to the end, as far as it was wanted."""
+    """Called when the reply was sent, or the client disconnected.
+
+    Args:
+        id: As at the start.
+        request: As at the start.
+        route: As at the start.
+        status: HTTP status of the reply.
+        error: The exception of the handler, if there was one.
+        seconds: Duration.
+    """
 
 
 @hookspec
 def genai_on_close() -> None:
-    """The host is closed: nothing more is told."""
+    """Called when the host was closed; no hook is called afterwards."""

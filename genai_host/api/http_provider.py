@@ -1,7 +1,7 @@
-"""Providers over HTTP: what they write is an address, headers and what they serve; the
-host's transport does the rest, with its deadlines, its caps and its cancelling.
+"""Providers over HTTP: a base URL, headers and dialects. The transport of the host does the rest,
+with timeouts, limits and cancellation.
 
-The whole of a vendor whose service speaks a known dialect:
+A complete provider for a service with a known dialect:
 
     @hookimpl
     def genai_providers():
@@ -49,26 +49,28 @@ R = TypeVar("R", bound=ReplyStream | ProviderReply)
 _BEARER = "Authorization: Bearer {key}"
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
 _MOST_ADDRESSES = 256
-_ABSENT = (None, 407, 502, 503, 504)  # no reply, or that of a proxy or gateway before the service
-SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
+_ABSENT = (None, 407, 502, 503, 504)  # no reply, or one of a proxy or gateway
+SHORTEST_KEY = 8  # characters; shorter texts can occur in any reply
 
 
 class HttpProvider(Provider):
-    """A provider over HTTP: a service's address, its key and headers.
+    """Base class of providers over HTTP.
+
+    Override `authorize` to sign requests, and `address` for URLs of another form. `framings` has
+    stream parsers for further content types.
 
     Args:
-        base_url: The paths of the dialects are added to it; empty if it is not known yet.
-        headers: Sent with each request.
-        key: Sent with each request as well; what the service says of errors is shown without it.
-        header: How the key is sent.
-        token: A key that expires, in place of `key`: got anew in time, and once when the service
+        services: Services of the host.
+        base_url: Base URL; the paths of dialects are appended. Empty if not configured yet.
+        headers: Headers of each request.
+        key: API key, redacted from error messages.
+        header: Form of the header with the key, for example `x-api-key: {key}`.
+        token: Access token that expires, instead of `key`; renewed in time, and once if the service
             refuses it with status 401.
 
-    Override `authorize` to sign requests, `address` for addresses of another form;
-    `framings` has how streamed replies of further content types are read, by their name.
-
-    Raises `ConfigurationError` for a base_url that is no address, or holds a password,
-    and for headers that are none.
+    Raises:
+        ConfigurationError: The base URL or a header is invalid, or the base URL contains a
+            password.
     """
 
     framings: Mapping[str, StreamParser] = {}
@@ -104,7 +106,7 @@ class HttpProvider(Provider):
         return None if self.base_url else "no address: set base_url"
 
     def priced_as(self, model_id: str) -> str:
-        """Its address: what is behind another than the vendor's own is not known."""
+        """The base URL, since another URL may be another service."""
         return self.base_url
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
@@ -115,9 +117,9 @@ class HttpProvider(Provider):
         return self._carry(stream, self._outgoing(request), limits)
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
-        """Ask for the list of models, which costs nothing, or for the address itself.
+        """Request the list of models, which is free, or the base URL.
 
-        A service that answers at all can be reached; one that answers 401 does not take the key.
+        A service that replies is reachable; status 401 means that the key is invalid.
         """
         if type(self).list_models is Provider.list_models:
             self._try(lambda: self.get("", limits))
@@ -126,8 +128,8 @@ class HttpProvider(Provider):
         return {}
 
     def _try(self, ask: Callable[[], Any]) -> None:
-        """Raise if nobody answers, or if the key is refused. Any other reply will do: a service
-        may have no list of models, or not show it to this key (403)."""
+        """Raise an error if the service cannot be reached or refuses the key. Other replies are
+        accepted: a service may have no list of models, or hide it from this key (403)."""
         try:
             ask()
         except ProviderError as error:
@@ -137,10 +139,10 @@ class HttpProvider(Provider):
                 raise
 
     def address(self, request: ProviderRequest) -> str:
-        """Where a request goes: the base address, the path with the model's id in it,
-        the query.
+        """URL of a request: the base URL, the path with the model id, and the query.
 
-        Raises `ConfigurationError` for a model id that would change the path.
+        Raises:
+            ConfigurationError: The model id would change the path.
         """
         path = request.path
         if "{model}" in path:
@@ -149,14 +151,24 @@ class HttpProvider(Provider):
         return f"{self.base_url}{path}{query}"
 
     def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
-        """The last to touch a request, at each attempt: sign it, or add a token that
-        expires."""
+        """Sign a request or add a token that expires; called last, at each attempt.
+
+        Args:
+            request: The request.
+            limits: Cancels the attempt.
+        """
         return request
 
     def get(self, path: str, limits: CancelToken) -> Any:
-        """The JSON that the service has at a path below its base address.
+        """Get the JSON at a path below the base URL.
 
-        Raises what its status means, and `MalformedReply`.
+        Args:
+            path: The path.
+            limits: Cancels the attempt.
+
+        Raises:
+            MalformedReply: The reply is not JSON.
+            ProviderError: The service failed or refused the request.
         """
         request = HttpRequest("GET", f"{self.base_url}{path}", self.headers)
         reply = self._carry(self.services.http.send, request, limits)
@@ -188,8 +200,8 @@ class HttpProvider(Provider):
         request: HttpRequest,
         limits: CancelToken,
     ) -> R:
-        """Send a request with the key. A token that is refused may have been taken back
-        before its time: then it is sent once more, with another."""
+        """Send a request with the key. If an expiring token is refused, renew it and send the
+        request once more."""
         if self._token is None:
             return _without(self._key, act(self.authorize(request, limits), limits))
         token = self._token.get(limits)
@@ -215,16 +227,16 @@ def http_provider(
     models: str = "",
     default_models: Mapping[Operation, str] | None = None,
 ) -> ProviderType[Any]:
-    """A provider type for a service over HTTP that needs no code of its own.
+    """Create a provider type for a service over HTTP.
 
     Args:
-        name: Of the type; `[a-z0-9-]+`.
-        usual_url: Address of the service, unless an instance is given another.
-        serves: The dialects it serves, best first.
-        key: Environment variable of the key; empty if it needs none.
-        header: How the key is sent.
-        models: Path of its list of models, in OpenAI's form; empty if it has none.
-        default_models: For an operation, the model to use where the user names none.
+        name: Name of the type; `[a-z0-9-]+`.
+        usual_url: Default base URL.
+        serves: Supported dialects, best first.
+        key: Environment variable with the API key; empty if the service needs none.
+        header: Form of the header with the key.
+        models: Path of the model list in OpenAI's form; empty if there is none.
+        default_models: Default model of an operation.
     """
 
     @frozen
@@ -253,17 +265,23 @@ def http_provider(
 
 
 def key_header(header: str, key: Secret | None) -> dict[str, str]:
-    """A header with a key in it: `key_header("x-api-key: {key}", key)`; none without
-    a key.
+    """A header with a key: `key_header("x-api-key: {key}", key)`; empty without a key.
 
-    Raises `ConfigurationError` for a key that cannot stand in a header; the key is not
-    in the message.
+    Args:
+        header: Form of the header, `NAME: VALUE` with `{key}`.
+        key: The key.
+
+    Raises:
+        ConfigurationError: The key contains characters that are not allowed in headers. The message
+            does not contain the key.
     """
     value = key.reveal().strip() if key is not None else ""
     if not value:
         return {}
     if not value.isascii() or not value.isprintable():
-        raise ConfigurationError("the key has characters that no key has: was it cut or wrapped?")
+        raise ConfigurationError(
+            "the key contains invalid characters: check that it was copied completely"
+        )
     name, _, form = header.partition(":")
     return {name: form.strip().replace("{key}", value)}
 
@@ -273,7 +291,7 @@ def _bytes_of(key: Secret | None) -> bytes:
 
 
 def _without(key: Secret | None, reply: R) -> R:
-    """Some services repeat the key that they refuse, and errors are shown."""
+    """Redact the key from a reply: some services repeat a refused key in errors."""
     if not isinstance(reply, ProviderReply) or reply.status < 400:
         return reply
     return evolve(reply, body=_redacted(key, reply.body))
@@ -285,8 +303,11 @@ def _redacted(key: Secret | None, body: bytes) -> bytes:
 
 
 def listed_models(data: Any) -> list[ListedModel]:
-    """A list of models in OpenAI's form, with the window where a server adds it. Raises
-    `MalformedReply`."""
+    """Read a list of models in OpenAI's form, with the context window if the server reports it.
+
+    Raises:
+        MalformedReply: It is not a list of models.
+    """
     try:
         return [ListedModel(each["id"], window=_window(each)) for each in data["data"]]
     except (LookupError, TypeError, AttributeError) as error:
@@ -294,7 +315,7 @@ def listed_models(data: Any) -> list[ListedModel]:
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
-    """As OpenRouter and as vLLM call it."""
+    """The context window, in the fields of OpenRouter and vLLM."""
     sizes = (model.get("context_length"), model.get("max_model_len"))
     return next((size for size in sizes if type(size) is int and size > 0), None)
 
@@ -306,7 +327,7 @@ def _checked(base_url: str) -> str:
     try:
         parts = urlsplit(base_url)
         known = parts.scheme in ("http", "https") and bool(parts.hostname)
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises if it is not a number
     except ValueError:
         known = False
     if "@" in base_url.partition("?")[0]:
@@ -315,7 +336,7 @@ def _checked(base_url: str) -> str:
         raise ConfigurationError("the address of a service must not hold a query")
     if not known:
         raise ConfigurationError(
-            f"{base_url!r} is not an address of a service", hint="as https://api.example.com/v1"
+            f"invalid base URL {base_url!r}", hint="for example https://api.example.com/v1"
         )
     return base_url
 
@@ -325,7 +346,7 @@ def _checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
         if not _HEADER_NAME.fullmatch(name):
             raise ConfigurationError(f"{name!r} is not a valid header name")
         if not value.isascii() or not value.isprintable():
-            raise ConfigurationError(f"the header {name} has characters that none may have")
+            raise ConfigurationError(f"the header {name} contains invalid characters")
     return headers
 
 

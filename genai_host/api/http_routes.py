@@ -97,8 +97,7 @@ _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
 
 
 def http_status(error: GenaiError) -> int:
-    """The status of a reply that tells of an error: 400 and more for what the client can do
-    something about, 500 and more for the rest."""
+    """HTTP status for an error: 400 to 499 for errors of the client, 500 and above for others."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
@@ -111,16 +110,17 @@ def _is_path(value: Any) -> bool:
 
 @frozen
 class HttpProblem:
-    """What went wrong with a request, free of the form that an API has for it.
+    """An error of an HTTP request, independent of the error format of an API.
 
     Attributes:
-        status: Of the reply.
-        code: As that of an error of the host, `invalid_data`, or `not_found`, `method_not_allowed`,
-            `too_large`, `internal` ...
-        hint: The next step; empty if there is none.
-        path: Where in the body, for example `$.message`; empty if it is about no place in it.
-        retry_after: Seconds after which it may be asked again; None if that is not known.
-        headers: Sent with the reply, for example `allow`.
+        status: HTTP status of the reply.
+        code: Code of a host error, for example `invalid_data`, or `not_found`,
+            `method_not_allowed`, `too_large`, `internal` …
+        message: One line that describes the error.
+        hint: Next step; empty if none.
+        path: Location in the body, for example `$.message`; empty if none.
+        retry_after: Seconds after which to retry; None if unknown.
+        headers: Headers of the reply, for example `allow`.
     """
 
     status: int
@@ -133,8 +133,7 @@ class HttpProblem:
 
     @classmethod
     def of(cls, error: GenaiError) -> HttpProblem:
-        """The problem that an error of the host is. Files are no client's to know: the log has
-        the error with them."""
+        """The problem for an error of the host. File names are removed; the log has them."""
         message, hint = (_without_file(text, error) for text in (error.message, error.hint))
         if message != error.message:
             _log.warning("%s", error)
@@ -145,13 +144,13 @@ class HttpProblem:
             hint,
             error.path if isinstance(error, ValidationError) else "",
             error.retry_after if isinstance(error, (ProviderError, BudgetExceeded)) else None,
-            # what clients of OpenAI and Anthropic heed: to ask again soon is no use
+            # respected by clients of OpenAI and Anthropic: a retry would fail as well
             {"x-should-retry": "false"} if isinstance(error, BudgetExceeded) else {},
         )
 
 
 def _without_file(text: str, error: GenaiError) -> str:
-    """Without the file or database that an error is about, and the user's folders."""
+    """The message without the file or database, and without directories of the user."""
     file = str(getattr(error, "file", ""))
     if file and file in text:
         text = text.removeprefix(f"{file}: ").replace(file, os.path.basename(file) or "(file)")
@@ -164,21 +163,22 @@ def _without_file(text: str, error: GenaiError) -> str:
 
 @frozen
 class RouteRequest:
-    """What a client sent. Query, headers and body are not in its repr: they hold keys.
+    """A request. Its repr omits query, headers and body, since they can contain keys.
 
     Attributes:
-        path: Without the query, as it was sent: percent-encoded.
-        parameters: What stands in the path for each `{name}` of the route, percent-decoded.
-        query: By name; of names that come twice, the last.
-        headers: By name in lower case; of names that come twice, joined by a comma.
-        body: As it came; at most as much as the route takes.
-        limits: End when the client has gone: for what takes long, as a tool's do.
-        user: Who asks, as the server knows them: whose conversations they may see; empty for
-            whoever runs the server.
-        root: What stands before all paths where the server is behind a proxy, for example `/host`:
-            `path` is without it, links that are sent to a client need it.
-        dropped: Where fields of the body stand that were left out, since they say nothing here; the
-            reply names them in the header `x-genai-host-dropped`.
+        method: HTTP method.
+        path: Path without the query, percent-encoded as sent.
+        parameters: Values of `{name}` in the path of the route, percent-decoded.
+        query: Query parameters by name; the last of repeated ones.
+        headers: Headers by name in lower case; repeated ones are joined by commas.
+        body: The body, at most as large as the route accepts.
+        limits: Cancelled when the client disconnects; check it in long work.
+        user: The authenticated user, whose conversations are accessible; empty for the server's
+            owner.
+        root: Path prefix of a reverse proxy, for example `/host`. `path` does not include it; links
+            for the client must.
+        dropped: Paths of body fields that were ignored; the reply lists them in the header
+            `x-genai-host-dropped`.
     """
 
     method: str
@@ -193,8 +193,11 @@ class RouteRequest:
     dropped: list[str] = field(factory=list, kw_only=True, eq=False, repr=False)
 
     def json(self) -> Any:
-        """The value that the body is the JSON of. Raises `ValidationError` if it is none, or has
-        too many values for its size (`ValueBudget`)."""
+        """Parse the body as JSON.
+
+        Raises:
+            ValidationError: It is not JSON, or has too many values for its size (`ValueBudget`).
+        """
         try:
             return ValueBudget().read(self.body)
         except ValueError as error:
@@ -203,17 +206,19 @@ class RouteRequest:
 
 @frozen
 class RouteResponse:
-    """What is sent back.
+    """A reply.
 
     Attributes:
-        body: Whole, or piece by piece as they are made: then each is sent at once, and the iterable
-            is closed, if it can be, when all are sent or the client has gone.
-        headers: By name; the length is nobody's but the server's.
-        silence: Sent between pieces whenever there was none for some seconds, so that nothing in
-            between takes the connection for dead: what the client skips, as a comment in a stream
-            of events. Empty for nothing.
-        begin: Called before the body is asked for. Where it raises, that is the reply; if it takes
-            more than a second, the head is sent meanwhile, and the body has to say what went wrong.
+        body: The complete body, or an iterable of chunks that are sent as they are produced. The
+            iterable is closed, if it has `close`, after the last chunk or when the client
+            disconnects.
+        status: HTTP status, 200 to 599.
+        headers: Headers by name; the server sets the length.
+        silence: Keep-alive data, sent when no chunk was produced for some seconds: data that
+            clients ignore, for example a comment in an event stream. Empty for none.
+        begin: Called before the body is iterated. If it raises, the error becomes the reply. If it
+            takes more than a second, the headers are sent meanwhile, and the body has to report the
+            error.
     """
 
     body: bytes | Iterable[bytes] = field(default=b"", repr=False)
@@ -230,29 +235,38 @@ class RouteResponse:
 def json_response(
     value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> RouteResponse:
-    """A reply that is a JSON value. Raises `ValueError` and `TypeError` for what is none."""
+    """A reply with a JSON value.
+
+    Args:
+        value: The value.
+        status: HTTP status.
+        headers: Further headers.
+
+    Raises:
+        ValueError: The value contains NaN, infinity or itself.
+        TypeError: The value has no JSON form.
+    """
     kind = {"content-type": "application/json"}
     return RouteResponse(write_json(value), status=status, headers={**kind, **(headers or {})})
 
 
 @frozen
 class HttpRoute:
-    """What a plugin registers: what it answers to one method under one path.
+    """A declaration of an HTTP route.
 
     Attributes:
         method: GET, POST, PUT, PATCH or DELETE.
-        path: As `/api/shop/orders/{id}`: a `{name}` stands for one segment. Of paths that fit, the
-            one with more that is not in braces is taken.
-        load: What answers, for example `package.module:name`, imported when it is first asked: a
-            function of a `RouteRequest` and the `host` that gives a `RouteResponse`. What is to be
-            kept between requests is in an object: `package.module:Class.method` is a method, of a
-            `RouteRequest`, of the one object that is made with the host for all routes of that
-            class, and that is closed if it has a `close`.
-        size: Bytes of a body that it takes.
-        counts: Whether it counts towards the requests that a user may send in a minute: not if it
-            is small, and a page asks for it again and again.
-        starts: Whether it is loaded as soon as the server has started, and not when it is first
-            asked: for an object that goes on with what was left unfinished.
+        path: For example `/api/shop/orders/{id}`; `{name}` matches one segment. If several paths
+            match, the one with more literal segments wins.
+        load: Handler, `package.module:name`, imported on first use: a function of a `RouteRequest`
+            and the `host` that returns a `RouteResponse`. For state between requests, use
+            `package.module:Class.method`: one object is created with the host for all routes of the
+            class, and closed if it has `close`.
+        size: Maximum size of the body in bytes.
+        counts: Whether requests count toward the user's rate limit; False for small requests that
+            pages repeat.
+        starts: Whether to load the handler when the server starts instead of at the first request,
+            for example to resume unfinished work.
     """
 
     method: Method = field(
@@ -273,26 +287,28 @@ class HttpRoute:
 
     @property
     def key(self) -> str:
-        """Unique among all plugins: what stands in braces does not tell routes apart."""
+        """Unique among all plugins; names in braces do not distinguish routes."""
         return f"{self.method} {re.sub(r'{[a-z_]+}', '{}', self.path)}"
 
 
 MOST_LEVELS = 100
-"""Of a body: what reads and writes a value further on may need a call for each of them."""
+"""Maximum nesting of a body: later code may recurse once per level."""
 
 MOST_DROPPED = 20
-"""Fields that are left out of a request and named; of more, that there are more."""
+"""Maximum number of ignored fields that a reply lists."""
 
 _HUMP = re.compile(r"_([a-z0-9])")
 
 
 def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
-    """The object that the body of a request is.
+    """A reader for the JSON object in the body of a request.
 
     Args:
-        camel: Whether `top_p` is another way to write `topP`.
+        request: The request.
+        camel: Whether `top_p` is accepted for `topP`.
 
-    Raises `ValidationError` if it is none, or nested too deeply.
+    Raises:
+        ValidationError: The body is not a JSON object, or nested too deeply.
     """
     value = request.json()
     if is_deep(value):
@@ -301,15 +317,16 @@ def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
 
 
 class JsonReader:
-    """An object that a client sent. A field that is null is not there.
+    """Reads fields of a client's JSON object and checks their types. A null field counts as
+    missing.
 
-    Args:
-        path: Where it stands in the body, for example `$.messages[0]`.
-        value: All of it.
-        read: Names of the fields that were looked at so far.
-        dropped: Gets the places of fields that are left out, as those of objects in it do.
+    Methods that read a field raise `ValidationError` with its path if the type does not match.
 
-    All that reads a field raises `ValidationError`, with the place, for what is no such thing.
+    Attributes:
+        path: Location in the body, for example `$.messages[0]`.
+        value: The object.
+        read: Names of the fields read so far.
+        dropped: Collects the paths of ignored fields, including those of nested objects.
     """
 
     __slots__ = ("_camel", "_names", "dropped", "path", "read", "value")
@@ -323,12 +340,12 @@ class JsonReader:
         self.value: Mapping[str, Any] = value
         self.dropped = [] if dropped is None else dropped
         self._camel = camel
-        self._names: dict[str, str] = {}  # as they were written
+        self._names: dict[str, str] = {}  # original spelling
         self.read: set[str] = set()
         for written, each in value.items():
             name = _in_camel_case(written) if camel else written
             if name in self._names:
-                raise ValidationError(f"{name} is there twice", path=f"{path}.{written}")
+                raise ValidationError(f"duplicate field {name}", path=f"{path}.{written}")
             if each is not None:
                 self._names[name] = written
 
@@ -336,15 +353,15 @@ class JsonReader:
         return name in self._names
 
     def names(self) -> Iterable[tuple[str, str]]:
-        """Of each field that is there: its name, and how it was written."""
+        """Name and original spelling of each field."""
         return self._names.items()
 
     def at(self, name: str) -> str:
-        """Where a field stands, or would."""
+        """Path of a field, even if it is missing."""
         return f"{self.path}.{self._names.get(name, name)}"
 
     def raw(self, name: str) -> Any:
-        """Whatever it is; None if it is not there."""
+        """Any value; None if it is missing."""
         self.read.add(name)
         return self.value[self._names[name]] if name in self._names else None
 
@@ -357,7 +374,7 @@ class JsonReader:
         return value
 
     def choice(self, name: str, choices: Collection[str], usual: str = "") -> str:
-        """One of several words."""
+        """A string out of several."""
         value = self.text(name, usual)
         if name in self and value not in choices:
             raise self.wrong(name, f"not one of {', '.join(choices)}")
@@ -370,7 +387,7 @@ class JsonReader:
         return value
 
     def whole(self, name: str) -> int | None:
-        """A whole number, however it is written: `3`, `3.0`, `"3"`."""
+        """An integer in any spelling: `3`, `3.0`, `"3"`."""
         value = self.raw(name)
         if value is None or type(value) is int:
             return value
@@ -387,11 +404,11 @@ class JsonReader:
         return value  # type: ignore[no-any-return]  # it was looked at
 
     def data(self, name: str) -> bytes:
-        """What is in base64, of either alphabet."""
+        """Decoded base64, in either alphabet."""
         return bytes_of(self.text(name), self.at(name))
 
     def values(self, name: str) -> Sequence[Any]:
-        """Empty if it is not there."""
+        """A list; empty if it is missing."""
         value = self.raw(name)
         if value is not None and not isinstance(value, list):
             raise self.wrong(name, "not a list")
@@ -417,32 +434,39 @@ class JsonReader:
         ]
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
-        """An object whose names are not the format's."""
+        """An object with arbitrary names."""
         value = self.raw(name)
         if value is not None and not isinstance(value, dict):
             raise self.wrong(name, "not an object")
         return value
 
     def refuse(self, *names: str) -> None:
-        """Raises `ValidationError` if one of these is there and says something: what it asks for
-        is not done here."""
+        """Refuse fields that are not supported here.
+
+        Raises:
+            ValidationError: A field is present and has an effect.
+        """
         for name in names:
             if self.raw(name):
                 raise ValidationError(f"{name} is not supported here", path=self.at(name))
 
     def drop(self, *names: str) -> None:
-        """Leave fields out, as far as they are there: what they ask for is a wish."""
+        """Ignore fields, if present: the reply is correct without them."""
         for name in names:
             if self.raw(name) is not None and len(self.dropped) <= MOST_DROPPED:
                 self.dropped.append(self.at(name).removeprefix("$."))
 
     def drop_others(self) -> None:
-        """Leave out the fields that nobody read. Formats grow, and what is new in them is seldom
-        what an answer depends on."""
+        """Ignore all fields not read so far. Formats grow, and an answer seldom depends on new
+        fields."""
         self.drop(*(name for name in self._names if name not in self.read))
 
     def nothing_else(self) -> None:
-        """Raises `ValidationError` if there is a field that nobody read."""
+        """Check that all fields were read.
+
+        Raises:
+            ValidationError: There is another field.
+        """
         for name, written in self._names.items():
             if name not in self.read:
                 raise ValidationError(f"unknown field {short_repr(written)} here", path=self.path)
@@ -455,7 +479,11 @@ class JsonReader:
 
 
 def bytes_of(text: str, path: str) -> bytes:
-    """What is in Base64, as `decode_base64` reads it. Raises `ValidationError` without it."""
+    """Decode Base64; see `decode_base64`.
+
+    Raises:
+        ValidationError: The text is not Base64.
+    """
     try:
         return decode_base64(text)
     except ValueError as error:
@@ -463,14 +491,21 @@ def bytes_of(text: str, path: str) -> bytes:
 
 
 def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:
-    """A number from 1 on, from a query. Raises `ValidationError`.
+    """A positive integer from a query.
 
     Args:
-        path: Where it stands, for who calls that otherwise than `?name`.
+        query: The query parameters.
+        name: Name of the parameter.
+        usual: Default.
+        most: Maximum.
+        path: Location for the error; empty for `?name`.
+
+    Raises:
+        ValidationError: The value is not an integer from 1 to `most`.
     """
     text = query.get(name) or str(usual)
     if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
-        raise ValidationError(f"{name} is a number from 1 to {most}", path=path or f"?{name}")
+        raise ValidationError(f"{name} must be a number from 1 to {most}", path=path or f"?{name}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Background jobs: what a worker gets to do. `Host.jobs` gives the queue of a name."""
+"""Background jobs; `Host.jobs` opens a queue."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from attrs import frozen
 from genai_host.api.cancellation import Cancellation
 
 MOST_TRIES = 4
-"""How often a job is tried before it is given up: it may be what ends its workers."""
+"""Maximum number of attempts of a job, which may be what crashes its workers."""
 
 
 @frozen
 class Job:
-    """An entry of a job queue. What is large or secret is stored elsewhere: the entry is written
-    again whenever a worker takes or returns the job.
+    """An entry of a job queue.
+
+    Large or secret data is stored elsewhere: the entry is rewritten whenever a worker takes or
+    returns the job.
 
     Attributes:
         id: Unique in the queue.
-        kind: Selects the function that does it.
-        user: The user that it belongs to.
-        about: What that function needs, as JSON.
-        tries: How often it was taken, this time included; times when the server ended in order or
-            the store failed do not count.
+        kind: Selects the function that runs it.
+        user: Owner of the job.
+        about: Arguments of the function, as JSON.
+        tries: Number of attempts, including this one. Attempts that ended with a shutdown or a
+            failure of the store do not count.
         is_cancelled: Whether it is to stop.
     """
 
@@ -37,11 +39,12 @@ class Job:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether it was tried too often: the function that does it must end it as failed."""
+        """Whether the maximum number of attempts is exceeded: the function must then end the job as
+        failed."""
         return self.tries > MOST_TRIES
 
 
 Work = Callable[[Job, Cancellation], None]
-"""Does a job, which is removed when the function returns. If it raises `Interrupted` because the
-cancellation says so, `StoreError` or `ConversationBusy`, the job is returned to the queue. Any
-other exception is logged and counts as a try; the job is then tried again, but not for ever."""
+"""Runs a job, which is removed when the function returns. If it raises `Interrupted` on
+cancellation, `StoreError` or `ConversationBusy`, the job returns to the queue. Any other
+exception is logged and counts as an attempt; the job is retried up to `MOST_TRIES` times."""

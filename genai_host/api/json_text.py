@@ -1,4 +1,4 @@
-"""JSON as text, as RFC 8259 has it: Python's own reader and writer take more than that."""
+"""JSON text according to RFC 8259; Python's `json` module also accepts invalid JSON."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from genai_host.errors import ValidationError
 from genai_host.util.text_encoding import encoding_of
 
 _LEAST, _MOST = -math.inf, math.inf
-_Place = Any  # None for the outermost value, else the place around it and a name or number
+_Place = Any  # None for the outermost value, else the parent's path and a name or index
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value of a JSON text, in UTF-8 or what its byte order mark says. Raises `ValueError` for
-    what is none: NaN and Infinity, what is not text, and what is nested too deeply to be read as
-    well; and for a number that is too large for a float, since it would be written as Infinity."""
+    """Parse JSON in UTF-8, or in the encoding of its byte order mark.
+
+    Raises:
+        ValueError: The text is not valid JSON, for example because of NaN, is nested too deeply, or
+            has a number too large for a float.
+    """
     read, refusal = _quick_reader()
     try:
         try:
             return read(text)
-        except refusal:  # Python's knows why, or takes it: half a surrogate pair, for one
+        except refusal:  # Python's parser knows why, or accepts it, for example a lone surrogate
             text = text.decode(encoding_of(text)) if isinstance(text, bytes) else text
             return _reader.decode(text)
     except RecursionError as error:
@@ -31,14 +34,14 @@ def read_json(text: str | bytes) -> Any:
 
 
 class ValueBudget:
-    """Limits the values that are read from the JSON of one request: a value takes more memory
-    than its text, an empty object about 25 times as much.
+    """Limits the number of values in the JSON of one request, since a value takes more memory than
+    its text: an empty object about 25 times as much.
 
         budget = ValueBudget()
         body = budget.read(text)                # and, for JSON in a string of it,
         arguments = budget.read(body["arguments"])
 
-    There may be `SPARE` values, and one more for each `BYTES` bytes of all that is read.
+    The limit is `SPARE` values, plus one for every `BYTES` bytes read.
     """
 
     SPARE = 20_000
@@ -48,9 +51,12 @@ class ValueBudget:
         self._left = self.SPARE
 
     def read(self, text: str | bytes) -> Any:
-        """The value of a JSON text. Raises `ValueError` as `read_json` does, and
-        `ValidationError` if it has more values than are left; they are counted before any is
-        made."""
+        """Parse JSON; the values are counted before they are created.
+
+        Raises:
+            ValueError: The text is not valid JSON; see `read_json`.
+            ValidationError: The text has more values than are left.
+        """
         most = self._left + len(text) // self.BYTES
         self._left = most - _values_in(text, most)
         if self._left < 0:
@@ -67,13 +73,13 @@ _NO_STRUCTURE = bytes(each for each in range(256) if each not in b'",[{')
 
 
 def _values_in(text: str | bytes, most: int) -> int:
-    """The number of values in a JSON text, or a greater number up to `most`: each follows a
-    comma or an opening bracket. Of a text that is no JSON, at least those before the fault."""
+    """The number of values in a JSON text, or a larger number up to `most`: each follows a comma or
+    an opening bracket. For invalid JSON, at least the number before the error."""
     if isinstance(text, str):
         text = text.encode(errors="replace")
     about = sum(map(text.count, (b",", b"[", b"{")))
     if about <= most:
-        return about  # most texts: what stands in strings is counted too
+        return about  # sufficient for most texts, although it counts inside strings
     unescaped = text.replace(rb"\\", b"").replace(rb"\"", b"")
     bare = unescaped.translate(None, _NO_STRUCTURE)
     count, is_string = 0, False
@@ -86,16 +92,19 @@ def _values_in(text: str | bytes, most: int) -> int:
 
 @cache
 def _quick_reader() -> tuple[Callable[[str | bytes], Any], type[Exception]]:
-    """Several times as quick as Python's, and not there before there is JSON to read."""
+    """Several times faster than Python's parser; imported on first use."""
     import msgspec
 
     return msgspec.json.decode, msgspec.DecodeError
 
 
 def write_json(value: Any) -> bytes:
-    """A value as compact JSON in UTF-8; half a surrogate pair, which UTF-8 has no place
-    for, is escaped. Raises `ValueError` for NaN and infinities, and for what holds itself;
-    `TypeError` for what has no JSON form."""
+    """Write a value as compact JSON in UTF-8; lone surrogates are escaped.
+
+    Raises:
+        ValueError: The value contains NaN, infinity or itself.
+        TypeError: The value has no JSON form.
+    """
     try:
         return _writer.encode(value).encode()
     except UnicodeEncodeError:
@@ -109,11 +118,11 @@ def write_json(value: Any) -> bytes:
 
 
 def well_formed(text: str) -> str:
-    """A text without lone surrogates, which cannot be written to files, and which services refuse.
+    """Replace lone surrogates, which cannot be written to files and which services refuse.
 
-    Those that stand for bytes (PEP 383) are read as UTF-8, which they are where
-    Python took arguments for ASCII. Two that make a pair are joined. U+FFFD takes the place of the
-    others, as of those from JSON such as `"\\ud83c"`.
+    Those that represent bytes (PEP 383) are decoded as UTF-8, for example in arguments that Python
+    took for ASCII. A high and a low one are joined. Others become U+FFFD, for example those of JSON
+    such as `"\\ud83c"`.
     """
     if not isinstance(text, str):
         return text  # type: ignore[unreachable]  # plugins may give anything: a validator says what
@@ -126,20 +135,20 @@ def well_formed(text: str) -> str:
         pass
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    except UnicodeEncodeError:  # some do not stand for bytes
+    except UnicodeEncodeError:  # some do not represent bytes
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def well_formed_object(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same for all texts in a JSON object, and for its names. It is the same object if they
-    are well-formed."""
+    """Apply `well_formed` to all texts and names of a JSON object. Returns the same object if
+    nothing changes."""
     try:
         _writer.encode(value).encode()
     except UnicodeEncodeError:
         mended: Mapping[str, Any] = _mended(value)
         return mended
     except (TypeError, ValueError, RecursionError):
-        pass  # who checks the value says why
+        pass  # the validation of the value reports it
     return value
 
 
@@ -152,12 +161,17 @@ def _mended(value: Any) -> Any:
 
 
 def check_numbers(value: Any) -> None:
-    """Raises `ValidationError`, with the place, for NaN and infinities anywhere in a value, of
-    any depth: to be asked where it is given, as who writes it no longer knows whose it is."""
+    """Check that a value contains no NaN or infinity, at any depth.
+
+    It is checked where the value is passed in; the encoder cannot name its source.
+
+    Raises:
+        ValidationError: It contains one; the message has its path.
+    """
     if isinstance(value, str):
         return
     pending: list[tuple[Any, _Place]] = [(value, None)]
-    seen: set[int] = set()  # identities of what has items: it may hold itself
+    seen: set[int] = set()  # ids of containers, which may contain themselves
     while pending:
         value, place = pending.pop()
         if isinstance(value, float):
@@ -195,7 +209,7 @@ def _no_json(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-# `json.loads` and `json.dumps` would make these anew for each call
+# `json.loads` and `json.dumps` would create these for each call
 _reader = json.JSONDecoder(parse_constant=_no_json, parse_float=_finite)
 _writer = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_as_plain

@@ -1,9 +1,9 @@
-"""What is said: messages made of typed parts, and what saying it used up.
+"""Messages made of typed parts, and token usage.
 
-A part is a frozen attrs class with a `type` of its own, which is its tag in the
-JSON form (`{"type": "text", "text": "hi"}`). Plugins add parts by subclassing
-`Part` and naming the class in the `genai_parts` hook. A dialect that cannot
-write a part raises `UnsupportedPart`; nothing is left out in silence.
+A part is a frozen attrs class. Its `type` is the tag in its JSON form
+(`{"type": "text", "text": "hi"}`). Plugins add parts by subclassing `Part` and naming the class in
+the hook `genai_parts`. A dialect that cannot write a part raises `UnsupportedPart`; no part is
+dropped silently.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NOTHING: Any = object()
 
 @frozen
 class Part:
-    """Base of everything that a message can hold."""
+    """Base of all parts of a message."""
 
     type: ClassVar[str]
 
 
 def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
-    """Parts from what is handy to write: a string, a part, or several of them."""
+    """Normalize a string, a part, or several of them to parts."""
     if isinstance(content, str):
         return (Text(content),)
     if isinstance(content, Part):
@@ -52,7 +52,11 @@ def _part(content: object) -> Part:
 
 
 def result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
-    """The same for the result of a tool. Raises `ValidationError` for other kinds."""
+    """The parts of a tool's result.
+
+    Raises:
+        ValidationError: A part is neither text nor an image.
+    """
     kept = []
     for part in _parts(content):
         if not isinstance(part, (Text, Image)):
@@ -80,7 +84,7 @@ class Text(Part):
     """Plain text.
 
     Attributes:
-        text: Lone surrogates, which cannot be encoded as UTF-8, are replaced by U+FFFD.
+        text: The text. Lone surrogates, which UTF-8 cannot encode, are replaced by U+FFFD.
     """
 
     type = "text"
@@ -89,12 +93,12 @@ class Text(Part):
 
 @frozen
 class Image(Part):
-    """A picture: its bytes, or where the service finds it.
+    """An image: its data or its URL.
 
     Attributes:
-        data: The encoded picture (PNG, JPEG ...), in JSON as base64.
+        data: The encoded image, for example PNG; base64 in JSON.
         media_type: IANA media type of the data, for example `image/png`.
-        url: http(s) address, instead of data.
+        url: http or https URL, instead of data.
     """
 
     type = "image"
@@ -105,13 +109,13 @@ class Image(Part):
 
 @frozen
 class File(Part):
-    """A document: its bytes, or where the service finds it.
+    """A document: its data or its URL.
 
     Attributes:
-        data: The content, in JSON as base64.
+        data: The content; base64 in JSON.
         media_type: IANA media type of the data, for example `application/pdf`.
-        name: File name to show the model.
-        url: http(s) address, instead of data.
+        name: File name, for the model.
+        url: http or https URL, instead of data.
     """
 
     type = "file"
@@ -123,14 +127,16 @@ class File(Part):
 
 @frozen
 class ToolCall(Part):
-    """The model asks for a tool to be run.
+    """A model's request to run a tool.
 
     Attributes:
-        id: Pairs the call with its `ToolResult`.
-        arguments: By name, as the tool's JSON Schema describes them.
-        malformed: What the model wrote instead, where that was no JSON object.
+        id: Id that pairs the call with its `ToolResult`.
+        name: Name of the tool.
+        arguments: Arguments by name, as described by the tool's JSON Schema.
+        malformed: The model's text, if the arguments are not a JSON object.
 
-    Raises `ValidationError` for numbers in the arguments that are no JSON.
+    Raises:
+        ValidationError: The arguments contain NaN or infinity.
     """
 
     type = "tool_call"
@@ -144,12 +150,13 @@ class ToolCall(Part):
 
 @frozen
 class ToolResult(Part):
-    """What a tool gave back, or why it failed.
+    """The result of a tool call.
 
     Attributes:
-        id: Of the `ToolCall` that it answers.
-        content: Text and pictures for the model.
-        error: Whether the content tells of a failure.
+        id: Id of the `ToolCall`.
+        name: Name of the tool.
+        content: Text and images for the model.
+        error: Whether the call failed.
     """
 
     type = "tool_result"
@@ -161,7 +168,11 @@ class ToolResult(Part):
 
 @frozen
 class Reasoning(Part):
-    """What the model thought before it answered, as far as it shows it."""
+    """The model's reasoning before the answer, as far as the service returns it.
+
+    Attributes:
+        text: The reasoning.
+    """
 
     type = "reasoning"
     text: str = field(converter=well_formed)
@@ -169,13 +180,14 @@ class Reasoning(Part):
 
 @frozen
 class VendorPart(Part):
-    """A vendor's own part, kept to be sent back as it came.
+    """A vendor-specific part, stored to be sent back unchanged.
 
     Attributes:
-        dialect: The dialect that made it; others leave it out.
+        dialect: Dialect that created it; other dialects omit it.
         data: JSON.
 
-    Raises `ValidationError` for numbers in the data that are no JSON.
+    Raises:
+        ValidationError: The data contains NaN or infinity.
     """
 
     type = "opaque"
@@ -192,7 +204,7 @@ PARTS: tuple[type[Part], ...] = (
     Reasoning,
     VendorPart,
 )
-"""The parts that every host knows; plugins add to them."""
+"""The built-in kinds of part; plugins add others."""
 
 
 def _is_role(message: Message, attribute: Attribute[Any], role: object) -> None:
@@ -204,14 +216,15 @@ def _is_role(message: Message, attribute: Attribute[Any], role: object) -> None:
 
 @frozen
 class Message:
-    """One message of a conversation.
+    """A message of a conversation.
 
     Attributes:
-        role: Who speaks: `system`, `user`, `assistant` or `tool`.
-        content: Its parts; a string stands for one `Text`, and single parts and strings mix freely:
+        role: `system`, `user`, `assistant` or `tool`.
+        content: The parts. A string becomes a `Text`; strings and parts can be mixed:
             `Message("user", ["What is this?", image])`.
 
-    Raises `ValidationError` for any other role, and for what is no part.
+    Raises:
+        ValidationError: The role is unknown, or the content is not made of parts.
     """
 
     role: Role = field(validator=_is_role)
@@ -225,13 +238,18 @@ class Message:
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Its tool calls."""
         return tuple(part for part in self.content if isinstance(part, ToolCall))
 
     def remember(self, key: Hashable, make: Callable[[Message], M]) -> M:
-        """`make(self)`, computed once for each key and then kept with the message.
+        """`make(self)`, computed once per key and cached in the message.
 
-        A long history is encoded and digested again with each turn; this makes
-        that cost once per message.
+        A long history is encoded and hashed in each turn; the cache makes that cost once per
+        message.
+
+        Args:
+            key: Key of the cached value.
+            make: Computes the value.
         """
         found = self._remembered.get(key, _NOTHING)
         if found is _NOTHING:
@@ -242,10 +260,12 @@ class Message:
 def remember_each(
     messages: Iterable[Message], key: Hashable, make: Callable[[Message], M]
 ) -> list[M]:
-    """`message.remember(key, make)` of each, several times as quick where most remember.
+    """`message.remember(key, make)` for each message, several times faster if most are cached.
 
     Args:
-        make: Gives no None.
+        messages: The messages.
+        key: Key of the cached values.
+        make: Computes a value; must not return None.
     """
     messages = list(messages)
     found: list[Any] = [message._remembered.get(key) for message in messages]
@@ -257,12 +277,11 @@ def remember_each(
 
 
 MOST_TOKENS = 2**53 - 1
-"""The largest whole number that all readers of JSON keep (RFC 8259, section 6)."""
+"""The largest integer that all JSON readers preserve (RFC 8259, section 6)."""
 
 
 def count(value: int) -> int:
-    """A reported number of tokens. Negative numbers, numbers above `MOST_TOKENS` and other types
-    count as 0."""
+    """A number of tokens, or 0 if it is negative, above `MOST_TOKENS` or not an integer."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
 
 
@@ -272,13 +291,15 @@ def _tokens() -> Any:
 
 @frozen
 class Usage:
-    """Tokens used; `+` adds. Invalid counts are 0: see `count`.
+    """Token usage; supports `+`. Invalid counts become 0, see `count`.
 
     Attributes:
-        cached_input: Of the input, how many came from the service's cache.
-        reasoning: Of the output, how many were spent thinking.
-        cache_written: Of the input, how many were put into the service's cache.
-        cache_written_1h: Of these, how many were put there for an hour.
+        input: Input tokens.
+        output: Output tokens.
+        cached_input: Input tokens read from the service's cache.
+        reasoning: Output tokens used for reasoning.
+        cache_written: Input tokens written to the service's cache.
+        cache_written_1h: Of these, tokens cached for an hour.
     """
 
     input: int = _tokens()
@@ -290,6 +311,7 @@ class Usage:
 
     @property
     def total(self) -> int:
+        """Input and output tokens."""
         return self.input + self.output
 
     def __add__(self, other: Usage) -> Usage:

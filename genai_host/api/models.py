@@ -34,61 +34,60 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
         "type": "number",
         "minimum": 0,
         "maximum": 2,
-        "description": "randomness: 0 always takes the likeliest token",
+        "description": "randomness: 0 always selects the likeliest token",
     },
     "top_p": {
         "type": "number",
         "minimum": 0,
         "maximum": 1,
-        "description": "choose among the likeliest tokens that add up to this probability",
+        "description": "sample from the likeliest tokens whose probabilities add up to this",
     },
     "top_k": {
         "type": "integer",
         "minimum": 1,
-        "description": "choose among this many of the likeliest tokens",
+        "description": "number of likeliest tokens to sample from",
     },
     "max_tokens": {
         "type": "integer",
         "minimum": 1,
-        "description": "end the answer after this many tokens",
+        "description": "maximum number of output tokens",
     },
     "stop": {
         "type": "array",
         "items": {"type": "string", "minLength": 1},
-        "description": "end the answer before any of these strings",
+        "description": "strings that end the answer; they are not part of it",
     },
     "seed": {
         "type": "integer",
-        "description": "the same seed gives the same answer, as far as the service can",
+        "description": "seed for reproducible answers, if the service supports it",
     },
     "presence_penalty": {
         "type": "number",
         "minimum": -2,
         "maximum": 2,
-        "description": "above 0: rather new tokens than ones that occurred",
+        "description": "above 0: penalize tokens that occurred before",
     },
     "frequency_penalty": {
         "type": "number",
         "minimum": -2,
         "maximum": 2,
-        "description": "above 0: the rarer, the more often they occurred",
+        "description": "above 0: penalize tokens by how often they occurred",
     },
 }
 
 
 EXTRA_BODY = "extra_body"
-"""The parameter for a service's own parameters, which the host does not know: an object whose
-fields are sent in the body of the request as they are. See `Provider.extra_body`."""
+"""Parameter for fields that only the service knows: an object whose fields are added to the request
+body. See `Provider.extra_body`."""
 
 EXTRA_BODY_SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "description": "fields that only the service knows, sent as they are",
+    "description": "further fields of the request body, sent unchanged",
 }
 
 
 def merged_parameters(*levels: Mapping[str, Any]) -> dict[str, Any]:
-    """Model parameters of several levels, later ones first; the fields of `extra_body` are merged
-    one by one."""
+    """Merge model parameters, later levels first; fields of `extra_body` are merged one by one."""
     merged: dict[str, Any] = {}
     for level in levels:
         before = merged.get(EXTRA_BODY)
@@ -100,27 +99,34 @@ def merged_parameters(*levels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def standard_parameters(*names: str) -> dict[str, Mapping[str, Any]]:
-    """Those of the standard parameters, for `Dialect.parameters`."""
+    """Schemas of standard parameters, for `Dialect.parameters`.
+
+    Args:
+        names: Names of the parameters, for example `temperature`.
+
+    Returns:
+        JSON Schema by name.
+    """
     return {name: STANDARD[name] for name in names}
 
 
 @frozen
 class Model:
-    """A model, whoever runs it.
+    """A declaration of a model, independent of providers.
 
     Attributes:
         name: Unique among all plugins, for example `llama-3.3-70b`.
-        dialects: The wire formats it can be spoken to in, best first.
-        aliases: Other names for it, unique as well.
+        dialects: Dialects it supports, best first.
+        aliases: Other names, unique as well.
         capabilities: What it can do; see `dialects.CAPABILITIES`.
-        window: Tokens that prompt and answer share; None if unknown.
-        max_output: Tokens that an answer may have; None if unknown.
-        parameters: JSON Schemas that replace the dialect's for the names given, `False` for a
-            parameter that it refuses.
-        defaults: Parameter values that suit it, used where nobody sets others.
-        variant: For each dialect, which of its variants to write.
-        operation: What it is for.
-        at: Short form of `Offering`: provider type to its id there.
+        window: Context window in tokens, input and output together; None if unknown.
+        max_output: Maximum number of output tokens; None if unknown.
+        parameters: JSON Schemas that replace those of the dialect, by name; `False` for a parameter
+            that the model does not accept.
+        defaults: Recommended parameter values, used unless others are set.
+        variant: Options of each dialect; see `Dialect.variant`.
+        operation: Kind of call.
+        at: Short form of `Offering`: id of the model by provider type.
     """
 
     name: str = field(validator=FILLED)
@@ -138,20 +144,20 @@ class Model:
 
 @frozen
 class Offering:
-    """A provider has a model, under an id of its own.
+    """A declaration that a provider offers a model.
 
-    Anybody may say so: the plugin that declares the model, the one that brings
-    the provider, or a third. A model that nobody declared may be offered too.
+    Any plugin can declare it: that of the model, that of the provider, or a third. The model need
+    not be declared.
 
     Attributes:
         model: Name of the model.
-        provider: Provider type, or the name of one instance.
-        id: The model's id there.
-        dialects: Those it can be spoken to in there, best first, whether or not the model names
-            them; None for all that both know.
-        lacks: Capabilities that it has elsewhere and not there.
-        variant: Which variants the dialect is to write there.
-        window: Its window there, if smaller.
+        provider: Provider type, or name of a provider.
+        id: Id of the model at the provider.
+        dialects: Dialects it supports there, best first, whether or not the model lists them; None
+            for all that model and provider share.
+        lacks: Capabilities of the model that are missing there.
+        variant: Options of the dialects there.
+        window: Context window there, if smaller than the model's.
     """
 
     model: str = field(validator=FILLED)

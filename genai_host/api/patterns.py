@@ -1,10 +1,10 @@
-"""Regular expressions of JSON Schemas: ECMA-262's, matched within a bound.
+"""Regular expressions of JSON Schemas (ECMA-262), with limits on time and repetitions.
 
     Pattern.matches → _translated (to the syntax of `regex`) → regex.compile → search
 
 Source: JSON Schema 2020-12 Core, 6.4 "Regular Expressions"; ECMA-262, 22.2 "RegExp Objects", with
-the flag `u`. What is an error there and has a meaning in Python, as `(?i)`, `\\A` or `(?P<n>)`,
-keeps that meaning.
+the flag `u`. Syntax that is an error there but valid in Python, for example `(?i)`, `\\A` or
+`(?P<n>)`, has its meaning in Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from genai_host.errors import ValidationError
 
 _SECONDS = 0.2
 _SIZE = 100_000
-_DIGITS = 9  # of a number of repetitions, enough to see that they are too many
+_DIGITS = 9  # digits of a repetition count; more are too many in any case
 _PART = re.compile(r"\\u\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|.", re.DOTALL)
 
 _SPACE = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -30,7 +30,7 @@ _SETS = {
     r"\W": r"\x00-/:-@\[-\^`{-\U0010ffff",
     r"\s": _SPACE,
 }
-"""What these stand for, inside of brackets: in Python, that is all of Unicode."""
+"""Expansion of these classes inside brackets; in Python they include all of Unicode."""
 
 _OUTSIDE = {
     **{name: f"[{inner}]" for name, inner in _SETS.items()},
@@ -42,7 +42,7 @@ _OUTSIDE = {
     "[^]": r"[\s\S]",
 }
 _BY_FLAGS = {".": r"[^\n\r\u2028\u2029]", "$": r"\Z"}
-"""What means something else where a flag of Python's is set in the pattern."""
+"""Characters whose meaning depends on flags in the pattern."""
 
 _FLAGS = re.compile(r"\(\?[a-zA-Z-]+[:)]")
 _TOKEN = re.compile(
@@ -61,7 +61,7 @@ _TOKEN = re.compile(
 
 
 class Pattern:
-    """One regular expression, compiled when it is first needed. May be used from many threads.
+    """A regular expression, compiled on first use. Thread-safe.
 
     Attributes:
         fault: Why it cannot be compiled; empty if it can.
@@ -71,9 +71,10 @@ class Pattern:
         self.written = written
 
     def matches(self, text: str) -> bool:
-        """Whether it occurs in a text. A pattern that cannot be compiled must not be asked.
+        """Whether it occurs in a text; only if it can be compiled.
 
-        Raises `ValidationError` if it repeats too much, or takes too long on that text.
+        Raises:
+            ValidationError: It repeats too much, or takes too long on this text.
         """
         if self._is_too_large:
             raise ValidationError(f"the pattern {self.written!r} repeats too much")
@@ -94,7 +95,7 @@ class Pattern:
 
     @cached_property
     def _compiled(self) -> Any:
-        """What it is compiled to, or the error of that."""
+        """The compiled pattern, or the error."""
         import regex
 
         try:
@@ -104,7 +105,7 @@ class Pattern:
 
 
 def _translated(pattern: str) -> str:
-    """The same in the syntax of the package `regex`."""
+    """The pattern in the syntax of the package `regex`."""
     outside = _OUTSIDE if _FLAGS.search(pattern) else {**_OUTSIDE, **_BY_FLAGS}
     tokens = _TOKEN.finditer(pattern)
     return "".join(piece for token in tokens for piece in _pieces(token, tokens, outside))
@@ -126,7 +127,7 @@ def _pieces(
 
 
 def _inside(tokens: Iterator[re.Match[str]]) -> Iterator[str]:
-    """The rest of what is in brackets. A `-` beside a set is itself."""
+    """The rest of a bracket expression. A `-` next to a class is a literal."""
     after_set = False
     dash = ""
     for token in tokens:
@@ -142,7 +143,7 @@ def _inside(tokens: Iterator[re.Match[str]]) -> Iterator[str]:
             dash = "-"
             continue
         after_set = is_set
-        if text.startswith("["):  # which is nothing special there
+        if text.startswith("["):  # a literal there
             yield r"\["
             if text.endswith("]"):
                 yield r"\^]" if "^" in text else "]"
@@ -156,7 +157,7 @@ def _inside(tokens: Iterator[re.Match[str]]) -> Iterator[str]:
 
 
 def _character(token: re.Match[str]) -> str:
-    """The character that a token is the code of, escaped; empty if it is none."""
+    """The character of an escape sequence, escaped for Python; empty if it is another escape."""
     if token["high"]:
         high, low = int(token["high"], 16), int(token["low"], 16)
         return rf"\U{0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF):08x}"
@@ -168,8 +169,8 @@ def _character(token: re.Match[str]) -> str:
 
 
 def _written_out(pattern: str) -> int:
-    """About how many single characters a pattern matches with its counted repetitions
-    written out, as `regex` does when it compiles it: `(a{1000}){1000}` is a million."""
+    """Approximate number of characters after counted repetitions are expanded, as `regex` does when
+    it compiles: `(a{1000}){1000}` is a million."""
     sizes = [0]
     last = 0
     for token in _PART.finditer(pattern):

@@ -1,7 +1,7 @@
-"""Providers: what carries a request; HTTP and expiring tokens for them.
+"""Providers, which send requests; HTTP and expiring tokens.
 
-A provider is transport: it carries a request to the service that runs a model. Over HTTP it uses
-the transport of the host, `Services.http`. Retries, limits and cancellation are up to the host.
+A provider sends requests to the service that runs a model. Over HTTP it uses the transport of the
+host, `Services.http`. Retries, limits and cancellation are up to the host.
 """
 
 from __future__ import annotations
@@ -31,12 +31,19 @@ from genai_host.api.validators import BOOLEAN, CALLABLE, TEXT, string_set_or_non
 from genai_host.errors import GenaiError
 
 StreamParser = Callable[[Iterable[bytes]], Iterator[StreamEvent]]
-"""Reads the events of a streamed reply from its bytes, as they come in blocks."""
+"""Parses the blocks of bytes of a streamed reply into events."""
 
 
 @frozen
 class HttpRequest:
-    """One HTTP request. Headers and body are not in its repr: they hold keys."""
+    """An HTTP request. Its repr omits headers and body, since they contain keys.
+
+    Attributes:
+        method: HTTP method.
+        url: Absolute URL.
+        headers: Headers by name.
+        body: The body.
+    """
 
     method: str
     url: str
@@ -45,16 +52,25 @@ class HttpRequest:
 
 
 class HttpTransport(Protocol):
-    """The host's transport, as `Services.http`: one attempt each, never a redirect,
-    never a key from anywhere but the request's own headers.
+    """The HTTP transport of the host, in `Services.http`.
 
-    Both raise `ServiceUnavailable` if the service cannot be reached, `IncompleteReply` if the
-    reply is cut, `MalformedReply` if it is too large or is no HTTP, and whatever ends
-    `limits`. A reply of status 400 or more is returned as it came.
+    Each call is one attempt. Redirects are not followed, and keys come only from the headers of the
+    request. A reply of status 400 or more is returned, not raised.
     """
 
     def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
-        """Send a request and wait for the whole reply."""
+        """Send a request and wait for the complete reply.
+
+        Args:
+            request: The request.
+            limits: Cancels the attempt.
+
+        Raises:
+            ServiceUnavailable: The service cannot be reached.
+            IncompleteReply: The connection closed before the end of the reply.
+            MalformedReply: The reply is too large or not valid HTTP.
+            GenaiError: The error of `limits`.
+        """
 
     def stream(
         self,
@@ -62,28 +78,38 @@ class HttpTransport(Protocol):
         limits: CancelToken,
         framings: Mapping[str, StreamParser] | None = None,
     ) -> ReplyStream | ProviderReply:
-        """Send a request whose reply comes as events: server-sent ones or lines of
-        JSON, by the reply's content type; the whole reply if it is of another type.
+        """Send a request for a stream of server-sent events or JSON lines.
 
         Args:
-            framings: For further content types, by their name.
+            request: The request.
+            limits: Cancels the attempt.
+            framings: Parsers for further content types, by type.
+
+        Returns:
+            The stream, or the complete reply if it is not a stream.
+
+        Raises:
+            ServiceUnavailable: The service cannot be reached.
+            MalformedReply: The reply is not valid HTTP.
+            GenaiError: The error of `limits`.
         """
 
 
 S = TypeVar("S")
 
 FREE = "free"
-"""Whose prices hold where calls cost nothing; see `Provider.priced_as`."""
+"""Value of `Provider.priced_as` if calls are free."""
 
 
 @frozen
 class ListedModel:
-    """A model that a service says it has.
+    """A model from the model list of a service.
 
     Attributes:
-        dialects: Those it can be spoken to in; None if the service does not say.
-        capabilities: What it can do; None if the service does not say.
-        window: Tokens that prompt and answer share; None if it does not say.
+        id: Id of the model.
+        dialects: Dialects it supports; None if the service does not report them.
+        capabilities: What it can do; None if the service does not report it.
+        window: Context window in tokens; None if the service does not report it.
     """
 
     id: str = field(validator=TEXT)
@@ -94,12 +120,12 @@ class ListedModel:
 
 @frozen
 class PreparationProgress:
-    """How far a preparation has come.
+    """Progress of a preparation.
 
     Attributes:
-        text: What is being done, in one line.
-        done: Bytes that are done; None if that is not known.
-        total: Bytes in all; None if that is not known.
+        text: Current activity, in one line.
+        done: Bytes completed; None if unknown.
+        total: Bytes in total; None if unknown.
     """
 
     text: str = field(validator=TEXT)
@@ -109,14 +135,13 @@ class PreparationProgress:
 
 @frozen
 class Preparation:
-    """The step that makes a provider able to run a model, such as a download of weights.
+    """A step that makes a model available, for example a download of weights.
 
     Attributes:
-        label: What it does and what it costs, in one line, for a button or a question: `Download
-            the weights of smollm2-135m (98 MB)`.
-        run: Does it, and reports its progress from the same thread. May be called again: what is
-            done already is not done twice. Raises what ends the limits, and a `GenaiError` if it
-            fails.
+        label: What it does and its size, in one line, for a button or a question, for example
+            `Download the weights of smollm2-135m (98 MB)`.
+        run: Runs the step and reports progress from the same thread. A second run does not repeat
+            completed work. Raises the error of `limits`, or another `GenaiError` if it fails.
     """
 
     label: str = field(validator=TEXT)
@@ -126,24 +151,21 @@ class Preparation:
 
 
 class Provider(ABC):
-    """A configured instance of a provider type. Making one needs no key, no network
-    and no heavy import; those come with the first request.
+    """A configured connection to a service, or to a model in this process.
 
-    `send` and `stream` are one attempt each and may be called from many threads
-    at once: retries, limits and cancelling are the host's. A failure to reach the
-    service is raised as `ServiceUnavailable`; a reply of status 400 or more is returned
-    as it came, for the host to explain.
+    Creating one needs no key, no network and no large import; these come with the first request.
+    `send` and `stream` make one attempt each and must be thread-safe: the host does retries, limits
+    and cancellation. A reply of status 400 or more is returned, and the host turns it into an
+    error.
 
     Attributes:
-        serves: The dialects that it serves, by name, and how; the order breaks ties between
-            dialects.
-        default_models: For an operation, the model to use where the user names none.
-        bounds: Where the usual ones of calls do not suit it, its own, by name: `{"first_token":
-            600}`; a user's configuration comes first.
-        window: Tokens that prompt and answer share here, where that is less than what the model
-            can.
-        extra_body: Fields that are added to the body of each request, as the parameter `extra_body`
-            of a call; None where fields that the dialect does not write say nothing.
+        serves: Supported dialects by name, with their endpoints; the first is preferred.
+        default_models: Default model of an operation.
+        bounds: Call settings that differ from the defaults, for example `{"first_token": 600}`; the
+            user's configuration overrides them.
+        window: Context window in tokens, if it is smaller than the model's.
+        extra_body: Default fields of the request body, overridden by the parameter `extra_body`;
+            None if the service has no further fields.
     """
 
     serves: Mapping[str, DialectEndpoint]
@@ -153,105 +175,141 @@ class Provider(ABC):
     extra_body: Mapping[str, Any] | None = None
 
     def missing(self) -> str | None:
-        """What it lacks to run, as `no key: set X_API_KEY` (`Services.no_key` says that);
-        None if nothing. No I/O but a look at files and the environment."""
+        """Why the provider is not ready, for example `Services.no_key`; None if it is ready.
+
+        It may read files and the environment, and does no other I/O.
+        """
         return None
 
     def missing_models(self) -> Mapping[str, str]:
-        """Of the models that are offered here, the ids of those that cannot run for
-        now, each with why, as `the weights are missing: run ...`. No I/O but a look
-        at files."""
+        """Ids of offered models that are not available, with the reason, for example
+        `the weights are missing: run ...`.
+
+        It may read files, and does no other I/O.
+        """
         return {}
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
-        """Try, cheaply and without cost to the user, whether calls can be answered now: whether
-        the service answers and takes the key, whether a library can be loaded.
+        """Check, at no cost to the user, whether the provider can answer now.
 
-        The host asks where it shows what runs, not before calls: at most once in some seconds,
-        and for a few seconds. Nothing is tried by default.
+        For example, whether the service accepts the key, or whether a library can be loaded. The
+        host calls it when it lists models, not before calls: at most once every few seconds, with a
+        timeout of a few seconds. By default nothing is checked.
 
         Args:
-            limits: End the attempt when they end.
+            limits: Cancels the check.
 
         Returns:
-            The IDs of models that cannot run, each with why, as `missing_models` has them.
+            The ids of models that cannot run, each with the reason, as in `missing_models`.
 
         Raises:
-            ServiceUnavailable: Nobody answers.
-            GenaiError: Something else is needed, such as another key.
+            ServiceUnavailable: The service cannot be reached.
+            GenaiError: Another condition is not met, for example the key is invalid.
         """
         return {}
 
     def preparation(self, model_id: str = "") -> Preparation | None:
-        """The step that makes a model run here that cannot run yet, where this provider can
-        take that step itself; None if there is none, or if nothing is missing. No I/O but a
-        look at files.
+        """The step that makes a model available, if this provider can perform it.
+
+        It may read files, and does no other I/O.
 
         Args:
-            model_id: Id that it is offered under; empty for the model that is used by default.
+            model_id: Id of the model at this provider; empty for its default model.
+
+        Returns:
+            The step; None if there is none or if nothing is missing.
         """
         return None
 
     def wire_id(self, model_id: str) -> str:
-        """The id to send for a model, given the id that it is offered under."""
+        """The model id to send, given the id of the offering."""
         return model_id
 
     def priced_as(self, model_id: str) -> str:
-        """Whose prices hold for a model: a provider's id in the table of the package
-        genai-prices, as `openai`, or the address of a service, by which that finds it;
-        `FREE` if calls cost nothing; empty if it is not known.
+        """Whose list prices apply to a model.
 
         Args:
-            model_id: As it is sent.
+            model_id: The model id that is sent.
+
+        Returns:
+            A provider id of the package genai-prices, for example `openai`, or the address of a
+                service; `FREE` if calls are free; empty if unknown.
         """
         return ""
 
     @abstractmethod
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        """Send a request and wait for the whole reply."""
+        """Send a request and wait for the complete reply.
+
+        Args:
+            request: The request.
+            limits: Cancels the attempt.
+
+        Raises:
+            ServiceUnavailable: The service cannot be reached.
+            GenaiError: Another failure, or the error of `limits`.
+        """
 
     @abstractmethod
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
-        """Send a request whose reply is to come as events; a `ProviderReply` if the
-        service answers with none, as it does when it refuses."""
+        """Send a request for a streamed reply.
+
+        Args:
+            request: The request.
+            limits: Cancels the attempt.
+
+        Returns:
+            The stream, or the complete reply if the service does not stream, for example an error.
+
+        Raises:
+            ServiceUnavailable: The service cannot be reached.
+            GenaiError: Another failure, or the error of `limits`.
+        """
 
     def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
-        """The models that the service says it has."""
+        """The models that the service lists."""
         return ()
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        """The error that a reply of status 400 or more tells of, where only this
-        provider knows; None leaves it to the dialect and the status."""
+        """The error of a reply of status 400 or more; None leaves it to dialect and status."""
         return None
 
     def close(self) -> None:
-        """Give back all that it holds. The host ends the calls under way before."""
+        """Release all resources. The host cancels calls in progress before."""
 
 
 class Clock(Protocol):
-    """Time as the host tells it, so that tests may tell another."""
+    """Source of time, which tests can replace."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Seconds since an arbitrary moment; never decreases."""
 
     def now(self) -> datetime.datetime:
-        """The time of day, with the local offset."""
+        """The current time, with the local UTC offset."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> CancelHandle:
-        """Call back once from another thread, unless released before; the callback
-        must neither block nor raise."""
+        """Call a function once, from another thread.
+
+        Args:
+            seconds: Delay.
+            callback: The function; it must not block or raise.
+
+        Returns:
+            A handle that cancels the call.
+        """
 
 
 @frozen
 class Services:
-    """What the host hands to a provider when it opens it.
+    """Services of the host for a provider.
 
     Attributes:
-        instance: The name it is opened under.
-        clock: Use it rather than `time`.
-        data_dir: Folder for large files of its own, such as weights; it may not exist.
-        http: How to send requests over HTTP.
-        type: Name of its type; the environment has keys for the instance of that name alone.
+        instance: Name of the provider.
+        clock: Use it instead of `time`.
+        data_dir: Directory for large files, such as weights; it may not exist yet.
+        http: HTTP transport.
+        type: Name of the provider type. Only the provider of that name reads the usual environment
+            variable of the key.
     """
 
     instance: str
@@ -261,10 +319,10 @@ class Services:
     type: str = ""
 
     def no_key(self, variable: str) -> str:
-        """What an instance lacks that has no key, for `Provider.missing`.
+        """Reason for `Provider.missing` when the key is missing.
 
         Args:
-            variable: Environment variable that usually has the key of this type.
+            variable: Environment variable with the key of this type.
         """
         if self.type in ("", self.instance):
             return f"no key: set {variable}"
@@ -273,14 +331,14 @@ class Services:
 
 @frozen
 class ProviderType(Generic[S]):
-    """What a plugin registers: how to open instances of a provider.
+    """A declaration of a provider type.
 
     Attributes:
         name: Unique among all plugins; `[a-z0-9-]+`.
         settings: Attrs class of its settings; see `genai_host.api.settings`.
-        open: Makes an instance; does no I/O.
-        automatic: Whether the host may choose it when the user names neither model nor provider;
-            False for stand-ins such as a mock.
+        open: Creates a provider; does no I/O.
+        automatic: Whether the host may choose it if the user names neither a model nor a provider;
+            False for a mock, for example.
     """
 
     name: str = field(validator=TEXT)
@@ -291,11 +349,11 @@ class ProviderType(Generic[S]):
 
 @frozen
 class AccessToken:
-    """A token as it was got.
+    """An access token.
 
     Attributes:
-        seconds: For how long it is valid from now; None if that is not known: it is used until it
-            is refused.
+        value: The token.
+        seconds: Validity from now on; None if unknown: it is used until the service refuses it.
     """
 
     value: Secret = field(repr=False)
@@ -303,21 +361,19 @@ class AccessToken:
 
 
 class CachedToken:
-    """An access token, got when it is first needed and again shortly before it expires:
-    once, whoever asks at the same time.
+    """Cache of an access token, which is renewed shortly before it expires.
+
+    Concurrent calls share one renewal. A `HttpProvider` sends the token and renews it once if the
+    service refuses it.
 
         self._token = CachedToken(self._get_token, services.clock)
         ...
         headers = key_header("Authorization: Bearer {key}", self._token.get(limits))
 
     Args:
-        source: Gets a token; under the limits of the call that needs it first, while the others
-            wait.
+        source: Gets a token, under the limits of the call that needs it first; other calls wait.
         clock: `Services.clock`.
-        early: Seconds before its end from which it is got again; of a token that is valid for less
-            than twice as long, half of that.
-
-    A `HttpProvider` that is given one sends it, and gets another once when it is refused.
+        early: Seconds before expiry at which the token is renewed, at most half of its validity.
     """
 
     def __init__(
@@ -330,12 +386,19 @@ class CachedToken:
         self._held: Secret | None = None
         self._renew_at: float | None = None
         self._busy = False
-        self._failure: tuple[int, GenaiError] | None = None  # and which try it was
+        self._failure: tuple[int, GenaiError] | None = None  # and the number of the attempt
         self._tries = 0
 
     def get(self, limits: CancelToken) -> Secret:
-        """The token. Raises what `source` raises, and what ends `limits`; whoever waits
-        for a token that cannot be got is told the same, and later calls try again."""
+        """The token, renewed if necessary.
+
+        Args:
+            limits: Cancels the call.
+
+        Raises:
+            GenaiError: The error of `source`, for all calls that waited for it, or the error of
+                `limits`. Later calls try again.
+        """
         with limits.on_cancel(self._wake), self._changed:
             while self._busy:
                 limits.check()
@@ -351,8 +414,11 @@ class CachedToken:
         return self._renew(limits)
 
     def drop(self, value: Secret) -> None:
-        """A service has refused this token: get another for the next call, unless that was
-        done meanwhile."""
+        """Discard a token that the service refused, unless it was renewed meanwhile.
+
+        Args:
+            value: The refused token.
+        """
         with self._changed:
             if self._held == value:
                 self._held = None
@@ -389,7 +455,7 @@ class CachedToken:
 
 
 def _has_ended(limits: CancelToken) -> bool:
-    """What ended one call is no reason for the others to fail."""
+    """Whether a call was cancelled: that is no failure of the token source, so others try again."""
     try:
         limits.check()
     except GenaiError:

@@ -1,9 +1,8 @@
-"""JSON Schema: made from classes, and values validated against one.
+"""JSON Schema: created from classes, and used to validate values.
 
-Schemas are compiled once, and are of draft 2020-12 unless they name another draft. Classes are
-described by msgspec (attrs, dataclasses, TypedDict, NamedTuple, enums, unions, containers), or by
-their own `model_json_schema` (pydantic). A mapping is taken as a JSON Schema. These methods of a
-class take precedence:
+Schemas are compiled once; the default is draft 2020-12. Classes are described by msgspec (attrs,
+dataclasses, TypedDict, NamedTuple, enums, unions, containers), or by their own `model_json_schema`
+(pydantic). A mapping is a JSON Schema. These methods of a class take precedence:
 
     class Trip:
         @classmethod
@@ -31,18 +30,22 @@ from genai_host.errors import ValidationError
 from genai_host.util.text import describe_exception, one_line, short_repr
 
 _MOST_TOLD = 10
-"""Patterns that are told of as not enforced."""
+"""Maximum number of reported patterns that are not enforced."""
 
 _log = logging.getLogger(__name__)
 
 
 class SchemaValidator:
-    """A JSON Schema to check values against.
+    """Validates values against a JSON Schema.
 
-    It loads nothing: a reference to another document is an error. A pattern that
-    takes too long on a value is one, too. One that cannot be compiled is not enforced.
+    References to other documents are errors; nothing is loaded. A pattern that takes too long on a
+    value is an error. A pattern that cannot be compiled is not enforced.
 
-    Raises `ValidationError` if the schema itself is invalid.
+    Args:
+        schema: The JSON Schema.
+
+    Raises:
+        ValidationError: The schema itself is invalid.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -71,8 +74,12 @@ class SchemaValidator:
         self._validator = kind(schema, registry=Registry())
 
     def check(self, value: Any) -> None:
-        """Raises `ValidationError`, with the place of the most telling fault. NaN and
-        infinities are no JSON, whatever the schema says."""
+        """Validate a value. NaN and infinity are always invalid.
+
+        Raises:
+            ValidationError: The value is invalid; `path` has the location of the most relevant
+                error.
+        """
         from jsonschema.exceptions import best_match
         from referencing.exceptions import Unresolvable
 
@@ -84,22 +91,24 @@ class SchemaValidator:
         except RecursionError as error:
             raise ValidationError("nested too deeply") from error
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            # a reference to what is no schema, or a number beyond arithmetic
+            # a reference to an invalid schema, or arithmetic overflow
             raise ValidationError(f"it cannot be checked: {error}") from error
         if fault is not None:
             where = f" (at {fault.json_path})" if fault.json_path != "$" else ""
             raise ValidationError(f"{_told(fault)}{where}", path=fault.json_path)
 
     def unenforced(self) -> list[str]:
-        """Which of its patterns are not enforced, since they cannot be compiled, and why; no
-        more than a few."""
+        """Patterns that cannot be compiled, with the reason; a few at most."""
         patterns = map(Pattern, dict.fromkeys(_patterns_in(self._validator.schema)))
         faulty = (_unenforced(each) for each in patterns if each.fault)
         return list(islice(faulty, _MOST_TOLD))
 
     def check_references(self) -> None:
-        """Raises `ValidationError` if the schema refers to what is not in it, wherever that is: for
-        what is not to begin with a schema that no value may satisfy."""
+        """Check that all references can be resolved, including those that no value reaches.
+
+        Raises:
+            ValidationError: A reference cannot be resolved.
+        """
         from referencing import Registry
         from referencing.exceptions import Unresolvable
         from referencing.jsonschema import DRAFT202012, specification_with
@@ -118,7 +127,7 @@ class SchemaValidator:
             except Unresolvable as error:
                 raise _elsewhere(error) from error
             except (TypeError, ValueError, AttributeError, LookupError):
-                continue  # to what is no schema: as `check` finds, if a value comes there
+                continue  # to an invalid schema: `check` reports it if a value reaches it
 
 
 _TYPES = {
@@ -132,7 +141,7 @@ _TYPES = {
 
 
 def _told(fault: Any) -> str:
-    """What is wrong with a value. The most common faults in other words than the library's."""
+    """Describe an error; for the most common ones, in other words than the library."""
     if fault.validator == "type":
         kinds = fault.validator_value
         kinds = [kinds] if isinstance(kinds, str) else kinds
@@ -174,7 +183,7 @@ def _names_patterns(schema: Any) -> bool:
 
 
 def _objects_in(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Wherever a schema can stand, from the outside in."""
+    """All subschemas, from the outside in."""
     if isinstance(schema, Mapping):
         yield schema
         for inner in schema.values():
@@ -185,16 +194,14 @@ def _objects_in(schema: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _bounded_patterns(keywords: Mapping[str, Any], schema: Any) -> dict[str, Any]:
-    """The keywords that match regular expressions, by `Pattern`. `unevaluatedProperties` is not
-    enforced beside `patternProperties`: the library matches these by itself, without a bound."""
+    """The keywords with regular expressions, using `Pattern`. `unevaluatedProperties` is not
+    enforced beside `patternProperties`: the library matches those itself, without a time limit."""
     from jsonschema.exceptions import ValidationError as Violation
 
     known: dict[str, Pattern] = {}
 
     def found(written: str, text: str, unknown: bool) -> bool:
-        """
-        unknown   what to take where the pattern cannot be compiled
-        """
+        """Whether a text matches a pattern; `unknown` if the pattern cannot be compiled."""
         if written not in known:
             known[written] = Pattern(written)
             if known[written].fault:
@@ -237,13 +244,14 @@ def _bounded_patterns(keywords: Mapping[str, Any], schema: Any) -> dict[str, Any
 
 
 def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
-    """The JSON Schema of a class, or of a type such as `list[int]`; a mapping is
-    taken for a schema and returned.
+    """The JSON Schema of a class or type.
 
     Args:
-        dialect: In which a model is to be asked for it, for a class that tells them apart.
+        form: A class, a type such as `list[int]`, or a mapping, which is returned as the schema.
+        dialect: Dialect of the model, for a class that has a schema per dialect.
 
-    Raises `ValidationError` if the type has no JSON form.
+    Raises:
+        ValidationError: The type has no JSON form.
     """
     if isinstance(form, Mapping):
         return dict(form)
@@ -260,7 +268,7 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
 
 
 def tells_dialects_apart(form: Any) -> bool:
-    """Whether a class has a schema of its own for each dialect."""
+    """Whether a class has a schema per dialect."""
     return isinstance(form, type) and callable(getattr(form, "llm_schema", None))
 
 
@@ -279,10 +287,10 @@ def _own_schema(form: Any, dialect: str) -> dict[str, Any]:
 
 
 def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The JSON Schema of each of several types, by name, and the definitions that they
-    refer to, as `$defs` of what they stand in.
+    """The JSON Schemas of several types by name, and their shared definitions for `$defs`.
 
-    Raises `ValidationError` if one has no JSON form.
+    Raises:
+        ValidationError: A type has no JSON form.
     """
     import msgspec
 
@@ -302,12 +310,12 @@ def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def _is_described(form: Any) -> bool:
-    """Whether it describes itself."""
+    """Whether a class has its own schema method."""
     return hasattr(form, "model_json_schema")
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same with the outermost class in its place: services want an object there."""
+    """The schema with the outermost class inlined: services require an object there."""
     reference = schema.get("$ref", "")
     definitions = schema.get("$defs", {})
     if not reference.startswith("#/$defs/"):
@@ -315,7 +323,7 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
     name = reference.removeprefix("#/$defs/")
     inlined = dict(definitions[name])
     others = {key: value for key, value in definitions.items() if key != name}
-    if reference in _references_in(definitions):  # the class contains itself
+    if reference in _references_in(definitions):  # a recursive class
         others = definitions
     return {**inlined, "$defs": others} if others else inlined
 
@@ -332,10 +340,14 @@ def _references_in(schema: Any) -> Iterator[str]:
 
 
 def build(value: Any, form: Any) -> Any:
-    """An object of a class from a JSON value that its schema was checked against.
+    """Create an object of a class from a validated JSON value.
 
-    A mapping stands for a schema, and leaves the value as it is. Raises
-    `ValidationError` if the class refuses it.
+    Args:
+        value: The value, validated against the schema of the class.
+        form: The class; a JSON Schema leaves the value unchanged.
+
+    Raises:
+        ValidationError: The class refuses the value.
     """
     if isinstance(form, Mapping):
         return value
@@ -353,7 +365,11 @@ def build(value: Any, form: Any) -> Any:
 
 
 def message_schema(parts: Iterable[type[Part]] = PARTS) -> dict[str, Any]:
-    """The JSON Schema of a `Message` in its JSON form, with these kinds of part."""
+    """The JSON Schema of the JSON form of `Message`.
+
+    Args:
+        parts: Kinds of message part.
+    """
     definitions = {part.type: _part_schema(part) for part in parts}
     any_part = {"oneOf": [{"$ref": f"#/$defs/{tag}"} for tag in definitions]}
     return {

@@ -1,12 +1,12 @@
-"""Settings of providers and features: attrs classes that describe themselves.
+"""Settings of providers, features and tools: attrs classes with descriptions.
 
     @frozen
     class Settings:
         endpoint: str = field(default="https://...", metadata=about("address of the service"))
         api_key: Secret | None = field(default=None, metadata=about("key", env="X_API_KEY"))
 
-Help, forms and errors are made from the class. A field of type `Secret` never stands in
-the configuration: it comes from the environment, or from where the user keeps secrets.
+Help, forms and errors are generated from the class. A field of type `Secret` is never in the
+configuration file: it comes from the environment, the keyring or a file of secrets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ _MODULE = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 
 
 class Secret:
-    """A string that no repr, log, error or pickle shows; `reveal` gives it."""
+    """A string that is not shown in reprs, logs, errors or pickles.
+
+    Args:
+        value: The string.
+    """
 
     __slots__ = ("_value",)
 
@@ -42,6 +46,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
+        """The string."""
         return self._value
 
     def __repr__(self) -> str:
@@ -64,7 +69,7 @@ class Secret:
 
 @frozen
 class NoSettings:
-    """The settings of what has none."""
+    """Settings class without fields."""
 
 
 def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
@@ -72,7 +77,8 @@ def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
 
     Args:
         help: One line for help and forms.
-        env: Environment variables to take the value from where none is configured, first one first.
+        env: Environment variables with the value, used if none is configured; the first that is
+            set.
     """
     if not isinstance(help, str):
         raise TypeError(f"help is a string, not {type(help).__name__}")
@@ -81,11 +87,16 @@ def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
 
 @frozen
 class Setting:
-    """One field of a settings class, described for help and forms.
+    """A field of a settings class, for help and forms.
 
     Attributes:
-        type: As it is written, such as `float | None`.
-        default: None if it is required or made anew each time; JSON, or text for what is none.
+        name: Name of the field.
+        type: Annotation, for example `float | None`.
+        help: One line.
+        env: Environment variables with the value.
+        secret: Whether it is a secret.
+        required: Whether it has no default.
+        default: JSON, or a text for other values; None if it is required or computed.
     """
 
     name: str
@@ -98,13 +109,16 @@ class Setting:
 
 
 def describe(settings: type[Any]) -> list[Setting]:
-    """The fields of a settings class, in their order."""
+    """The fields of a settings class, in order."""
     return [_describe_field(field) for field in _fields(settings)]
 
 
 def settings_schema(settings: type[Any]) -> dict[str, Any]:
-    """The JSON Schema of a settings class, for forms. A secret is a string that is only written,
-    and its default is left out. A field that msgspec cannot describe has no type."""
+    """The JSON Schema of a settings class, for forms.
+
+    A secret is a write-only string without a default. A field that msgspec cannot describe has no
+    type.
+    """
     fields = {field.name: field.type for field in _fields(settings)}
     properties, definitions = schemas_of(
         {name: kind for name, kind in fields.items() if _has_schema(kind)}
@@ -129,8 +143,7 @@ def settings_schema(settings: type[Any]) -> dict[str, Any]:
 
 
 def _has_schema(kind: Any) -> bool:
-    """Whether a type can be described: one that cannot, such as `Secret`, must not keep the
-    others from it."""
+    """Whether a type can be described: if it cannot, like `Secret`, the other fields still are."""
     if _is_secret(kind):
         return False
     try:
@@ -141,12 +154,12 @@ def _has_schema(kind: Any) -> bool:
 
 
 def _describes_itself(settings: Any) -> bool:
-    """Raises what is wrong with a class whose fields cannot be described."""
+    """Raise the error of a class whose fields cannot be described."""
     return isinstance(settings, type) and attrs.has(settings) and describe(settings) is not None
 
 
 SETTINGS = Must("an attrs class", _describes_itself)
-"""For `attrs` fields that hold a settings class."""
+"""Validator of `attrs` fields that contain a settings class."""
 
 
 def _fields(settings: type[Any]) -> Iterable[attrs.Attribute[Any]]:
@@ -195,19 +208,20 @@ def read_settings(
     overrides: Mapping[str, str] | None = None,
     secrets: Callable[[Setting, Any], Secret | None] | None = None,
 ) -> S:
-    """An instance of a settings class: what is given, else the environment, else
-    the default.
+    """Create a settings object: from given values, else the environment, else defaults.
 
     Args:
-        given: JSON by field name; an instance of `Secret` for a secret.
-        environ: The environment; None for that of the process.
-        owner: What the settings are for, for errors.
-        overrides: Fields whose value is in an environment variable, whatever is given.
-        secrets: Finds secrets that are not given as such, by what is given instead; None to look in
-            the environment for them, as for all others.
+        settings: The settings class.
+        given: Values by field name; `Secret` objects for secrets.
+        environ: Environment; None for that of the process.
+        owner: What the settings belong to, for errors.
+        overrides: Environment variables by field, which override given values.
+        secrets: Finds a secret, from the given reference; None to read secrets from the
+            environment.
 
-    Raises `ConfigurationError` for an unknown or missing name, for a bad value,
-    and for a secret that is given in the open.
+    Raises:
+        ConfigurationError: A name is unknown or missing, a value is invalid, or a secret is given
+            as plain text.
     """
     environ = os.environ if environ is None else environ
     fields = {field.name: field for field in _fields(settings)}

@@ -1,4 +1,4 @@
-"""Tool calls, read from replies: whole, and assembled from the pieces of a stream."""
+"""Tool calls in replies, complete or assembled from the chunks of a stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from genai_host.api.messages import ToolCall
 
 
 def read_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
-    """A tool call whose arguments are an object, or the text of one. Whatever else they are is
-    kept as text."""
+    """A tool call whose arguments are an object or its JSON text; other arguments are stored as
+    text."""
     if arguments is None or isinstance(arguments, dict):
         return ToolCall(id, name, arguments or {})
     text = arguments_as_text(arguments)
@@ -30,15 +30,15 @@ def read_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
 
 
 def arguments_as_text(arguments: Any) -> str:
-    """Arguments as text, whether they came as that or as an object."""
+    """Arguments as text, whether the service sent a text or an object."""
     if arguments is None:
         return ""
     return arguments if isinstance(arguments, str) else write_json(arguments).decode()
 
 
 def distinct_calls(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Calls with ids of their own, as results are paired with them by id. A call that has none,
-    or the id of another one, gets another id; a call that is repeated whole is one call."""
+    """Give each call a unique id, since results are paired with calls by id. A missing or duplicate
+    id is replaced; an identical call is dropped."""
     found: dict[str, ToolCall] = {}
     given = list(calls)
     taken = {call.id for call in given}
@@ -57,27 +57,31 @@ def _free_id(at: int, taken: set[str]) -> str:
 
 
 class ToolCallAssembler:
-    """Assembles the tool calls of a streamed reply from their pieces.
+    """Assembles the tool calls of a streamed reply.
 
-    A piece may have an index, an id, a name and a part of the arguments. Services differ in which
-    of them tells a new call:
+    A chunk can have an index, an id, a name and a part of the arguments. Services indicate a new
+    call in different ways:
 
-    - an index that is new;
-    - another id and a name, at an index that all calls have in common;
-    - a name, once the arguments of the call before are a whole object.
+    - a new index
+    - another id and a name, if all calls share an index
+    - a name, once the arguments of the previous call are a complete object
 
-    A piece without a name never begins a call at an index that is known: some services give each
-    piece another id. An id, a name or a whole call may be repeated.
+    A chunk without a name never begins a call at a known index: some services send a new id with
+    each chunk. An id, a name or a complete call may be repeated.
     """
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
-        self._at_index: dict[int, _Call] = {}  # the newest one
+        self._at_index: dict[int, _Call] = {}  # the last one
         self._by_id: dict[tuple[int | None, str], _Call] = {}
         self._given: set[str] = set()
 
     def add(self, *, index: int | None, id: str, name: str, arguments: str) -> None:
-        """Add a piece. Raises `MalformedReply` if it is not clear what it belongs to."""
+        """Add a chunk.
+
+        Raises:
+            MalformedReply: The chunk cannot be assigned to a call.
+        """
         call = self._by_id.get((index, id)) if id else None
         if call is None and index is not None:
             call = self._at_index.get(index)
@@ -93,12 +97,12 @@ class ToolCallAssembler:
         call.add(id, name, arguments)
 
     def calls(self) -> list[ToolCall]:
-        """All calls so far, in their order."""
+        """All calls so far, in order."""
         ordered = sorted(self._calls, key=lambda call: call.place)
         return distinct_calls(read_tool_call(each.id, each.name, each.text()) for each in ordered)
 
     def new_calls(self) -> list[ToolCall]:
-        """The calls that this has not returned before."""
+        """The calls that this method has not returned before."""
         calls = [call for call in self.calls() if call.id not in self._given]
         self._given.update(call.id for call in calls)
         return calls
@@ -109,9 +113,11 @@ def _name(call: _Call | None) -> str:
 
 
 class _Call:
-    """A call of which pieces come.
+    """A call that is received in chunks.
 
-    place   where it stands among the others
+    Args:
+        place: Position among the calls.
+        name: Name of the tool.
     """
 
     def __init__(self, place: int, name: str) -> None:
@@ -126,7 +132,7 @@ class _Call:
         self._is_named_again = False
 
     def is_followed_by(self, id: str, name: str, arguments: str) -> bool:
-        """Whether a piece at the same place begins another call."""
+        """Whether a chunk at the same index begins another call."""
         if not name:
             return self._is_named_again and not id and bool(arguments.strip())
         if id and self.id:
@@ -153,7 +159,7 @@ class _Call:
         return "".join(self._pieces)
 
     def _is_whole(self) -> bool:
-        """Whether the arguments are a whole value; each piece is scanned once."""
+        """Whether the arguments are a complete value; each chunk is scanned once."""
         for piece in self._pieces[self._scanned :]:
             self._scan.feed(piece)
         self._scanned = len(self._pieces)
@@ -164,13 +170,13 @@ _MARKS = re.compile(r'["\\{}\[\]]')
 
 
 class _Scan:
-    """Finds where an object or a list ends in a text that comes in pieces."""
+    """Finds the end of an object or a list in chunks of text."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._is_begun = False
         self._in_string = False
-        self._skip = 0  # characters of the next piece: the last one ended with a backslash
+        self._skip = 0  # characters of the next chunk, after a backslash at the end of the last
 
     @property
     def is_whole(self) -> bool:

@@ -1,17 +1,17 @@
-"""Tools, sources of tools, and reactions: actions that tools ask of a client.
+"""Tools, sources of tools, and reactions (client actions).
 
-A tool is something that a model may ask for, and that a plugin then does:
+A tool is a function that a model can request and a plugin runs:
 
     def roll(arguments, run):
         return str(random.randint(1, arguments["sides"]))
 
     Tool("roll", "Roll a die.", roll, {"properties": {"sides": {"type": "integer"}}})
 
-`genai_host.api.tool` makes one from a typed function. A tool may do I/O. Each call runs in its
-own thread, and several calls can run concurrently.
+`genai_host.api.tool` makes one from a typed function. A tool may do I/O. Each call runs in its own
+thread, and several calls can run concurrently.
 
 A `ToolSource` or `ToolSet` is for tools that a plugin cannot name in advance, because they have
-settings or must be looked up. A `ReactionType` defines the form of an action for a front end.
+settings or must be looked up. A `ReactionType` defines the form of an action for a client.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from genai_host.api.validators import ADDRESS, ANY_BY_NAME, BOOLEAN, CALLABLE, T
 from genai_host.util.text import short_repr
 
 Approval = Literal["allow", "ask", "deny"]
-"""Whether a tool may run: when a model asks for it, when a human has said so as well, or
-not at all."""
+"""Approval rule: `allow` runs the tool when a model requests it, `ask` only after a person approved
+the call, `deny` never."""
 
 _APPROVALS = get_args(Approval)
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
@@ -52,16 +52,18 @@ def _are_reactions(given: Sequence[Any]) -> bool:
 
 @frozen
 class ToolOutput:
-    """What a tool gave back, or why it failed.
+    """Output of a tool call.
 
     Attributes:
-        content: Text and pictures for the model; a string stands for one `Text`.
-        error: Whether the content tells the model of a failure.
-        reactions: JSON for a front end, each with a `type`.
-        context: JSON that replaces the context from here on; None leaves it as it is.
-        ends: Whether the model is not to be asked again in this turn.
+        content: Text and images for the model; a string becomes a `Text`.
+        error: Whether the call failed; the content describes the failure.
+        reactions: Client actions: JSON, each with a `type`.
+        context: JSON that replaces the context from here on; None leaves it unchanged.
+        ends: Whether to end the turn without another call of the model.
 
-    Raises `ValidationError` and `TypeError` where it is made, for anything else.
+    Raises:
+        ValidationError: The content has parts of another kind.
+        TypeError: A field has a value of the wrong type.
     """
 
     content: tuple[Text | Image, ...] = field(default=(), converter=_content)
@@ -84,17 +86,16 @@ class ToolOutput:
 
     @property
     def text(self) -> str:
-        """Its texts, one below the other."""
+        """Its text parts, joined by line breaks."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
 class ToolContext(Protocol):
-    """One call of a tool, beside its arguments.
+    """Context of a tool call.
 
     Attributes:
-        context: JSON from the front end, for this turn; a copy of the tool's own.
-        limits: Say when the call is to end, as a provider's do: a tool that waits, or works for
-            long, asks them.
+        context: JSON from the client, for this turn; a copy of its own for each call.
+        limits: Cancels the call. A tool that waits or computes for long checks it.
     """
 
     @property
@@ -105,11 +106,11 @@ class ToolContext(Protocol):
 
 
 ToolReturn: TypeAlias = ToolOutput | str | Text | Image | Sequence[str | Text | Image] | None
-"""What a tool may give; None for an output with no content."""
+"""Result of a tool function; None for an output without content."""
 
 
 def always(context: Mapping[str, Any]) -> bool:
-    """What a tool says that is of use anywhere."""
+    """`Tool.applies` of a tool that is available in every context."""
     return True
 
 
@@ -123,19 +124,18 @@ def _is_time(value: Any) -> bool:
 
 @frozen
 class Tool:
-    """What a plugin registers: something that a model may ask for.
+    """A declaration of a tool.
 
     Attributes:
-        name: Unique among all plugins; `[a-zA-Z_][a-zA-Z0-9_-]*`, at most 64 characters, as
-            services want it.
-        description: For the model: what it does, and when to ask for it.
-        run: Does it: gets the arguments, which the parameters were checked against, and the
-            `ToolContext`. What it raises is told to the model.
-        parameters: JSON Schema of an object, or what makes it when it is first asked for.
-        approval: Whether it may run: `allow`, `ask` a human first, or `deny`.
-        repeatable: Whether it may run again when nobody knows if it ran before.
-        seconds: How long one call may take.
-        applies: Whether it is of use in a context; it is not offered where it is not.
+        name: Unique among all plugins; `[a-zA-Z_][a-zA-Z0-9_-]*`, at most 64 characters.
+        description: What it does and when to use it, for the model.
+        run: Runs it. Receives the arguments, validated against the parameters, and the
+            `ToolContext`. The model receives the message of an exception.
+        parameters: JSON Schema of an object, or a function that returns it when it is first needed.
+        approval: `allow`, `ask` or `deny`; see `Approval`.
+        repeatable: Whether it may run again if it is unknown whether it ran before.
+        seconds: Timeout of one call.
+        applies: Whether it is available in a context; otherwise it is not offered.
     """
 
     name: str = field(validator=Must(f"as `{_NAME.pattern}`", _is_tool_name))
@@ -170,8 +170,11 @@ class Tool:
 
     @property
     def schema(self) -> ToolSchema:
-        """As the model sees it. Raises `ValidationError` where its parameters cannot be
-        described."""
+        """The tool as sent to the model.
+
+        Raises:
+            ValidationError: Its parameters cannot be described.
+        """
         given = self.parameters
         parameters = given() if callable(given) else given
         return ToolSchema(
@@ -181,19 +184,29 @@ class Tool:
 
 @frozen
 class AvailableTool:
-    """A tool that may be offered to a model, and whether it may run."""
+    """A tool that can be offered to a model.
+
+    Attributes:
+        schema: The tool as sent to the model.
+        approval: Its approval rule.
+    """
 
     schema: ToolSchema
     approval: Approval = "allow"
 
     @property
     def name(self) -> str:
+        """Name of the tool."""
         return self.schema.name
 
 
 def output_of(given: ToolReturn) -> ToolOutput:
-    """What a tool gave, as its output. Raises `ValidationError` and `TypeError` for what is
-    none."""
+    """Convert the result of a tool function to a `ToolOutput`.
+
+    Raises:
+        ValidationError: The result has a part of another kind.
+        TypeError: The result is not an output.
+    """
     if isinstance(given, ToolOutput):
         return given
     if given is None or isinstance(given, (str, Part, list, tuple)):
@@ -202,9 +215,14 @@ def output_of(given: ToolReturn) -> ToolOutput:
 
 
 def tool_message(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> Message:
-    """The message that answers a model's calls: one result for each, in their order.
+    """The message with the results of a model's tool calls.
 
-    Raises `ValueError` if there are not as many outputs as calls.
+    Args:
+        calls: The calls.
+        outputs: One output per call, in the same order.
+
+    Raises:
+        ValueError: The numbers of calls and outputs differ.
     """
     results = [
         ToolResult(call.id, call.name, output.content, output.error)
@@ -217,8 +235,7 @@ S = TypeVar("S")
 
 
 class ToolSource(ABC):
-    """What a plugin registers where it cannot say which tools it has: those of a server, of
-    a folder.
+    """A source of tools that are looked up when needed, for example on a server.
 
     Attributes:
         name: Unique among all plugins; `[a-z0-9-]+`. Its tools are offered as `NAME__TOOL`.
@@ -228,18 +245,26 @@ class ToolSource(ABC):
 
     @abstractmethod
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
-        """Those that there are now. It is asked whenever tools are offered, and where one is
-        called that it has not named, from any thread: what costs time is to be done once. It
-        may raise whatever says why there are none; it is left alone for a while then, and
-        none is offered, but those that it has named before can be called."""
+        """The current tools.
+
+        Called from any thread whenever tools are offered, and when a tool is called that it has not
+        listed, so cache slow lookups. If it raises, its tools are not offered for a while; tools
+        that it listed before can still be called.
+
+        Args:
+            limits: Cancels the lookup.
+
+        Raises:
+            Exception: The tools cannot be listed.
+        """
 
     def close(self) -> None:
-        """Give back all that it holds. Calls of its tools may be under way."""
+        """Release all resources. Calls of its tools may be in progress."""
 
 
 @frozen
 class ToolSet(Generic[S]):
-    """What a plugin registers where its tools have settings: those of a table `[tools.NAME]`.
+    """A declaration of tools with settings, in the table `[tools.NAME]`.
 
         ToolSet("files", Settings, lambda settings: [reader(settings.folder)])
 
@@ -247,9 +272,9 @@ class ToolSet(Generic[S]):
         name: Unique among all plugins and their sources; `[a-z0-9-]+`. Its tools are offered as
             `NAME__TOOL`.
         settings: Attrs class of its settings; see `genai_host.api.settings`.
-        open: Makes the tools, or where they may change a source of them, whose name is not asked
-            for. It is called once, when tools are first wanted; a `ConfigurationError` says what is
-            wrong with the settings, and which `setting` it is.
+        open: Returns the tools, or a `ToolSource` if they can change; its name is ignored. Called
+            once, when tools are first needed. Raises `ConfigurationError` with the `setting` that
+            is wrong.
     """
 
     name: str = field(validator=TEXT)
@@ -267,21 +292,22 @@ def _is_address(value: Any) -> bool:
 
 @frozen
 class ReactionType:
-    """What a plugin registers: reactions of this type have this form.
+    """A declaration of a type of reaction (client action).
 
         ReactionType("redirect", {"properties": {"url": {"type": "string"}}, "required": ["url"]})
 
-    Attributes:
-        name: The `type` of such reactions, unique among all plugins.
-        schema: JSON Schema of its fields, `type` left out.
-        ends: Whether the model is not to be asked again in the turn, for example `ToolOutput.ends`.
-        text_view: Function that shows one as text, for example `package.module:name`, imported when
-            one is shown; empty for none. It gets the reaction and the columns that there are, and
-            gives lines, or one text.
-        pictures: Fields that have a picture: a `data:` URL of an image, an object with `media_type`
-            and `data` (base64), or base64 whose type is in the reaction's own `media_type`.
+    A tool that returns a reaction of this type in another form fails. Reactions of undeclared types
+    are passed on unchecked.
 
-    A tool that gives one of another form has failed. Types that nobody registers pass.
+    Attributes:
+        name: The `type` of these reactions, unique among all plugins.
+        schema: JSON Schema of the fields, without `type`.
+        ends: Whether to end the turn without another call of the model, as `ToolOutput.ends`.
+        text_view: Function that renders a reaction as text, `package.module:name`, imported when
+            needed; empty for none. Receives the reaction and the terminal width in columns; returns
+            a text or a list of lines.
+        pictures: Fields with images: a `data:` URL, an object with `media_type` and `data`
+            (base64), or base64 whose type is in the field `media_type` of the reaction.
     """
 
     name: str = field(validator=Must("printable, without a space", _is_name))

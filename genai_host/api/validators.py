@@ -1,8 +1,8 @@
 """Validators and converters for the fields of declarations (attrs).
 
-A wrong declaration raises an error that names the field, in the plugin that makes it, and not
-later, when declarations are joined. The converters make immutable collections for frozen classes
-and refuse a single string, which is not taken as a collection of its characters.
+An invalid declaration raises an error that names the field, when the plugin creates it. The
+converters return immutable collections and refuse a single string, which is also a collection of
+characters.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from genai_host.util.text import short_repr
 
 
 def strings(given: Iterable[str]) -> tuple[str, ...]:
-    """Raises `TypeError` for a single string, and for what are no strings."""
+    """Convert to a tuple of strings.
+
+    Raises:
+        TypeError: It is a single string, or an item is not a string.
+    """
     if isinstance(given, str):
-        raise TypeError(f"a list of strings is wanted, not the string {given!r}")
+        raise TypeError(f"expected a list of strings, not the string {given!r}")
     found = tuple(given)
     for each in found:
         if not isinstance(each, str):
-            raise TypeError(f"a list of strings is wanted, not one of {type(each).__name__}")
+            raise TypeError(f"expected a list of strings, not of {type(each).__name__}")
     return found
 
 
@@ -46,8 +50,8 @@ class Must:
     """An attrs validator.
 
     Args:
-        be: What the value must be, in words.
-        is_so: Whether it is.
+        be: Description of valid values, for the message.
+        is_so: Whether a value is valid.
     """
 
     def __init__(self, be: str, is_so: Callable[[Any], bool]) -> None:
@@ -59,11 +63,11 @@ class Must:
             raise self._refused(owner, field.name, value)
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is what it must be."""
+        """Whether a value is valid."""
         return self._is_so(value)
 
     def check(self, owner: Any, name: str) -> None:
-        """The same for an attribute of what is no attrs class."""
+        """Validate an attribute of a class that is not an attrs class."""
         value = getattr(owner, name)
         if not self._is_so(value):
             raise self._refused(owner, name, value)
@@ -77,7 +81,7 @@ class Must:
 
 
 def by_name(is_so: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether something is a mapping from strings to values that are so."""
+    """A predicate for mappings from strings to values that satisfy a predicate."""
 
     def is_mapping(value: Any) -> bool:
         if not isinstance(value, Mapping):
@@ -111,10 +115,8 @@ TEXT = Must("a string", _is_text)
 TEXT_OR_NONE = Must("a string or None", lambda value: value is None or _is_text(value))
 FILLED = Must("a string, and not empty", lambda value: _is_text(value) and bool(value))
 BOOLEAN = Must("True or False", lambda value: isinstance(value, bool))
-CALLABLE = Must("something to call", callable)
-SIZE_OR_NONE = Must(
-    "a whole number above 0, or None", lambda value: value is None or _is_size(value)
-)
+CALLABLE = Must("a callable", callable)
+SIZE_OR_NONE = Must("an integer above 0, or None", lambda value: value is None or _is_size(value))
 STRING_SET = Must(
     "a set of strings", lambda value: isinstance(value, Set) and all(map(_is_text, value))
 )

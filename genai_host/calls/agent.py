@@ -57,16 +57,19 @@ _IMAGES = frozenset({"images"})
 class Agent:
     """Answers the prompts of one role in one conversation.
 
-    role         as the feature names it; `main` owns the history
-    routes       that run, best first; none if it is never prompted
-    parameters   for all its prompts
-    retry        what calls the routes; none if there are none
-    rates        what holds them to the rates that prompts name; none if there is none
-    tolls        stand before and after each call
-    counters     gives the routes that count the tokens of its prompts; raises `NoRoute`
-    choice       the model as it was chosen, whose parameters are among those given
+    Args:
+        role: Role of the feature; `main` owns the history.
+        routes: Routes that can run, best first; empty if it is never prompted.
+        parameters: Parameters of all prompts.
+        history: Initial messages.
+        retry: Makes the calls; None without routes.
+        rates: Enforces `Prompt.rate`; None if there is none.
+        tolls: Call middleware.
+        counters: Returns the routes that count tokens; raises `NoRoute`.
+        choice: The selected model; its parameters are included in `parameters`.
 
-    Raises `InvalidParameter` if the best route does not take the parameters.
+    Raises:
+        InvalidParameter: The best route does not accept the parameters.
     """
 
     def __init__(
@@ -97,11 +100,11 @@ class Agent:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """What was said, oldest first."""
+        """The conversation, oldest message first."""
         return self._history
 
     def reset(self, history: Iterable[Message] = ()) -> None:
-        """Forget what was said, or replace it with what was."""
+        """Replace the history."""
         self._history = tuple(history)
 
     def stream(
@@ -115,18 +118,23 @@ class Agent:
         form: Any = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Generator[Delta | RetryWait, None, Completion]:
-        """Answer a prompt: the pieces as they come, then the whole.
+        """Run a prompt: yield chunks of the answer, then return it.
 
-        in_pieces   whether the service is asked for pieces at all
-        trace       is told of calls that fail
-        raw         keeps the replies as they come
-        form        a class with a schema for each dialect, in place of that of the prompt
-        waiting     entered while it waits for its turn by the rate of the prompt
+        Args:
+            prompt: The prompt.
+            cancellation: Cancels the call.
+            in_pieces: Whether to request a streamed reply.
+            trace: Collects failed attempts.
+            raw: Stores raw replies.
+            form: Class with a schema per dialect, instead of the schema of the prompt.
+            waiting: Context entered while the call waits for `Prompt.rate`.
 
-        Raises `NoRoute` if no route can do what the prompt needs, and whatever the
-        route raises; `OutputValidationError` if a schema is not satisfied.
+        Raises:
+            NoRoute: No route has the capabilities that the prompt needs.
+            OutputValidationError: The answer does not match the schema.
+            GenaiError: The call failed.
         """
-        self._checker(prompt.schema)  # which is looked at before anything is sent
+        self._checker(prompt.schema)  # checked before anything is sent
 
         last = CallRecord()
 
@@ -153,7 +161,7 @@ class Agent:
         return evolve(answer, raw_reply=last.raw_reply) if last.raw_reply else answer
 
     def _as_asked(self, result: Any) -> Any:
-        """With the model configuration by whose name the model was asked for."""
+        """Add the name of the model configuration that selected the model."""
         asked = self.choice.configuration if self.choice else ""
         if not asked or result.route is None:
             return result
@@ -171,9 +179,18 @@ class Agent:
         cancellation: Cancellation,
         trace: StepTrace | None = None,
     ) -> Any:
-        """Count the tokens of a prompt, embed texts or moderate one: gives a `TokenCount`,
-        `Embeddings` or a `ModerationResult`. Embeddings of another model are never a
-        substitute: all routes are of one model."""
+        """Count the tokens of a prompt, embed texts or moderate a text.
+
+        All routes are of one model: embeddings of another model are never a substitute.
+
+        Args:
+            step: The step.
+            cancellation: Cancels the call.
+            trace: Collects failed attempts.
+
+        Returns:
+            A `TokenCount`, `Embeddings` or `ModerationResult`.
+        """
 
         def act(route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
             return route.stream(self._asked(step, route), cancellation, report)
@@ -199,7 +216,7 @@ class Agent:
         return ModerateCall(model_id=id, text=step.text, parameters=parameters)
 
     def _given(self, prompt: Prompt) -> dict[str, Any]:
-        """The parameters that a prompt is asked with."""
+        """The parameters of a prompt."""
         return merged_parameters(prompt.defaults, self.parameters, prompt.parameters)
 
     def _call(
@@ -226,21 +243,20 @@ class Agent:
         return call
 
     def _routes_for(self, prompt: Prompt) -> list[Route]:
-        """The routes for a prompt, best first. Others than the best have to take its
-        parameters."""
+        """The routes for a prompt, best first. All but the best must accept its parameters."""
         best, *others = self._able(prompt, self.routes)
         given = self._given(prompt).keys()
         return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
 
     def _able(self, prompt: Prompt, routes: Sequence[Route]) -> list[Route]:
-        """The routes that can do what the prompt needs, best first; one that is held
-        to a schema by its service is better than one that is asked in words, and one that is
-        shown the pictures that tools gave is better than one that is told of them."""
+        """The routes with the capabilities that a prompt needs, best first. Services that enforce a
+        schema come before those that get an instruction, and models that accept images in tool
+        results before others."""
         needs = {"tools"} if prompt.tools else set()
         wants: set[str] = set()
         for message in prompt.messages:
             content = message.content
-            if len(content) == 1 and type(content[0]) is Text:  # as most are
+            if len(content) == 1 and type(content[0]) is Text:  # in most cases
                 continue
             needed, wanted = message.remember("needs", _needs)
             needs |= needed
@@ -281,7 +297,7 @@ class Agent:
 
 
 def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:
-    """The capabilities that it takes to read a message, and those that it is read better with."""
+    """The capabilities that a message requires, and those that it benefits from."""
     needs = set()
     wants = _NOTHING
     for part in message.content:
@@ -295,7 +311,7 @@ def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _results_in_words(message: Message) -> Message:
-    """A message for a model that takes no pictures: those that tools gave are told of."""
+    """Replace images in tool results by text, for a model that accepts no images."""
     if not message.remember("needs", _needs)[1]:
         return message
     return Message(
@@ -310,18 +326,27 @@ def _in_words(result: ToolResult) -> ToolResult:
 
 
 MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]
-"""An agent from a role, a model's name, or the model as it was chosen before, and parameters."""
+"""Creates an agent from a role, a model name or the model selected before, and parameters."""
 
 
 class ConversationAgents:
-    """Made whole or not at all; a change makes another.
+    """The agents of a conversation; immutable, a change creates another object.
 
-    models       role to the model as it is recorded
-    parameters   of the main role
-    given        settings of the feature, as they were given
-    settings     the same, read
+    Args:
+        feature: The feature.
+        models: Recorded model by role.
+        parameters: Parameters of the main role.
+        settings: Settings of the feature, as an object.
+        history: Initial messages.
+        make_agent: Creates the agents.
 
-    Raises `NoRoute`, `InvalidParameter` and `ConfigurationError`.
+    Attributes:
+        given: Settings of the feature, as given.
+
+    Raises:
+        NoRoute: No provider can run a model.
+        InvalidParameter: A model parameter is invalid.
+        ConfigurationError: A role is unknown, or a setting is invalid.
     """
 
     def __init__(
@@ -341,11 +366,11 @@ class ConversationAgents:
             for role, name in models.items()
         }
         self.models = {role: each.choice for role, each in self.agents.items() if each.choice}
-        # it owns the history, where a feature prompts nobody as well
+        # it owns the history, even if the feature sends no prompts
         self.main = self.agents.setdefault("main", Agent("main", ()))
         self.main.reset(history)
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles for which there is a model."""
+        """Roles that have a model."""
         return frozenset(role for role, agent in self.agents.items() if agent.routes)

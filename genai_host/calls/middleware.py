@@ -1,5 +1,4 @@
-"""What stands before and after each call of a service, where something does: budgets that it
-must not exceed, and counts of calls that are on no record."""
+"""Middleware of model calls, for budgets and for usage of calls that are not in an event log."""
 
 from __future__ import annotations
 
@@ -13,18 +12,18 @@ from genai_host.plugins.observers import CallRecord
 
 
 class CallMiddleware(Protocol):
-    """May be asked from many threads."""
+    """Called before and after each attempt, from any thread."""
 
     def enter(self, route: Route) -> None:
-        """A call is about to be made. Raises `GenaiError` if it must not be."""
+        """Before a call. Raises `GenaiError` to prevent the call."""
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
-        """It has ended; raises nothing."""
+        """After a call; must not raise."""
 
 
 @contextmanager
 def around(tolls: Sequence[CallMiddleware], route: Route, report: CallRecord) -> Iterator[None]:
-    """One call."""
+    """Run the middleware around a call."""
     for toll in tolls:
         toll.enter(route)
     error: GenaiError | None = None

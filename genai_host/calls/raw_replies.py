@@ -1,4 +1,4 @@
-"""Replies of services, kept in a file as they came, for whoever looks for a fault."""
+"""Raw replies of services in a file, for debugging."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from genai_host.util.text import one_line
 
 _log = logging.getLogger(__name__)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-_NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # as a pipe would have it
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # so that a FIFO does not block
 
 
 class RawReplies:
-    """The file that one conversation's replies are added to. May be used from many threads.
+    """The file for the raw replies of one conversation. Thread-safe.
 
-    wanted  the file; where that is another conversation's, the tag is added to its name
-    tag     of the conversation: the first line of its file ends with it
+    Each reply follows a line with time, model and tag. Only the owner can read the file. A write
+    error is logged and has no other effect.
 
-    Each reply comes after a line with the time, the model and the tag. Nobody but the
-    owner can read the file. One that cannot be written is told of in the log, and
-    disturbs nothing: it is there to look at, and no answer needs it.
+    Args:
+        wanted: Path of the file; if it belongs to another conversation, the tag is added to the
+            name.
+        tag: Tag of the conversation, at the end of the first line of its file.
+        clock: Source of time.
     """
 
     def __init__(self, wanted: str, tag: str, clock: Clock) -> None:
@@ -33,17 +35,22 @@ class RawReplies:
         self._lock = threading.Lock()
 
     def add(self, model: str, reply: str) -> str:
-        """The file that the reply is in then; empty if it is not kept.
+        """Add a reply.
 
-        model   which model at which provider
+        Args:
+            model: Model and provider.
+            reply: The reply.
+
+        Returns:
+            Path of the file; empty if the reply was not stored.
         """
         time = self._clock.now().isoformat(timespec="seconds")
         text = f"--- {time} {one_line(model)} {self._tag}\n{reply}\n"
         with self._lock:
             try:
                 return self._add(text.encode("utf-8", "backslashreplace"))
-            except (OSError, ValueError) as error:  # the latter for a name with NUL in it
-                _log.warning("a raw reply is not kept: %s", error)
+            except (OSError, ValueError) as error:  # ValueError for a name that contains NUL
+                _log.warning("a raw reply was not stored: %s", error)
                 return ""
 
     def _add(self, data: bytes) -> str:
@@ -56,10 +63,10 @@ class RawReplies:
                 with os.fdopen(descriptor, "wb") as stream:
                     stream.write(data)
                 return file
-        raise FileExistsError(f"{wanted} is there already, and not this conversation's")
+        raise FileExistsError(f"{wanted} belongs to another conversation")
 
     def _opened(self, file: str) -> int | None:
-        """None if it is not this conversation's."""
+        """None if the file belongs to another conversation."""
         flags = os.O_WRONLY | os.O_APPEND | _NO_LINKS | _NO_WAITING
         try:
             return os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o600)

@@ -31,20 +31,21 @@ from genai_host.errors import (
 from genai_host.plugins.observers import CallRecord
 
 _NO_USAGE = Usage()
-_TOLD = 1.0  # seconds: a wait that is shorter is not worth a line
+_TOLD = 1.0  # seconds; shorter waits are not reported
 
 
 @frozen
 class Attempt:
-    """A call of a service that failed, whether it was tried again or not.
+    """An attempt of a call.
 
     Attributes:
-        started: Seconds since 1970.
-        seconds: How long it took.
-        code: Of its error.
+        route: Model, provider and dialect.
+        started: Start, in seconds since 1970.
+        seconds: Duration.
+        code: Code of the error; empty for a success.
         status: HTTP status of the reply, if there was one.
-        usage: Tokens used, where the reply said it.
-        cost: US dollars; None if it is not known.
+        usage: Tokens used, if reported.
+        cost: US dollars; None if unknown.
     """
 
     route: RouteInfo
@@ -58,13 +59,13 @@ class Attempt:
 
 @frozen
 class StepTrace:
-    """Filled in while a step is done.
+    """What happened during a step, for its record.
 
     Attributes:
-        parent: The id of the turn, as observers are told it; empty if there are none.
-        failed: The calls for it that failed, in their order.
-        pieces: Text of the answer that was shown as it came.
-        waits: Whether waits before another attempt are told among the pieces.
+        parent: Id of the turn for observers; empty if there are none.
+        failed: Failed attempts, in order.
+        pieces: Text of the answer, as streamed.
+        waits: Whether waits before another attempt are yielded.
     """
 
     parent: str = ""
@@ -73,20 +74,20 @@ class StepTrace:
     waits: bool = False
 
     def fail(self, route: RouteInfo, clock: Clock, error: GenaiError, report: CallRecord) -> None:
-        """A call has failed; it is none if nothing was sent."""
+        """Add a failed attempt, unless nothing was sent."""
         call = called(route, clock, error, report)
         if call is not None:
             self.failed.append(call)
 
     def text_before(self, error: GenaiError | None) -> str:
-        """What had been shown when it failed, unless the error has it."""
+        """Text streamed before the failure, unless the error has it."""
         return "" if error is None or vars(error).get("text") else "".join(self.pieces)
 
 
 def called(
     route: RouteInfo, clock: Clock, error: GenaiError | None, report: CallRecord
 ) -> Attempt | None:
-    """A call that has just ended; None if nothing was sent. One that succeeded has no code."""
+    """The attempt that has just ended; None if nothing was sent."""
     if report.sent is None:
         return None
     seconds = clock.monotonic() - report.sent
@@ -104,22 +105,22 @@ _log = logging.getLogger(__name__)
 
 
 def _full_jitter(seconds: float) -> float:
-    return random.uniform(0.0, seconds)  # noqa: S311 - it protects nothing
+    return random.uniform(0.0, seconds)  # noqa: S311 - not for cryptography
 
 
 @frozen
 class RetryPolicy:
-    """The one owner of retries: a provider's `send` is a single attempt.
+    """Policy of retries; `Provider.send` itself makes a single attempt.
 
     Attributes:
-        tries: Of one route.
-        calls: Of all routes together.
-        shortest: Seconds: the bound of the first random wait; it doubles each time.
-        longest: Seconds: what that bound grows to.
-        retry_after: Seconds: a service that asks for a longer wait is not waited for.
-        jitter: A random number of seconds between 0 and what it is given.
-        refused_keys: Whether another provider is asked where one refuses the key (401, 403), which
-            somebody has to mend.
+        tries: Maximum number of attempts per route.
+        calls: Maximum number of attempts on all routes.
+        shortest: Upper limit of the first random wait, in seconds; doubles with each attempt.
+        longest: Maximum of that limit, in seconds.
+        retry_after: Longest wait in seconds that a service may request; beyond it, the call is not
+            retried.
+        jitter: Returns a random number between 0 and its argument.
+        refused_keys: Whether to try another provider if one refuses the key (401, 403).
     """
 
     tries: int = 3
@@ -132,12 +133,11 @@ class RetryPolicy:
 
 
 class Retry:
-    """Calls over several routes, best first, until one succeeds.
+    """Calls routes, best first, until one succeeds.
 
-    Repeated are failures that may pass, as long as nothing of an answer has reached
-    the caller: on the same route after a random wait ("full jitter") or the one that
-    the service asks for, then on the next one. Of those that come after the first, one
-    that cannot be asked, since its format or its values are others, is left out.
+    Temporary failures are retried, unless a chunk of the answer has reached the caller: on the same
+    route after a random wait ("full jitter") or the one that the service requests, then on the next
+    route. Routes after the first are skipped if they cannot express the call.
     """
 
     def __init__(self, clock: Clock, patience: RetryPolicy | None = None) -> None:
@@ -152,13 +152,18 @@ class Retry:
         trace: StepTrace | None = None,
         tolls: Sequence[CallMiddleware] = (),
     ) -> Generator[Delta | RetryWait, None, T]:
-        """The pieces of an answer as they come, and the first result; raises the error of
-        the last try. Once there is a piece, there is no other try.
+        """Yield the chunks of the answer, and return the first result. After a chunk, there is no
+        retry.
 
         Args:
-            act: Calls a route, and reports of that.
-            trace: Is told of calls that fail.
-            tolls: Stand before and after each call.
+            routes: Routes, best first.
+            cancellation: Cancels the call.
+            act: Makes one attempt and fills in its record.
+            trace: Collects failed attempts.
+            tolls: Call middleware.
+
+        Raises:
+            GenaiError: The error of the last attempt.
         """
         tries = _Tries(routes, self._patience)
         while True:
@@ -186,7 +191,7 @@ class Retry:
             self._wait(seconds, cancellation)
 
     def _wait(self, seconds: float, cancellation: Cancellation) -> None:
-        """Raises what ends the call meanwhile."""
+        """Wait; raises the error of a cancellation."""
         cancellation.check()
         if seconds > 0:
             over = threading.Event()
@@ -196,7 +201,7 @@ class Retry:
 
 
 def drained(pieces: Generator[Any, None, T]) -> T:
-    """What comes of it; nobody wants the pieces."""
+    """The result of a generator, without its chunks."""
     while True:
         try:
             next(pieces)
@@ -206,22 +211,22 @@ def drained(pieces: Generator[Any, None, T]) -> T:
 
 
 class _Tries:
-    """What was tried for one call, and what is to be tried next."""
+    """The attempts of one call, and the next route."""
 
     def __init__(self, routes: Sequence[Route], patience: RetryPolicy) -> None:
         self._routes = list(routes)
         self._patience = patience
         self._calls = 0
         self._calls_here = 0
-        self._failed: GenaiError | None = None  # why the route is no longer the first
+        self._failed: GenaiError | None = None  # why the first route is no longer used
 
     @property
     def route(self) -> Route:
         return self._routes[0]
 
     def seconds_after(self, error: GenaiError) -> float:
-        """How long to wait until `route` is to be tried, which may be another one now.
-        Raises the error if there is no use in it."""
+        """Seconds to wait before the next attempt on `route`, which may change. Raises the error if
+        there is no further attempt."""
         if self._failed is not None and isinstance(error, _UNSENT):
             self._go_on_with(self._routes[1:], self._failed)
             return 0.0
@@ -235,13 +240,13 @@ class _Tries:
         seconds = None if refused else self._seconds_before_the_same(error)
         if seconds is None:
             self._turn_to_another(error)
-            _log.info("%s failed (%s): on to %s", here, error, self.route.candidate.name)
+            _log.info("%s failed (%s): trying %s", here, error, self.route.candidate.name)
             return 0.0
-        _log.info("%s failed (%s): again in %.1f s", here, error, seconds)
+        _log.info("%s failed (%s): retrying in %.1f s", here, error, seconds)
         return seconds
 
     def _seconds_before_the_same(self, error: GenaiError) -> float | None:
-        """None if the same route is not to be tried again."""
+        """None if the same route is not retried."""
         if isinstance(error, CircuitOpen) or self._calls_here >= self._patience.tries:
             return None
         asked = error.retry_after if isinstance(error, ProviderError) else None
@@ -251,12 +256,12 @@ class _Tries:
         return self._patience.jitter(min(bound, self._patience.longest))
 
     def _turn_to_another(self, error: GenaiError) -> None:
-        """The next route at another provider: what failed was this one."""
+        """Select the next route at another provider."""
         failed = self.route.info.provider
         self._go_on_with([each for each in self._routes if each.info.provider != failed], error)
 
     def _go_on_with(self, routes: list[Route], error: GenaiError) -> None:
-        """Raises the error if there are none."""
+        """Select the next route; raises the error if there is none."""
         if not routes:
             raise error
         self._routes = routes

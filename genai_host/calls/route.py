@@ -61,11 +61,11 @@ from genai_host.util.text import describe_exception, did_you_mean, one_line
 
 E = TypeVar("E", bound=BaseException)
 Clean = Callable[[str], str]
-"""A text without the keys."""
+"""Redacts keys in a text."""
 
 
 def redact(error: E, clean: Clean) -> E:
-    """The same error, with all that it comes from, which is shown with it."""
+    """Redact keys in an error and its causes, which are displayed with it."""
     seen: set[int] = set()  # errors are equal by value
     left: list[BaseException | None] = [error]
     while left:
@@ -77,7 +77,7 @@ def redact(error: E, clean: Clean) -> E:
         each.args = tuple(_cleaned(value, clean) for value in each.args)
         for name, value in vars(each).items():
             if isinstance(value, (str, bytes)):
-                with contextlib.suppress(AttributeError):  # it cannot be set
+                with contextlib.suppress(AttributeError):  # read-only
                     setattr(each, name, _cleaned(value, clean))
     return error
 
@@ -85,25 +85,31 @@ def redact(error: E, clean: Clean) -> E:
 def _cleaned(value: Any, clean: Clean) -> Any:
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, bytes):  # which an error of decoding has
+    if isinstance(value, bytes):  # of a decoding error
         return clean(value.decode("latin-1")).encode("latin-1")
     return value
 
 
 _log = logging.getLogger(__name__)
 _GIVEN_UP = frozenset({408, 499, 504})
-"""Statuses of who waits no longer: whether the work was done, they do not say."""
+"""Statuses of a timeout, which do not say whether the work was done."""
 _NO_PRICES = NoPrices()
-_GRACE = 0.25  # seconds that the end of a transmission may lag behind the end of the reply
+_GRACE = 0.25  # seconds to wait for the end of the transmission after the end of the reply
 
 
 class Route:
-    """A model at a provider instance in a dialect, ready to call.
+    """A model at a provider in a dialect.
 
-    prices   what calls cost by; None to leave that unknown
+    Every call is limited by a `Cancellation` and raises only `GenaiError`, with the names of model
+    and provider.
 
-    Every call is bounded by a `Cancellation`, raises `GenaiError` and nothing else,
-    and names the model and the provider in it.
+    Args:
+        candidate: Model, provider and dialect, with capabilities.
+        instances: The providers of the host.
+        dialect: The dialect.
+        clock: Source of time.
+        observers: Plugins that observe calls.
+        prices: Price list; None if unknown.
     """
 
     def __init__(
@@ -126,10 +132,10 @@ class Route:
         self._checkers: dict[str, SchemaValidator] = {}
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What is given, over what suits the model.
+        """The given parameters, with the defaults of the model.
 
-        Raises `InvalidParameter` for a name that is not taken here, and for a bad
-        value.
+        Raises:
+            InvalidParameter: A parameter is unknown here or has an invalid value.
         """
         for name, value in given.items():
             self._check_parameter(name, value)
@@ -138,7 +144,7 @@ class Route:
         return merged_parameters(usual, given)
 
     def is_priced(self) -> bool:
-        """Whether it is known what calls cost, as far as that can be told before one."""
+        """Whether the cost of a call will be known, as far as can be determined before it."""
         operation = self.candidate.operation
         if operation == "count":
             return True
@@ -155,11 +161,14 @@ class Route:
         report: CallRecord | None = None,
         raw: RawReplies | None = None,
     ) -> Generator[Delta, None, Any]:
-        """Send a call and give the pieces of the answer as they come, then what the dialect
-        reads from the whole; in one piece if the call is not to be streamed, or cannot be.
+        """Send a call, yield the chunks of the answer, and return the result. If the call is not
+        streamed, it yields the answer as one chunk.
 
-        report   is told what it comes to, also where it fails
-        raw      keeps the reply as it comes
+        Args:
+            call: The call.
+            cancellation: Cancels the call.
+            report: Filled in with the outcome, also on failure.
+            raw: Stores the raw reply.
         """
         started = self._clock.monotonic()
         report = report or CallRecord()
@@ -181,7 +190,7 @@ class Route:
     def _kept(
         self, attempt: ProviderCall, raw: RawReplies | None, report: CallRecord
     ) -> Iterator[ProviderCall]:
-        """The attempt, whose reply is kept in the end, however it ends."""
+        """Store the raw reply after the attempt, also on failure."""
         if raw is None:
             yield attempt
             return
@@ -194,7 +203,7 @@ class Route:
                 report.raw_reply = raw.add(self.candidate.name, attempt.without_keys(text))
 
     def _fitted(self, call: Call, attempt: ProviderCall) -> Call:
-        """The call as it is made at this provider."""
+        """The call for this provider."""
         return evolve(
             call,
             model_id=attempt.provider.wire_id(self.candidate.id),
@@ -232,7 +241,7 @@ class Route:
                     yield first
                     break
                 yield from pieces
-            except Exception as error:  # noqa: BLE001 - what comes after the end is no matter
+            except Exception as error:  # noqa: BLE001 - errors after the end are irrelevant
                 if not decoder.done:
                     raise _with_what_came(error, decoder, attempt) from error.__cause__
             finally:
@@ -273,7 +282,7 @@ class Route:
         wrong = [name for name in value if name in self._dialect.reserved]
         if wrong:
             raise InvalidParameter(
-                f"{EXTRA_BODY} cannot set {', '.join(sorted(wrong))}: the host writes that itself",
+                f"{EXTRA_BODY} cannot set {', '.join(sorted(wrong))}: the host sets it",
                 parameter=EXTRA_BODY,
                 hint=f"leave it out of {EXTRA_BODY}",
                 model=self.info.model,
@@ -284,8 +293,7 @@ class Route:
     def _guarded(
         self, call: Call, cancellation: Cancellation, report: CallRecord
     ) -> Iterator[tuple[ProviderCall, Call]]:
-        """One attempt in its bounds, and the call as it is made there; whatever is raised
-        inside leaves as one of ours."""
+        """Make one attempt within its limits; all exceptions become a `GenaiError`."""
         try:
             instance = self._instances[self.info.provider]
             with instance.attempt(cancellation, self.candidate.id) as attempt:
@@ -320,7 +328,7 @@ class Route:
         return {"provider": self.info.provider, "model": self.info.model}
 
     def _request(self, call: Call, report: CallRecord) -> ProviderRequest:
-        """The dialect's request, with the provider's differences applied."""
+        """The request of the dialect, adapted to the provider."""
         extra = call.parameters.get(EXTRA_BODY)
         if extra is not None:
             others = {name: v for name, v in call.parameters.items() if name != EXTRA_BODY}
@@ -365,7 +373,7 @@ class Route:
         raise error
 
     def _extract(self, call: Call, reply: ProviderReply) -> Any:
-        """What a whole reply says, and a stream that was not asked for."""
+        """The result of a complete reply, also of a stream that was not requested."""
         parser, blocks = detect_parser(iter((reply.body,)))
         decoder = None if parser is None else self._dialect.decoder(call)
         if parser is None or decoder is None:
@@ -380,7 +388,7 @@ class Route:
         if isinstance(result, TokenCount):
             return evolve(result, route=self.info, seconds=seconds)
         if not isinstance(result, (Completion, Embeddings, ModerationResult)):
-            raise TypeError(f"dialect {self.info.dialect} gives a {type(result).__name__}")
+            raise TypeError(f"dialect {self.info.dialect} returned a {type(result).__name__}")
         cost = self._cost(call, result, seconds, attempt.provider)
         return evolve(result, route=self.info, seconds=seconds, cost=cost)
 
@@ -391,7 +399,7 @@ class Route:
         seconds: float,
         provider: Provider,
     ) -> float | None:
-        """In US dollars, by the prices of when the call began."""
+        """Cost in US dollars, at the price when the call started."""
         names = {*call.parameters, *call.parameters.get(EXTRA_BODY, ())}
         if self._prices is None or not self._dialect.price_parameters.isdisjoint(names):
             return None
@@ -402,18 +410,18 @@ class Route:
 
 
 def _hint_for(name: str, valid: Mapping[str, Any]) -> str:
-    """What an unknown parameter may have been meant to be."""
+    """Suggest a similar parameter."""
     hint = did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid))}."
     if EXTRA_BODY not in valid:
         return hint.rstrip(".")
-    return f"{hint} To send it to the service as it is: {EXTRA_BODY}.{one_line(name)}"
+    return f"{hint} To send it unchanged to the service: {EXTRA_BODY}.{one_line(name)}"
 
 
 def _with_extra(
     body: Mapping[str, Any], extra: Mapping[str, Any], place: str = EXTRA_BODY
 ) -> dict[str, Any]:
-    """A body with further fields, also of objects in it. Raises `InvalidParameter` for what is
-    written there already."""
+    """Merge further fields into a body. Raises `InvalidParameter` for a field that the
+    host sets."""
     joined = dict(body)
     for name, value in extra.items():
         if name not in body:
@@ -422,7 +430,7 @@ def _with_extra(
             joined[name] = _with_extra(body[name], value, f"{place}.{name}")
         else:
             raise InvalidParameter(
-                f"{place}.{name} cannot be set: the host writes {name} in this request itself",
+                f"{place}.{name} cannot be set: the host sets {name} in this request",
                 parameter=EXTRA_BODY,
                 hint=f"leave it out of {EXTRA_BODY}",
             )
@@ -437,8 +445,8 @@ def _in_one_piece(result: Any) -> Iterator[Delta]:
 def _decoded(
     events: ReplyStream, decoder: StreamDecoder[Any], attempt: ProviderCall
 ) -> Generator[Delta, None, None]:
-    """The pieces of a streamed reply. Once it is whole, its last bytes are read as well,
-    if they come soon: then the connection can be used again."""
+    """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that the
+    connection can be reused."""
     watch = attempt.watch
     whole = False
     for event in events:
@@ -457,7 +465,7 @@ def _decoded(
 def _with_what_came(
     error: Exception, decoder: StreamDecoder[Any], attempt: ProviderCall
 ) -> Exception:
-    """Why a stream broke off, with the text that had come until then."""
+    """The error of an interrupted stream, with the text received so far."""
     error = _why(error, attempt.limits)
     if isinstance(error, (IncompleteReply, ProviderTimeout)) and not error.text:
         try:
@@ -472,19 +480,19 @@ def _told_without_keys(error: Exception, attempt: ProviderCall) -> Exception:
 
 
 def _without_keys(reply: ProviderReply, attempt: ProviderCall) -> ProviderReply:
-    """Errors quote the beginning of a reply, which may end in the middle of a key."""
+    """Redact keys. Errors quote the beginning of a reply, which may end in the middle of a key."""
     return evolve(reply, body=_cleaned(reply.body, attempt.without_keys))
 
 
 def _why(error: Exception, limits: Cancellation) -> Exception:
-    """Being cancelled is why, whatever it looks like below."""
+    """The error of the cancellation, which takes precedence over its consequences."""
     ended = ended_with(limits)
     return error if ended is None or type(error) is type(ended) else ended
 
 
 def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
-    """Seconds that the service asks to wait: a number, or a date (RFC 9110, 10.2.3);
-    `retry-after-ms` as some services have it."""
+    """Seconds to wait as requested by the service: a number or a date (RFC 9110, 10.2.3), or
+    `retry-after-ms`."""
     headers = {name.lower(): value for name, value in reply.headers.items()}
     seconds = _number(headers.get("retry-after-ms", ""), 0.001)
     if seconds is None:
@@ -493,7 +501,7 @@ def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
         if seconds is None:
             try:
                 seconds = (parsedate_to_datetime(value) - clock.now()).total_seconds()
-            except (ValueError, TypeError):  # no date, or one without an offset
+            except (ValueError, TypeError):  # not a date, or one without an offset
                 return None
     return max(seconds, 0.0)
 

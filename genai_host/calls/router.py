@@ -1,4 +1,4 @@
-"""Which model runs where, by the instances that there are now."""
+"""Routing of model names to routes, for the current providers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ _Value = TypeVar("_Value")
 
 
 class _Joined(NamedTuple):
-    """What was joined of the instances as they were at a version, and the routes of the names
-    that were looked up in it."""
+    """The catalog for one version of the providers, with a cache of routes."""
 
     version: int
     catalog: Catalog
@@ -38,7 +37,12 @@ class _Joined(NamedTuple):
 
 
 class DefaultModel(NamedTuple):
-    """The model used where none is named, and why it is that one."""
+    """The default model, with the reason.
+
+    Attributes:
+        name: Name of the model.
+        why: Why it is the default.
+    """
 
     name: str
     why: str
@@ -48,8 +52,7 @@ class DefaultModel(NamedTuple):
 
 
 class Routing:
-    """Joins models with providers, and makes the routes of that. May be used from many
-    threads."""
+    """Pairs models with providers and creates routes. Thread-safe."""
 
     def __init__(
         self,
@@ -74,20 +77,20 @@ class Routing:
 
     @property
     def catalog(self) -> Catalog:
-        """Models, providers and dialects, joined; made anew when an instance changes."""
+        """The available models, providers and dialects; rebuilt when a provider changes."""
         return self._now().catalog
 
     def refresh(self) -> Catalog:
-        """The same, made anew now: keys and weights may have come since."""
+        """Rebuild the catalog, for example after keys or weights were added."""
         with self._lock:
             self._joined = self._probed = None
             return self.catalog
 
     def probed(self, again: ProviderInstance | None = None) -> Catalog:
-        """The same with what was found when the providers were tried, some seconds ago at
-        most.
+        """The catalog with the checked state of the providers; see `Host.probe`.
 
-        again   an instance to try now in any case
+        Args:
+            again: A provider to check now, without the cache.
         """
         if again is not None:
             self._probes.forget(again)
@@ -99,7 +102,7 @@ class Routing:
             return probed[2]
 
     def configure(self, config: Config) -> None:
-        """Join by another configuration from now on."""
+        """Use another configuration from now on."""
         with self._lock:
             self._config, self._joined, self._probed = config, None, None
 
@@ -132,16 +135,22 @@ class Routing:
         others: Mapping[str, str],
         before: Mapping[str, ModelChoice] | None = None,
     ) -> dict[str, ModelChoice]:
-        """Each role of a feature and the model that plays it, as it is recorded: nothing of it
-        changes with the configuration.
+        """The model of each role of a feature, as it is recorded. It does not change with the
+        configuration.
 
-        model, provider   of the main role; others are by their role
-        before            who plays where nothing is said
+        A role without a named model gets that of the main role, if the operation is the same, so
+        that its messages reach no other service.
 
-        A role for which no model is named is played by the model of the main role, where that
-        is of the same operation: what is said to it goes nowhere else.
+        Args:
+            feature: The feature.
+            model: Model name of the main role.
+            provider: Provider of the main role.
+            others: Model names of other roles.
+            before: Previous models, used where no model is named.
 
-        Raises `NoRoute`, and `ConfigurationError` for a role that the feature has not.
+        Raises:
+            NoRoute: A model is unknown or cannot run.
+            ConfigurationError: The feature has no such role.
         """
         before = before or {}
         for role in others:
@@ -178,8 +187,8 @@ class Routing:
     def choice(
         self, name: str | None, operation: Operation, provider: str | None = None
     ) -> ModelChoice | None:
-        """What a name stands for; that of the usual model for None, if there is one and no
-        provider is named. Raises `NoRoute`."""
+        """The model of a name; the default model for None, if there is one and no provider is
+        named. Raises `NoRoute`."""
         if name is None and provider is None:
             name = self._usual(operation)
         return None if name is None else self._choice(name)
@@ -187,7 +196,7 @@ class Routing:
     def routes(
         self, choice: ModelChoice | None, operation: Operation, provider: str | None = None
     ) -> list[Route]:
-        """What runs a model, best first; None for what the providers use. Raises `NoRoute`."""
+        """The routes of a model, best first; None for the default model. Raises `NoRoute`."""
         with self._lock:
             key = (choice, provider, operation)
             kept = self._now().found.get(key)
@@ -197,7 +206,7 @@ class Routing:
         return list(kept)
 
     def default_model(self, operation: Operation) -> DefaultModel:
-        """The model used for an operation where none is named. Raises `NoRoute`."""
+        """The default model of an operation. Raises `NoRoute`."""
         configured = self._usual(operation)
         if configured is not None:
             return DefaultModel(configured, "configured as the default")
@@ -205,15 +214,15 @@ class Routing:
         return DefaultModel(best.name, self.catalog.why_default(best.provider))
 
     def _choice(self, name: str) -> ModelChoice:
-        """A name may be known once what is missing was looked for."""
+        """Look up a name; refresh the catalog once if it is unknown."""
         try:
             return self.catalog.choice(name)
         except NoRoute:
             return self.refresh().choice(name)
 
     def _plays_unasked(self, operation: Operation) -> bool:
-        """Whether something plays an optional role where nobody is named for it: who chats is
-        somebody's choice, and to embed and to moderate is a service."""
+        """Whether an optional role gets a model that was not named for it: only for embedding and
+        moderation, since a chat model is the user's choice."""
         if operation == "chat":
             return False
         try:
@@ -222,20 +231,20 @@ class Routing:
             return False
 
     def _usual(self, operation: Operation) -> str | None:
-        """The model that the user has chosen for it, if any."""
+        """The user's default model, if there is one."""
         return self._config.models.get(of_model(operation))
 
     def _resolve(
         self, choice: ModelChoice | None, provider: str | None, operation: Operation
     ) -> list[Candidate]:
-        """What is missing is looked for once more before it is said to be missing."""
+        """Resolve a model; refresh the catalog once if it cannot run."""
         try:
             return self.catalog.resolve(choice, provider, operation)
         except NoRoute:
             return self.refresh().resolve(choice, provider, operation)
 
     def _route(self, candidate: Candidate) -> Route:
-        """Routes are made once, and shared by all conversations."""
+        """The route of a candidate; routes are cached and shared by all conversations."""
         with self._lock:
             key = (candidate.model.name, candidate.provider, candidate.dialect)
             kept = self._routes.get(key)
@@ -270,20 +279,21 @@ class Routing:
 
 
 def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """What came first goes, as there may be any number of names: ids are passed through."""
+    """Cache a value and drop the oldest: the number of names is unlimited, since ids are passed
+    through."""
     kept[key] = value
     if len(kept) > _MOST_KEPT:
         del kept[next(iter(kept))]
 
 
 def _are_the_same(before: Mapping[str, Readiness], now: Mapping[str, Readiness]) -> bool:
-    """Not equal ones: a mapping of models that cannot run may know more than it lists."""
+    """Compare identity: a mapping of models that cannot run may have more keys than it lists."""
     return before.keys() == now.keys() and all(before[name] is now[name] for name in now)
 
 
 def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> ProviderInfo:
-    """What an instance says of itself, and what was found when it was tried; one that cannot
-    be opened says why."""
+    """The declaration of a provider, with its checked state; if it cannot be opened, with the
+    reason."""
     served = ProviderInfo(
         instance.name,
         instance.type.name,
@@ -307,8 +317,7 @@ def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> P
 
 
 class _Either(Mapping[str, str]):
-    """What either mapping has. They may know more keys than they list, so that they cannot be
-    merged."""
+    """The union of two mappings that may have more keys than they list."""
 
     def __init__(self, first: Mapping[str, str], second: Mapping[str, str]) -> None:
         self._both = (first, second)

@@ -1,7 +1,7 @@
-"""Structured output: JSON asked for, read and built into the class that was wanted.
+"""Structured output: JSON that matches a schema, and objects created from it.
 
-If a service has no mode for JSON, an instruction with the schema is added to the prompt. The
-answer is parsed and checked against the schema in any case.
+If a service has no JSON mode, an instruction with the schema is added to the prompt. The answer is
+parsed and checked against the schema in any case.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FENCED = re.compile(r"```(?:json)?[^\S\n]*\n(.*)```", re.DOTALL)
 
 
 def with_schema_in_prompt(call: ChatCall) -> ChatCall:
-    """The call without its schema, and with an instruction in its place."""
+    """The call with an instruction instead of its schema."""
     instruction = (
         "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
         + write_json(call.schema).decode()
@@ -33,8 +33,8 @@ def with_schema_in_prompt(call: ChatCall) -> ChatCall:
 def with_value(completion: Completion, checker: SchemaValidator) -> Completion:
     """The completion with the JSON value of its text.
 
-    Raises `OutputValidationError` if the text is not JSON, or not what the schema
-    asks for.
+    Raises:
+        OutputValidationError: The text is not JSON, or does not match the schema.
     """
     text = completion.text
     fenced = _FENCED.fullmatch(text.strip())
@@ -47,16 +47,17 @@ def with_value(completion: Completion, checker: SchemaValidator) -> Completion:
             f"the answer is not valid JSON for the schema: {error}",
             reason=completion.reason,
             detail=text,
-            hint="the answer was cut off: raise max_tokens" if cut else "",
+            hint="the answer was truncated: raise max_tokens" if cut else "",
             **completion.place,
         ) from error
     return evolve(completion, value=value)
 
 
 class Answers:
-    """Checks and builds the data of one feature's answers; a schema is compiled once.
+    """Checks and converts the data of a feature's answers; schemas are compiled once.
 
-    feature   its name
+    Args:
+        feature: Name of the feature.
     """
 
     def __init__(self, feature: str) -> None:
@@ -70,13 +71,16 @@ class Answers:
         form: Any,
         completion: Completion | None = None,
     ) -> Answer:
-        """The answer with its data as was asked for.
+        """The answer with its data as an object.
 
-        schema       what the data must satisfy; None if none was asked for
-        form         class of the data; a schema leaves it as it is
-        completion   what a model said last: the data is of it, in its dialect
+        Args:
+            answer: The answer.
+            schema: JSON Schema of the data; None if none was requested.
+            form: Class of the data; a JSON Schema leaves the data unchanged.
+            completion: Last completion, whose dialect determines the schema.
 
-        Raises `OutputValidationError`.
+        Raises:
+            OutputValidationError: The data does not match.
         """
         if schema is None:
             return answer
@@ -88,7 +92,7 @@ class Answers:
             return evolve(answer, data=build(answer.data, form))
         except ValidationError as error:
             raise OutputValidationError(
-                f"the answer of {self._feature} is not what was asked for: {error}",
+                f"the answer of {self._feature} does not match the requested form: {error}",
                 detail=answer.summary,
                 reason=completion.reason if completion else "",
                 **(completion.place if completion else {}),

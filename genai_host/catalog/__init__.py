@@ -1,1 +1,1 @@
-"""What the name of a model means: models joined with providers, pure."""
+"""The catalog: resolves model names, and pairs models with providers. It does no I/O."""

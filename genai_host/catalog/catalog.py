@@ -1,6 +1,6 @@
-"""What a name means: the ways in which a model can run, best first, and why not.
+"""Resolves a model name to candidates, best first, with the reasons of those that cannot run.
 
-Pure, as the join is. Nothing here knows a model, a provider or a dialect by name.
+It does no I/O. No model, provider or dialect is treated specially by its name.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.util.names import plugin_line, vendors_hint, what_there_is
 from genai_host.util.text import close_matches, did_you_mean
 
-_MOST_REASONS = 3  # that are in the message itself
+_MOST_REASONS = 3  # in the message itself
 
 
 @frozen
 class ModelChoice:
-    """The model that a name stands for, once its model configuration was looked up. It is
-    recorded, and holds whatever becomes of the configuration.
+    """A resolved model name, as recorded; later changes of the configuration do not affect it.
 
-    model            its name, and where and how to run it as far as that is said
-    configuration    the model configuration that was named; empty if none was
-    provider_order   provider instances, best first; others come after them
-    parameters       those that hold where the caller gives none
+    Attributes:
+        model: Name of the model, with provider and dialect if specified.
+        configuration: Name of the model configuration; empty if none was named.
+        provider_order: Preferred providers, best first.
+        parameters: Default parameters.
     """
 
     model: str
@@ -42,9 +42,10 @@ class ModelChoice:
 
 @frozen
 class _Read:
-    """What a name says: a model, and where and how to run it as far as it says so.
+    """A parsed model name: a model, with provider and dialect if specified.
 
-    id   the id to pass through, if nobody declared the model
+    Attributes:
+        id: Model id to pass through, if the model is not declared.
     """
 
     model: Model
@@ -54,17 +55,18 @@ class _Read:
 
 
 class Catalog:
-    """Everything that is to be joined.
+    """The available models, providers and dialects.
 
-    models     declared models
-    offerings  which provider has which model
-    dialects   the codecs that are installed, by name
-    served     the provider instances
-    absent     configured instances that have no type, and why
-    prefer     provider instances, best first
-    configurations   the user's own names for models
+    `names` has the models by all declared names.
 
-    `names` has the models by all names that are declared.
+    Args:
+        models: Declared models.
+        offerings: Declared offerings.
+        dialects: Installed dialects by name.
+        served: Providers by name.
+        absent: Configured providers of unknown types, with the reason.
+        prefer: Preferred providers, best first.
+        configurations: Model configurations by name.
     """
 
     def __init__(
@@ -98,17 +100,23 @@ class Catalog:
         self.configurations = dict(configurations or {})
 
     def with_configuration(self, name: str, config: ModelConfig) -> Catalog:
-        """The same, with another model configuration."""
+        """The catalog with one more model configuration."""
         other = copy.copy(self)
         other.configurations = {**self.configurations, name: config}
         return other
 
     def choice(self, name: str) -> ModelChoice:
-        """What a name stands for: a model configuration is followed to its model, any other
-        name is itself. A configuration may have the name of a declared model: then the bare
-        name is the configuration's, and `name@instance` the model's, as it is recorded.
+        """Resolve a name: a model configuration to its model, any other name to itself.
 
-        Raises `NoRoute`, and `ConfigurationError` where configurations lead in a circle.
+        A configuration can have the name of a declared model. Then the name alone is the
+        configuration, and `name@provider` the model.
+
+        Args:
+            name: The name.
+
+        Raises:
+            NoRoute: A provider in the name is unknown.
+            ConfigurationError: Model configurations refer to each other in a circle.
         """
         target, at = name, ""
         chain: list[str] = []
@@ -117,7 +125,7 @@ class Catalog:
         while found := self._configuration_in(target, chain):
             if found in chain:
                 way = " of ".join([*chain, found])
-                raise ConfigurationError(f"the configuration {name!r} leads in a circle: {way}")
+                raise ConfigurationError(f"model configuration {name!r} is circular: {way}")
             if found != target:
                 at = self._one_place(name, target.rpartition("@")[2], at)
             chain.append(found)
@@ -125,18 +133,20 @@ class Catalog:
             target = config.of
             parameters = merged_parameters(config.parameters, parameters)
             order = order or config.provider_order
-        if at:  # where and how it is run was said on the way
+        if at:  # provider and dialect were specified by the configurations
             instance, _, dialect = at.partition("+")
             read = self._read(target, instance)
             if read.instance not in (None, instance):
-                raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
+                raise NoRoute(f"{name} is at {read.instance}, not at {instance}")
             target = _name_of(read, instance, dialect)
         return ModelChoice(target, chain[0] if chain else "", tuple(order), parameters)
 
     def _configuration_in(self, name: str, before: Sequence[str]) -> str:
-        """The configuration that a name is or begins with; empty if it is a model's.
+        """The configuration in a name; empty if there is none.
 
-        before   those that led to it: of the last, the same name is the model's
+        Args:
+            name: The name.
+            before: Configurations that lead here; in the last, its own name is the model's.
         """
         found = configuration_in(name, self.configurations)
         if before and found == before[-1]:
@@ -149,19 +159,19 @@ class Catalog:
         return self._is_configured(name.rpartition("@")[2].partition("+")[0])
 
     def _one_place(self, name: str, place: str, before: str) -> str:
-        """Where to run it, which may be said once more on the way."""
+        """The provider and dialect, which several configurations may specify."""
         instance = place.partition("+")[0]
         if before and before.partition("+")[0] != instance:
-            raise NoRoute(f"{name} is at {instance}, and not at {before}")
+            raise NoRoute(f"{name} is at {instance}, not at {before}")
         return before if "+" in before else place
 
     def model_named(self, name: str) -> Model:
-        """The model that a name stands for, as `explain` takes it. Raises `NoRoute`."""
+        """The model of a name; see `explain`. Raises `NoRoute`."""
         return self._read(self.choice(name).model, None).model
 
     def matrix(self) -> list[Candidate]:
-        """Every model at every provider: what runs, and what does not and why."""
-        if self._matrix is None:  # threads that come at the same time make the same
+        """Every model at every provider, with the reasons of those that cannot run."""
+        if self._matrix is None:  # concurrent threads compute the same
             self._matrix = [
                 candidate
                 for model in self.models.values()
@@ -176,14 +186,16 @@ class Catalog:
         provider: str | None = None,
         operation: Operation = "chat",
     ) -> list[Candidate]:
-        """The candidates for a name, best first, those that cannot run as well.
+        """The candidates for a name, best first, including those that cannot run.
 
-        name        a model configuration's, a model's, `name@instance`,
-                    `name@instance+dialect` or `instance/id`; None for the default of the
-                    provider, or of all
-        provider    an instance to keep to
+        Args:
+            name: A model configuration, a model, `name@provider`, `name@provider+dialect` or
+                `provider/id`; None for the default model.
+            provider: Provider to use; None for any.
+            operation: Kind of call.
 
-        Raises `NoRoute` for a name or a provider that nobody knows.
+        Raises:
+            NoRoute: The name or the provider is unknown.
         """
         if provider is not None and provider not in self.served:
             raise self._unknown_provider(provider)
@@ -200,9 +212,15 @@ class Catalog:
         provider: str | None = None,
         operation: Operation = "chat",
     ) -> list[Candidate]:
-        """Those of `explain` that run, best first.
+        """The candidates that can run, best first; see `explain`.
 
-        Raises `NoRoute`, with each reason, if none does.
+        Args:
+            name: The name.
+            provider: Provider to use; None for any.
+            operation: Kind of call.
+
+        Raises:
+            NoRoute: None can run; the error has the reasons.
         """
         found = self.explain(name, provider, operation)
         running = [candidate for candidate in found if candidate.runs]
@@ -218,7 +236,7 @@ class Catalog:
             return self._counting(self._explain(name, provider, "chat"))
         read = self._read(name, provider)
         if provider is not None and read.instance not in (None, provider):
-            raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
+            raise NoRoute(f"{name} is at {read.instance}, not at {provider}")
         at = read.instance or provider
         served = [self.served[at]] if at else list(self.served.values())
         candidates = [
@@ -237,12 +255,12 @@ class Catalog:
         return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
 
     def _counting(self, found: Iterable[Candidate]) -> list[Candidate]:
-        """Where the dialect that is best for chat counts no tokens, another one may."""
+        """Candidates for counting: another dialect than the best for chat may count tokens."""
         counting = [self._join.counting(each, self.served.get(each.provider)) for each in found]
         return sorted(counting, key=lambda each: (self._rank(each.provider), not each.runs))
 
     def _read(self, name: str, provider: str | None) -> _Read:
-        """The longest reading wins, so that an id may contain `@`, `/`, `+` and `:`."""
+        """Parse a name; the longest match wins, since an id may contain `@`, `/`, `+` and `:`."""
         if name in self.names:
             return _Read(self.names[name])
         before, at, after = name.rpartition("@")
@@ -259,20 +277,19 @@ class Catalog:
         raise self._unknown_model(name, instance if at else named if slash else "")
 
     def _is_configured(self, instance: str) -> bool:
-        """Whether there is such an instance. Raises `NoRoute` for one that cannot be."""
+        """Whether there is such a provider. Raises `NoRoute` if it cannot be opened."""
         if instance in self.absent:
             raise self._unknown_provider(instance)
         return instance in self.served
 
     def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
-        """A name at a provider: a declared model's, else an id."""
+        """A name at a provider: that of a declared model, or else an id."""
         if name in self.names:
             return _Read(self.names[name], instance, dialect)
         return self._read_id(name, instance, dialect)
 
     def _read_id(self, id: str, instance: str, dialect: str | None = None) -> _Read:
-        """What a provider has under an id, or by a name; what it is not known to have
-        is passed through."""
+        """The model of an id or name at a provider; an unknown one is passed through."""
         served = self.served[instance]
         named = self.names.get(id)
         if named is not None and self._join.offering(named, served) is not None:
@@ -287,7 +304,7 @@ class Catalog:
         self.models[name] = self.names[name] = _undeclared(name)
 
     def _defaults(self, provider: str | None, operation: Operation) -> list[Candidate]:
-        """What the named provider, or each that may be chosen unasked, would use."""
+        """Default models of the named provider, or of all that may be chosen automatically."""
         served = [self.served[provider]] if provider else self._defaulting()
         found: list[Candidate] = []
         for each in served:
@@ -295,8 +312,8 @@ class Catalog:
             if name is None:
                 continue
             try:
-                found += self._explain(name, each.name, operation)  # no alias is meant there
-            except NoRoute:  # its default is nonsense; the others' may not be
+                found += self._explain(name, each.name, operation)  # not an alias
+            except NoRoute:  # its default is invalid; try the others
                 if provider:
                     raise
         if not found and provider and self.served[provider].missing:
@@ -319,18 +336,17 @@ class Catalog:
         return found
 
     def why_default(self, provider: str) -> str:
-        """Why a provider's model is the default where the user named none."""
+        """Why the default model of a provider was chosen."""
         served = self.served[provider]
         if provider in self._prefer:
             return f"{provider} is in defaults.prefer"
         if served.configured:
-            return f"the provider {provider} is configured"
-        return "it costs nothing" if served.free else f"the provider {provider} takes no key"
+            return f"provider {provider} is configured"
+        return "it is free" if served.free else f"provider {provider} needs no key"
 
     def _defaulting(self) -> list[ProviderInfo]:
-        """The providers whose default models are used where the user names nothing, best
-        first: preferred ones, configured ones, then free ones. A service that takes a key is
-        not among them for having one: calls may cost money, and send data away."""
+        """The providers whose default models may be used, best first: preferred, configured, free.
+        A key alone does not select a service, since calls may cost money and send data."""
         return sorted(
             (each for each in self.served.values() if each.automatic and self._may_default(each)),
             key=lambda each: (self._rank(each.name), not each.configured, not each.free),
@@ -341,15 +357,15 @@ class Catalog:
         return is_chosen or served.free or not served.takes_key
 
     def _keyed_hint(self, operation: Operation) -> str:
-        """How to choose the model of a service that has a key and is not used unasked."""
+        """How to select the model of a service that has a key but is not used automatically."""
         name = self.keyed_model(operation)
         what = of_model(operation)
         key = "model" if what == "chat" else what
         return f"to use {name}: genai-host config default {key} {name}" if name else ""
 
     def keyed_model(self, operation: Operation) -> str:
-        """The default model of a service that has a key and is not used unasked; empty if there
-        is none."""
+        """The default model of a service that has a key but is not used automatically; empty if
+        there is none."""
         for each in self.served.values():
             name = each.default_models.get(of_model(operation))
             if name and each.automatic and not each.missing and not self._may_default(each):
@@ -360,17 +376,20 @@ class Catalog:
         return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
 
     def _unknown_model(self, name: str, provider: str) -> NoRoute:
+        """The error for an unknown model name.
+
+        Args:
+            name: The name.
+            provider: Provider in the name; empty if none.
         """
-        provider   that it would be at; empty if it names none
-        """
-        # a configuration that stands for it is what failed
+        # a configuration with this name failed
         own = [each for each, config in self.configurations.items() if config.of != name]
         known = list(dict.fromkeys([*self.names, *own]))
         near = close_matches(name, known, 3)
         hint = did_you_mean(name, known, 3) or "list models: genai-host models"
         line = plugin_line("vendor", provider)
         if line:
-            hint += f"; a plugin brings the provider {provider}: {line}"
+            hint += f"; install the provider {provider}: {line}"
         elif not near:
             more = vendors_hint(self.served)
             hint += f"; {more}" if more else ""
@@ -388,7 +407,7 @@ class Catalog:
 
 
 def _name_of(read: _Read, instance: str, dialect: str) -> str:
-    """A name that is read as that at an instance, in a dialect if one is said."""
+    """The name of a model at a provider, with the dialect if specified."""
     dialect = dialect or read.dialect or ""
     if read.id and not dialect:
         return f"{instance}/{read.id}"
@@ -396,12 +415,12 @@ def _name_of(read: _Read, instance: str, dialect: str) -> str:
 
 
 def _undeclared(name: str) -> Model:
-    """A model of which nothing is known: it speaks whatever its provider serves."""
+    """An undeclared model, which is assumed to support the dialects of its provider."""
     return Model(name, dialects=())
 
 
 def of_model(operation: Operation) -> Operation:
-    """What the model is for of which something is asked."""
+    """The operation of the model that performs an operation."""
     return "chat" if operation == "count" else operation
 
 
@@ -419,22 +438,24 @@ def _no_route(
     hint: str,
     here: Iterable[str],
 ) -> NoRoute:
-    """Only what comes near is worth a reason: where a provider has the model but
-    cannot run it, those that do not have it say nothing.
+    """The error if no candidate can run, with the relevant reasons: if a provider offers the model
+    but cannot run it, those that do not offer it are omitted.
 
-    hint   the first choice of a hint; may be empty
-    here   names of the configured providers: plugins that add others are suggested where none
-           of these has the model
+    Args:
+        name: Name of the model; None for the default.
+        found: The candidates.
+        operation: Kind of call.
+        hint: Preferred hint; empty if none.
+        here: Names of the configured providers; others are suggested if none of these offers the
+            model.
     """
     near = [candidate for candidate in found if candidate.id] or found
     why = {each.provider: "; ".join(each.reasons) for each in near if each.reasons}
     what = name or f"a default model for {operation}"
     if not hint and not any(candidate.id for candidate in found):
-        hint = vendors_hint(here) or (
-            f"where it runs: genai-host routes explain {name}" if name else ""
-        )
+        hint = vendors_hint(here) or (f"see genai-host routes explain {name}" if name else "")
     if not why:
-        message = f"nothing can run {what} for {operation} in that way"
+        message = f"no provider can run {what} for {operation} as requested"
         return NoRoute(message, hint=hint, model=name or "")
     reasons = list(dict.fromkeys(why.values()))
     if len(why) > 1:

@@ -37,26 +37,29 @@ _SERVES = Must(
 
 
 State = Literal["works", "needs", "unreachable", "not offered"]
-"""Of a model at a provider: it answers; it needs something, such as a key, which the reasons
-name; the provider does not answer; or the provider does not have it."""
+"""State of a model at a provider: it can run, it needs something such as a key (see the reasons),
+the provider is unreachable, or the provider does not offer it."""
 
 
 @frozen
 class ProviderInfo:
-    """What a provider instance says of itself.
+    """Declarations of a provider.
 
-    serves           dialects it serves, in its order
-    models           model name to its id there, as the user configured
-    default_models   for an operation, the model to use where none is named
-    automatic        whether it may be chosen where the user names nothing
-    configured       whether the user configured it
-    takes_key        whether it can have a key, as services have
-    free             whether calls of its default models cost nothing
-    missing          why it cannot run; empty if it can
-    unreachable      whether that is because nobody answered when it was tried
-    missing_models   ids of models that cannot run, and why
-    window           tokens that prompt and answer share there; None for no bound
-    extra_body       fields that are added to each request; None if it takes none
+    Attributes:
+        name: Name of the provider.
+        type: Name of its type.
+        serves: Dialects it serves, in its order.
+        models: Model ids by model name, from the configuration.
+        default_models: Default model of an operation.
+        automatic: Whether it may be chosen automatically.
+        configured: Whether the user configured it.
+        takes_key: Whether it can have a key.
+        free: Whether calls of its default models are free.
+        missing: Why it is not ready; empty if it is.
+        unreachable: Whether a check found that the service is unreachable.
+        missing_models: Ids of models that cannot run, with the reason.
+        window: Context window in tokens; None for no limit.
+        extra_body: Default fields of the request body; None if it accepts none.
     """
 
     name: str
@@ -81,8 +84,8 @@ class ProviderInfo:
         return "unreachable" if self.unreachable else "needs"
 
     def asked(self, provider: Provider) -> ProviderInfo:
-        """The same with what the provider says of itself. One that fails to say it, or
-        says what it must not, cannot run for that reason."""
+        """Add the declarations of a provider. If they fail or are invalid, the provider is not
+        ready."""
         try:
             told = evolve(
                 self,
@@ -94,7 +97,7 @@ class ProviderInfo:
                 extra_body=provider.extra_body,
             )
             return evolve(told, free=_is_free(provider))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - affects only that provider
             return evolve(self, missing=f"its plugin failed: {describe_exception(error)}")
 
 
@@ -109,19 +112,22 @@ _OF_TRANSPORT = frozenset({"stream"})
 
 @frozen
 class Candidate:
-    """A model at a provider instance in a dialect, and what speaks against it.
+    """A model at a provider in a dialect, with the reasons if it cannot run.
 
-    dialect       empty if the two share none
-    id            the model's id there; empty if it is not offered
-    serve         how the provider serves the dialect
-    variant       which of its variants the dialect is to write
-    capabilities  what can be done this way
-    parameters    name to JSON Schema of the parameters that are taken this way
-    defaults      values of parameters that hold where nobody gives others
-    window        tokens that prompt and answer share; None if unknown
-    operation     what it is for
-    reasons       why it cannot run; empty if it can
-    unreachable   whether that is because nobody answered when the provider was tried
+    Attributes:
+        model: The model.
+        provider: Name of the provider.
+        dialect: Name of the dialect; empty if there is no common one.
+        id: Id of the model at the provider; empty if it is not offered.
+        serve: How the provider serves the dialect.
+        variant: Options of the dialect.
+        capabilities: What it can do.
+        parameters: JSON Schema of the accepted parameters by name.
+        defaults: Default values of parameters.
+        window: Context window in tokens; None if unknown.
+        operation: Kind of call.
+        reasons: Why it cannot run; empty if it can.
+        unreachable: Whether a check found that the service is unreachable.
     """
 
     model: Model
@@ -163,9 +169,11 @@ class Candidate:
 
 
 class Join:
-    """
-    offerings  which provider has which model
-    dialects   the codecs that are installed, by name
+    """Pairs models with providers, in the dialects that both support.
+
+    Args:
+        offerings: Declared offerings.
+        dialects: Installed dialects by name.
     """
 
     def __init__(
@@ -177,16 +185,19 @@ class Join:
     def candidates(
         self, model: Model, served: ProviderInfo, id: str | None = None
     ) -> list[Candidate]:
-        """A model at a provider, in each dialect that they share; or one that says why
-        there is no way.
+        """A model at a provider, in each common dialect, or one candidate with the reason if there
+        is none.
 
-        id   the model's id there; None for the one that is offered
+        Args:
+            model: The model.
+            served: The provider.
+            id: Id of the model there; None for that of the offering.
         """
         offering = Offering(model.name, served.name, id) if id else self.offering(model, served)
         if offering is None:
             reason = f"{served.name} does not offer {model.name}"
             return [_refused(model, served, reason)]
-        speaks = offering.dialects  # who offers it knows: a place may have a dialect of its own
+        speaks = offering.dialects  # the offering decides: a provider may have a dialect of its own
         if speaks is None:
             speaks = model.dialects or tuple(
                 name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
@@ -194,14 +205,14 @@ class Join:
         shared = [name for name in speaks if name in served.serves and not self._counts(name)]
         if not shared:
             reason = served.missing or (
-                f"no shared dialect: {model.name} speaks {listed(speaks)}, "
+                f"no common dialect: {model.name} supports {listed(speaks)}, "
                 f"{served.name} serves {listed(served.serves)}{self._meant(speaks)}"
             )
             return [_refused(model, served, reason, id=offering.id)]
         return [self._candidate(model, served, offering, name) for name in shared]
 
     def offering(self, model: Model, served: ProviderInfo) -> Offering | None:
-        """Who runs it says under which id: the user first, then whoever offered it."""
+        """The offering of a model at a provider; the user's configuration takes precedence."""
         declared = self._offerings.get((model.name, served.name)) or self._offerings.get(
             (model.name, served.type)
         )
@@ -213,9 +224,11 @@ class Join:
         return declared
 
     def elsewhere(self, model: Model, here: Collection[str]) -> list[Candidate]:
-        """Where else a model is said to be: at providers that no plugin brings.
+        """Candidates at providers that no plugin adds.
 
-        here   the names of the instances that there are, and of their types
+        Args:
+            model: The model.
+            here: Names of the configured providers and their types.
         """
         mine = (each for each in self._offerings.values() if each.model == model.name)
         offered = {each.provider: each.id for each in mine}
@@ -228,9 +241,11 @@ class Join:
         ]
 
     def counting(self, chat: Candidate, served: ProviderInfo | None) -> Candidate:
-        """A candidate for chat, asked how many tokens a call would take.
+        """The candidate that counts the tokens of a chat candidate.
 
-        served   None where there is none
+        Args:
+            chat: The candidate for chat.
+            served: Its provider; None if unknown.
         """
         for name, serve in served.serves.items() if served and chat.dialect else ():
             if self._counts(name) == chat.dialect:
@@ -244,16 +259,16 @@ class Join:
                     parameters={key: chat.parameters[key] for key in taken & chat.parameters},
                     operation="count",
                 )
-        reason = f"{chat.provider} counts no tokens of {chat.dialect}"
+        reason = f"{chat.provider} cannot count tokens of {chat.dialect}"
         return evolve(chat, operation="count", reasons=chat.reasons or (reason,))
 
     def _counts(self, name: str) -> str:
-        """The dialect whose tokens are counted in another, if that is installed."""
+        """The dialect whose tokens are counted by another, if it is installed."""
         dialect = self._dialects.get(name)
         return dialect.counts if dialect else ""
 
     def _meant(self, dialects: Iterable[str]) -> str:
-        """Which dialects may be meant by those that are not installed."""
+        """Suggest installed dialects for those that are missing."""
         unknown = (name for name in dialects if name not in self._dialects)
         hints = filter(None, (did_you_mean(name, self._dialects) for name in unknown))
         return "".join(f"; {hint}" for hint in dict.fromkeys(hints))
@@ -270,7 +285,7 @@ class Join:
             return _refused(model, served, reason, dialect=name, id=offering.id)
         lacks = serve.lacks | offering.lacks
         can = dialect.capabilities
-        if model.dialects:  # it is declared, so it says what it can do
+        if model.dialects:  # a declared model has its capabilities
             can = can & (model.capabilities | _OF_TRANSPORT)
         own = {} if served.extra_body is None else {EXTRA_BODY: EXTRA_BODY_SCHEMA}
         parameters = {**dialect.parameters, **own, **serve.parameters, **model.parameters}
@@ -315,7 +330,7 @@ def _nobody_brings(provider: str, here: Iterable[str]) -> str:
 
 
 def _laid_over(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndpoint:
-    """A provider's way to serve a dialect, filled up with the dialect's own."""
+    """The endpoint of a provider, with the dialect's defaults."""
     return evolve(
         serve,
         path=serve.path or endpoint.path,

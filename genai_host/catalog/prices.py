@@ -1,7 +1,7 @@
-"""Prices of calls: what a table says of a model, of whoever charges for it.
+"""Prices of calls.
 
-The host knows no seller. A provider says whose prices hold (`Provider.priced_as`); the
-table is the one that the package genai-prices brings, `pip install "genai-host[prices]"`.
+A provider declares whose prices apply (`Provider.priced_as`). The price list is that of the package
+genai-prices, `pip install "genai-host[prices]"`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,32 @@ _log = logging.getLogger(__name__)
 
 
 class Prices(Protocol):
-    """A table of prices. May be asked from many threads."""
+    """A price list. Thread-safe."""
 
     def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
-        """What a call cost, in US dollars; None if the table does not say.
+        """The cost of a call in US dollars; None if unknown.
 
-        seller   who charges: a name, or the address of the service
-        model    the model's id there
-        at       when it was called, UTC: prices change
+        Args:
+            seller: Name of the seller, or URL of the service.
+            model: Id of the model there.
+            usage: Tokens used.
+            at: Time of the call, UTC, since prices change.
         """
 
 
 def cost_of(
     prices: Prices, provider: Provider, id: str, name: str, usage: Usage | None, at: datetime
 ) -> float | None:
-    """What a call cost, in US dollars; None if that is not known, for whatever reason: an
-    answer is worth more than its price.
+    """The cost of a call in US dollars; None if it is unknown or an error occurs, since an answer
+    must not fail because of its price.
 
-    id      the model's, as it was sent
-    name    under which the model is declared: a deployment has an id that no table knows
-    usage   tokens used; None if the service does not say
+    Args:
+        prices: The price list.
+        provider: The provider.
+        id: Model id that was sent.
+        name: Name of the declared model, for ids of deployments, which are in no price list.
+        usage: Tokens used; None if not reported.
+        at: Time of the call, UTC.
     """
     try:
         seller = provider.priced_as(id)
@@ -50,22 +56,24 @@ def cost_of(
             dollars = prices.price(seller, model, usage, at)
             if dollars is not None:
                 return dollars if math.isfinite(dollars) and dollars >= 0 else None
-    except Exception:  # noqa: BLE001 - neither a plugin nor a table is to break an answer
-        _log.warning("the cost of a call of %s cannot be told", name, exc_info=True)
+    except Exception:  # noqa: BLE001 - no plugin or price list may break an answer
+        _log.warning("cannot determine the cost of a call of %s", name, exc_info=True)
     return None
 
 
 class NoPrices:
-    """A table that knows nothing."""
+    """An empty price list."""
 
     def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
         return None
 
 
 class PackagedPrices:
-    """The table that genai-prices brings. It is imported when it is first asked, which takes
-    some tenths of a second, and asks nobody for newer prices, unless the program that it
-    runs in has told it to (`genai_prices.UpdatePrices`)."""
+    """The price list of genai-prices.
+
+    It is imported on first use, which takes some tenths of a second. It is updated only if the
+    application does so (`genai_prices.UpdatePrices`).
+    """
 
     def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
         from genai_prices import Usage as Counted
@@ -86,12 +94,12 @@ class PackagedPrices:
                 )
             else:
                 found = calc_price(counted, model, provider_id=seller, genai_request_timestamp=at)
-        except LookupError:  # neither seller nor model is in it
+        except LookupError:  # unknown seller or model
             return None
-        except ValueError as error:  # the service counts more of a part than of the whole
-            _log.info("usage of %s that no price fits: %s", model, error)
+        except ValueError as error:  # the service reports a part that exceeds the whole
+            _log.info("usage of %s without a matching price: %s", model, error)
             return None
-        priced = found.model_price  # it lists models without prices as well, which come to 0
+        priced = found.model_price  # it also lists models without prices, with a cost of 0
         if usage.input and priced.input_mtok is None:
             return None
         if usage.output and priced.output_mtok is None:
@@ -100,5 +108,5 @@ class PackagedPrices:
 
 
 def installed_prices() -> Prices | None:
-    """The table that is installed, without importing it; None if there is none."""
+    """The installed price list, not yet imported; None if there is none."""
     return PackagedPrices() if find_spec("genai_prices") is not None else None

@@ -50,8 +50,10 @@ def next_step(app: App, error: GenaiError, model: str | None, provider: str | No
     """The step to offer after a conversation could not be opened; None if none is known.
 
     Args:
-        model: As it was asked for; None for the default.
-        provider: As it was asked for.
+        app: The application.
+        error: Why it could not be opened.
+        model: Requested model; None for the default.
+        provider: Requested provider.
     """
     return next(_steps(app, error, model, provider), None)
 

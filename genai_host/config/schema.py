@@ -344,12 +344,12 @@ TABLES = (
 
 
 def configuration_in(model: str, names: Container[str]) -> str:
-    """Return the model configuration that a model's name begins with, as `precise` and
-    `precise@provider` do; empty if there is none.
+    """The model configuration in a model name such as `precise` or `precise@provider`; empty if
+    there is none.
 
     Args:
-        model: Name of a model.
-        names: Names of the configurations.
+        model: The model name.
+        names: Names of the model configurations.
     """
     return next((each for each in (model, model.rpartition("@")[0]) if each in names), "")
 

@@ -1,1 +1,1 @@
-"""Conversations: features driven step by step, recorded, replayed."""
+"""Conversations: features run step by step, recorded and replayed."""

@@ -1,6 +1,6 @@
-"""A conversation: one user, one feature, its agents, one record.
+"""A conversation: one user, one feature, its agents, one event log.
 
-Conversation.say → stream → _turn → Driver.run → ... → Answer
+`say` → `stream` → `_turn` → `Driver.run` → … → `Answer`
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ from genai_host.tools.toolbox import Toolbox
 from genai_host.util.text import describe_exception
 
 Said = str | Part | Message | Iterable[str | Part]
-"""What can be said: a string, a part, several of them, or a whole message."""
+"""A user's message: a string, a part, several of them, or a whole message."""
 
 MakeRecord = Callable[[], tuple[Recorder | None, StoreError | None]]
-"""Where a conversation is to be recorded, None for nowhere, and why it is not."""
+"""Returns the event log of a new conversation, or None with the reason if it is not recorded."""
 
 _Pending = tuple[TurnStarted, Journal]
 
 
 class Conversation:
-    """Made by `Host.open`. One turn at a time; `cancel` and `close` may come from
-    any thread.
+    """A conversation with a feature, opened by `Host.open`.
 
-    A turn that fails, is cancelled or is abandoned leaves the history as it was.
+    It runs one turn at a time. `cancel` and `close` can be called from any thread. A turn that
+    fails, is cancelled or is abandoned leaves the history unchanged.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Conversation:
         self._returns = returns
         if returns is not None:
             self._schema_of(returns)
-        # only now is it sure that there will be a conversation to record
+        # last, when nothing else can fail
         self.record, unrecorded = make_record()
         self._recording = (
             None
@@ -110,35 +110,33 @@ class Conversation:
 
     @property
     def id(self) -> str:
-        """Under which `Host.conversation` finds it; empty if it is in no store."""
+        """Id for `Host.conversation`; empty if the conversation is not stored."""
         return getattr(self.record, "id", "")
 
     @property
     def unrecorded(self) -> StoreError | None:
-        """Why what happens is not recorded, though it was to be; None if it is. It is tried again
-        with the end of each turn, and where something must not happen twice."""
+        """Why the conversation is not recorded although it should be; None if it is. Recording is
+        retried at the end of each turn, and before steps that must not run twice."""
         return None if self._recording is None else self._recording.failed
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """What was said and answered, oldest first. The agent owns it; only turns
-        that succeed add to it."""
+        """The messages of successful turns, oldest first."""
         return self._cast.main.history
 
     @property
     def state(self) -> Any:
-        """The feature's own state, as the last answer left it."""
+        """State of the feature, from the last answer."""
         return self._told.state
 
     @property
     def turns(self) -> int:
-        """How many turns were begun: the number that the next one will have."""
+        """Number of turns started; the number of the next turn."""
         return self._told.turns
 
     @property
     def last_message(self) -> Message | None:
-        """What the user said last, in a turn that can be said again, the last one once it
-        has ended: it was answered, or it failed, and was not taken back."""
+        """The user's message of the last turn, if the turn has ended and was not undone."""
         pending = self._pending
         if pending is not None and not self._busy.locked():
             return pending[0].message
@@ -147,13 +145,13 @@ class Conversation:
 
     @property
     def status(self) -> str:
-        """Whether a turn can be taken.
+        """State of the conversation.
 
-        - `idle`: A turn can be taken.
-        - `running`: A turn is running.
-        - `closed`: The conversation is closed.
-        - `waiting`: The turn waits for a result; give it to `resume`.
-        - `pending`: A turn in the event log has not ended; `resume` continues it.
+        - `idle`: a turn can start
+        - `running`: a turn is running
+        - `closed`: the conversation is closed
+        - `waiting`: the turn waits for a result; give it to `resume`
+        - `pending`: a turn in the event log has not ended; `resume` continues it
         """
         if self._closed:
             return "closed"
@@ -167,14 +165,14 @@ class Conversation:
 
     @property
     def waiting(self) -> Pause[Any] | None:
-        """What the turn waits for, if it does. A conversation that was made again knows
-        its kind and payload, and not yet the class of the result."""
+        """The pause that the turn is in; None if it is not paused. After a restore, kind and
+        payload are known, but the class of the result is not."""
         pending = self._pending
         return None if pending is None or self._busy.locked() else pending[1].waiting()
 
     @property
     def models(self) -> Mapping[str, str]:
-        """Role to the model and the provider that it is played by."""
+        """Model and provider by role."""
         return {
             role: agent.routes[0].candidate.name
             for role, agent in self._cast.agents.items()
@@ -192,16 +190,20 @@ class Conversation:
         """Take a turn and wait for the answer.
 
         Args:
-            message: What the user says; with `again`, None for `last_message`, as it was said.
-            again: In place of the last turn: the last turn stays if this one does not succeed.
-            context: JSON for the feature, from whatever the user looks at; None for none, or for
-                that of the message that is said again.
-            returns: A class, or a JSON Schema: `Answer.data` will be of it; None for what the
-                conversation was opened with.
+            message: The user's message; with `again`, None for `last_message`.
+            again: Replace the last turn; it is restored if this one fails.
+            context: JSON for the feature, for example from a client; None for none, or for the
+                context of the repeated message.
+            returns: Class or JSON Schema of `Answer.data`; None for that of the conversation.
 
-        Raises what went wrong, as `GenaiError`; `TurnPaused` if the turn pauses; `NotRecorded` if
-        the store fails where something must not happen twice: `resume` goes on with it; `Conflict`
-        if another process has gone on with the conversation: then it is to be reopened.
+        Raises:
+            TurnPaused: The turn pauses; continue it with `resume`.
+            NotRecorded: The store failed before a step that must not run twice; continue with
+                `resume`.
+            Conflict: Another process has continued the conversation; open it again.
+            ConversationBusy: Another turn is running.
+            ConversationClosed: The conversation is closed.
+            GenaiError: The turn failed.
         """
         return _last(self._take(message, again, context, returns, heard=False))
 
@@ -213,12 +215,19 @@ class Conversation:
         context: Mapping[str, Any] | None = None,
         returns: Any = None,
     ) -> Generator[Event, None, None]:
-        """Take a turn and hear of it as it goes; the last event has the answer.
+        """Take a turn and yield its events; the last event has the answer.
 
             for event in conversation.stream("hi"):
                 print(event.text, end="")
 
-        Closing the generator, or dropping it, cancels the turn.
+        Closing the generator, or dropping it, cancels the turn. Arguments and errors are those of
+        `say`.
+
+        Args:
+            message: The user's message; with `again`, None for `last_message`.
+            again: Replace the last turn; it is restored if this one fails.
+            context: JSON for the feature.
+            returns: Class or JSON Schema of `Answer.data`; None for that of the conversation.
         """
         return self._take(message, again, context, returns, heard=True)
 
@@ -231,11 +240,7 @@ class Conversation:
         *,
         heard: bool,
     ) -> Generator[Event, None, None]:
-        """Start a turn, and drive it.
-
-        Args:
-            heard: Whether anybody listens to the pieces of answers.
-        """
+        """Start a turn and run it. `heard` is whether the answer is streamed to a consumer."""
         with self._idle():
             started = self._started(message, again, context, returns)
             journal = Journal(started.turn, self._recording, self._codec)
@@ -250,10 +255,20 @@ class Conversation:
         context: Mapping[str, Any] | None = None,
         returns: Any = None,
     ) -> int:
-        """Put a turn on record without taking it, and give its number: `resume` takes it, in
-        this process or in another that opens the conversation. The arguments are those of `say`.
+        """Record a turn without running it; `resume` runs it, in this process or in another that
+        opens the conversation.
 
-        Raises `StoreError` if it is not on record then; the conversation is to be reopened.
+        Args:
+            message: The user's message; see `say`.
+            again: Replace the last turn.
+            context: JSON for the feature.
+            returns: Class or JSON Schema of `Answer.data`.
+
+        Returns:
+            The number of the turn.
+
+        Raises:
+            StoreError: The turn is not recorded; open the conversation again.
         """
         with self._idle():
             started = self._started(message, again, context, returns)
@@ -281,21 +296,31 @@ class Conversation:
         return started
 
     def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
-        """Go on with a turn that waits, or that is on record and has not ended.
+        """Resume a turn that is paused or was interrupted. Completed steps are not run again.
 
         Args:
-            result: What a waiting turn waits for; JSON. None is a result, too.
-            returns: The class that was given with the message, if one was.
+            result: Result that a paused turn waits for, as JSON; None is a result, too.
+            returns: Class given with the message, if there was one.
 
-        Raises `ReplayError` if there is no such turn, or the feature has changed;
-        `ValidationError` if the result is not what the turn waits for: it waits on.
+        Returns:
+            The answer of the turn.
+
+        Raises:
+            ReplayError: There is no such turn, or the feature has changed.
+            ValidationError: The turn waits for another kind of result; it stays paused.
+            GenaiError: The turn failed; see `say`.
         """
         return _last(self._go_on(result, returns, heard=False))
 
     def resume_stream(
         self, result: Any = None, *, returns: Any = None
     ) -> Generator[Event, None, None]:
-        """The same, heard as it goes."""
+        """Resume a turn and yield its events; see `resume` and `stream`.
+
+        Args:
+            result: Result that a paused turn waits for, as JSON.
+            returns: Class given with the message, if there was one.
+        """
         return self._go_on(result, returns, heard=True)
 
     def _go_on(self, result: Any, returns: Any, *, heard: bool) -> Generator[Event, None, None]:
@@ -319,26 +344,28 @@ class Conversation:
             yield from self._turn(started, journal, form, heard)
 
     def cancel(self) -> None:
-        """End the turn under way, if there is one: it raises `Cancelled` where it is
-        waited for, and what it had sent for is no longer read."""
+        """Cancel the running turn, if there is one: it raises `Cancelled`, and its calls are
+        closed."""
         cancellation = self._cancellation
         if cancellation is not None:
             cancellation.cancel()
 
     def drop(self, reason: GenaiError | None = None) -> None:
-        """End a turn that has not ended, if there is one, as one that failed: it can be
-        said again, or left.
+        """End a paused or interrupted turn as failed, if there is one. It can be sent again.
 
         Args:
-            reason: The error on record; None for `Cancelled`.
+            reason: Error to record; None for `Cancelled`.
         """
         with self._alone():
             if self._pending is not None:
                 self._drop(reason)
 
     def undo(self) -> Message | None:
-        """Take back the last turn: what it added leaves the history. What the user
-        had said is returned, to be said again or otherwise."""
+        """Undo the last turn: its messages leave the history.
+
+        Returns:
+            The user's message, which can be sent again; None if there is no turn.
+        """
         with self._alone():
             now = self._told
             if self._pending is not None:
@@ -352,19 +379,18 @@ class Conversation:
             return mark.started.message
 
     def reset(self) -> None:
-        """Forget all that was said, and a turn that has not ended; models, parameters and
-        settings stay."""
+        """Remove all turns, including an unfinished one. Models, parameters and settings stay."""
         with self._alone():
             if self._pending is not None:
                 self._drop()
             self._note(Rewound(0, 0))
 
     def use(self, model: str | None = None, **parameters: Any) -> None:
-        """Go on with another model, other model parameters, or both.
+        """Change the model, its parameters, or both, from the next turn on.
 
         Args:
-            model: As `Host.open` takes it.
-            parameters: Replace those of the same name; None removes one.
+            model: Name of the model; see `Host.open`. None for the same.
+            **parameters: Model parameters to change; None removes one.
         """
         with self._idle():
             cast = self._cast
@@ -379,17 +405,21 @@ class Conversation:
             )
 
     def configure(self, **settings: Any) -> None:
-        """Change settings of the feature, from the next turn on."""
+        """Change settings of the feature, from the next turn on.
+
+        Args:
+            **settings: Settings by name.
+        """
         with self._idle():
             cast = self._cast
             self._recast(cast.models, cast.parameters, {**cast.given, **settings})
 
     def close(self, reason: GenaiError | None = None) -> None:
-        """Cancel what is under way and let go of everything.
+        """Close the conversation; a running turn is cancelled.
 
         Args:
-            reason: What the turn under way raises; None for `Cancelled`. `Interrupted` leaves it on
-                record as it is, as if the process had been killed: it can be gone on with.
+            reason: Error of the running turn; None for `Cancelled`. With `Interrupted`, the turn
+                can be resumed, as after a crash.
         """
         self._reason = reason
         self._closed = True
@@ -405,7 +435,7 @@ class Conversation:
     def _turn(
         self, started: TurnStarted, journal: Journal, form: Any, heard: bool
     ) -> Generator[Event, None, None]:
-        """Drive the turn, then commit what it adds, or leave all as it was."""
+        """Run the turn, then commit its messages; on failure nothing changes."""
         self._pending = (started, journal)
         with Cancellation() as self._cancellation:
             if self._closed:
@@ -433,8 +463,8 @@ class Conversation:
     def _driven(
         self, started: TurnStarted, journal: Journal, heard: bool, form: Any
     ) -> Generator[Event, None, tuple[Answer, Answer]]:
-        """The answer as it is given, and as it is put on record."""
-        assert self._cancellation is not None  # that of this turn
+        """The answer as returned, and as recorded."""
+        assert self._cancellation is not None  # of this turn
         turn = self._turn_of(started)
         routes = self._cast.main.routes
         model = routes[0].candidate.name if routes else ""
@@ -447,14 +477,14 @@ class Conversation:
         return result, answer
 
     def _schema_of(self, form: Any) -> dict[str, Any]:
-        """What is asked for, as it stands on record: in the dialect of the first route."""
+        """The schema to record: in the dialect of the first route."""
         agents = [self._cast.main, *self._cast.agents.values()]
         routes = [route for agent in agents for route in agent.routes]
         return schema_of(form, routes[0].info.dialect if routes else "")
 
     def _form_of(self, started: TurnStarted) -> Any:
-        """What a turn on record is to return: the class that the conversation was opened
-        with, if that was asked for."""
+        """The output class of a recorded turn: that of the conversation, if the schemas
+        are equal."""
         if self._returns is not None and self._schema_of(self._returns) == started.schema:
             return self._returns
         return started.schema
@@ -504,7 +534,7 @@ class Conversation:
             raise ValidationError(f"the context is not JSON: {error}") from error
 
     def _failure(self, error: BaseException) -> GenaiError:
-        """The error as it is put on record."""
+        """The error as recorded."""
         if isinstance(error, GenaiError):
             return error
         if isinstance(error, Exception):
@@ -515,28 +545,24 @@ class Conversation:
         return self._reason or Cancelled("abandoned")
 
     def _end_turn(self, error: GenaiError) -> None:
-        """End the turn under way, without asking the feature."""
+        """End the running turn with an error that the feature cannot handle."""
         if self._cancellation is not None:
             self._cancellation.cancel(error)
 
     def _drop(self, reason: GenaiError | None = None) -> Message:
-        """End the turn that has not ended; what was said in it."""
-        assert self._pending is not None  # the caller has looked
+        """End the unfinished turn; returns its message."""
+        assert self._pending is not None  # checked by the caller
         started, _ = self._pending
         self._note(TurnEnded(started.turn, error=reason or Cancelled("dropped")))
         return started.message
 
     def _note(self, entry: Entry, cast: ConversationAgents | None = None) -> None:
-        """Put on record what happens, and only then let it happen.
-
-        Args:
-            cast: The agents from then on, if they change.
-        """
+        """Record a change, then apply it. `cast` has the new agents, if they change."""
         try:
             if self._recording is not None:
                 self._recording.append(entry)
         except BaseException as error:
-            # an interrupt: what may be on record by now has happened, see `FailsafeRecorder`
+            # an interrupt: the entry may be recorded, so apply it; see `FailsafeRecorder`
             if not isinstance(error, Exception) and not isinstance(entry, TurnStarted):
                 self._happen(entry, cast)
             raise
@@ -573,7 +599,7 @@ class Conversation:
         parameters: Mapping[str, Any],
         settings: Mapping[str, Any],
     ) -> None:
-        """All of it, or nothing if any of it is wrong."""
+        """Replace the agents; nothing changes if an argument is invalid."""
         cast = self._casting(models, parameters, settings)
         tools = self._told.opened.tools
         chosen = models_on_record(cast.models)
@@ -598,7 +624,7 @@ def _pending_in(
     if not began.pending:
         return None
     started, *past = began.pending
-    assert isinstance(started, TurnStarted)  # nothing else begins a turn
+    assert isinstance(started, TurnStarted)  # only `TurnStarted` begins a turn
     return started, Journal(started.turn, recorder, codec, past)
 
 

@@ -46,12 +46,15 @@ def detail_of(
     new: Sequence[Message],
     codec: Codec,
 ) -> Detail | None:
-    """What is to be told of a step, made from what is on record and nothing else;
-    None if nothing is.
+    """The detail of a step, from recorded data only; None if it has none.
 
-    new   the messages of a prompt that are not known from the history or from the prompts
-          before. The others are not told again: details grow with what is said, and not
-          with its square
+    Args:
+        step: The step.
+        result: Its result.
+        error: Its error, if it failed.
+        new: Messages of a prompt that neither the history nor earlier prompts contain. Others are
+            omitted, so that details grow linearly.
+        codec: Converts values to JSON.
     """
     describe = _DESCRIBERS.get(type(step))
     if describe is None:
@@ -159,9 +162,7 @@ def _of_wait(
 
 
 def _of_call(result: Completion | Embeddings | ModerationResult) -> dict[str, float]:
-    """
-    cost   US dollars; left out if it is not known
-    """
+    """Duration of a call in seconds, and its cost in US dollars if known."""
     cost = {} if result.cost is None else {"cost": result.cost}
     return {"seconds": result.seconds, **cost}
 
@@ -192,21 +193,25 @@ _DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]]
 
 
 _RESULTS = (Completion, TokenCount, Embeddings, ModerationResult)
-"""What models answer."""
+"""Results of models."""
 _CALLS = (Prompt, Embed, Moderate)
-"""Steps that call models, which may cost something."""
-_BEFORE = 4  # messages that may stand before a history, as instructions do
+"""Steps that call models, which can cost something."""
+_BEFORE = 4  # messages allowed before the history, such as instructions
 
 
 class TurnUsage:
-    """Kept step by step, by several threads where several steps are done at once.
+    """Counts the steps of a turn, with usage and cost. Thread-safe.
 
-    history       messages that need not be told of
-    round_trips   how often models may be called
-    steps         how many steps there may be, of any kind
-    dollars       how much calls of models may have cost before another one; None for any
-    unpriced      whether calls may follow one whose cost is not known, where dollars are bound
-    usage         tokens used, also by calls that failed, as far as they said so
+    Args:
+        history: Messages to omit from details.
+        round_trips: Maximum number of model calls.
+        steps: Maximum number of steps.
+        dollars: Maximum cost before another model call, in US dollars; None for no limit.
+        unpriced: Whether to continue after a call of unknown cost if `dollars` is set.
+        codec: Converts values to JSON.
+
+    Attributes:
+        usage: Tokens used, including failed calls if reported.
     """
 
     def __init__(
@@ -237,26 +242,26 @@ class TurnUsage:
 
     @property
     def details(self) -> list[Detail]:
-        """What is to be told, in the order of the steps."""
+        """Details, in the order of the steps."""
         return [self._details[path] for path in sorted(self._details)]
 
     @property
     def pictures(self) -> list[Image]:
-        """What tools gave, in the order of their calls."""
+        """Images of tools, in the order of their calls."""
         return [each for path in sorted(self._pictures) for each in self._pictures[path]]
 
     @property
     def cost(self) -> Cost:
-        """Of all calls of models, also of those that failed."""
+        """Cost of all model calls, including failed ones."""
         return sum((self._costs[path] for path in sorted(self._costs)), Cost())
 
     @property
     def completion(self) -> Completion | None:
-        """What a model said last, by the order of the steps."""
+        """The last completion, in the order of the steps."""
         return self._completions[max(self._completions)] if self._completions else None
 
     def count(self, step: Step[Any]) -> None:
-        """A step is about to begin. Raises `LimitExceeded` if it may not."""
+        """Count a step before it starts. Raises `LimitExceeded` if it must not start."""
         self.count_past(step)
         if self._steps > self._max_steps:
             raise LimitExceeded(f"turn stopped after {self._max_steps} steps", limit="steps")
@@ -269,7 +274,7 @@ class TurnUsage:
             self._must_afford(self._max_dollars)
 
     def count_past(self, step: Step[Any]) -> None:
-        """A step is on record: that it might was decided then."""
+        """Count a recorded step, without checking limits."""
         with self._lock:
             self._steps += 1
             self._round_trips += isinstance(step, _CALLS)
@@ -277,9 +282,13 @@ class TurnUsage:
     def enter(
         self, step: Step[Any], path: Path, outcome: Any, failed: Sequence[Attempt] = ()
     ) -> Detail | None:
-        """A step has ended, with a result or an error; what there is to tell of it.
+        """Add a step that has ended; returns its detail.
 
-        failed   the calls of models for it that failed
+        Args:
+            step: The step.
+            path: Its place in the turn.
+            outcome: Its result or error.
+            failed: Failed attempts of its model call.
         """
         error = outcome if isinstance(outcome, GenaiError) else None
         result = None if error else outcome
@@ -306,8 +315,8 @@ class TurnUsage:
         return detail
 
     def close(self) -> None:
-        """All that was done at once has ended. Only now what was prompted counts as told,
-        so that of prompts at once each is told as if alone, whichever ended first."""
+        """Mark the end of parallel steps. Only now their messages count as shown, so that details
+        do not depend on which step ended first."""
         self._told += tuple(self._new)
         self._new.clear()
 
@@ -332,7 +341,7 @@ class TurnUsage:
         told = self._told
         for start in range(min(len(messages), _BEFORE) if told else 0):
             end = start + len(told)
-            if messages[start:end] == told:  # which is quick where they are the same objects
+            if messages[start:end] == told:  # fast if they are the same objects
                 return (*messages[:start], *messages[end:])
         known = set(map(id, told))
         return [message for message in messages if id(message) not in known]

@@ -1,11 +1,10 @@
-"""Drives a feature through one turn: performs its steps, bounds them, records them.
+"""Runs one turn of a feature: performs, limits and records its steps.
 
     Driver.run → _follow → _perform (the one place that all steps pass)
                          → _prompt → Agent.stream
                          → _all → ParallelRunner: a thread for each, which performs in turn
 
-It is a generator itself: whoever listens pulls the events, and closing it ends
-the turn.
+It is a generator: the consumer pulls the events, and closing it ends the turn.
 """
 
 from __future__ import annotations
@@ -73,22 +72,21 @@ from genai_host.util.text import short_repr
 E = TypeVar("E", bound=GenaiError)
 
 _COMPOSITE = (All, AllSettled, CallTools)
-"""Steps whose results are made of other steps', which are on record themselves."""
+"""Steps whose results consist of the results of other steps, which are recorded themselves."""
 
 
 @frozen
 class TurnLimits:
-    """What one turn may use up.
+    """Limits of one turn.
 
     Attributes:
-        round_trips: Calls of models.
-        steps: Steps of any kind; telling how it goes is none.
-        seconds: Time, less what calls wait for their `RateLimit`; None for no bound.
-        parallel: Steps done at once.
-        cost: US dollars, by list price; None for no bound. It is looked at before a call of a
-            model, so that the last one may go beyond. What a call cost that was answered, and whose
-            cost is not known, could be anything: none comes after it.
-        unpriced: Unless this is so, and they count as nothing.
+        round_trips: Model calls.
+        steps: Steps of any kind, except `Progress`.
+        seconds: Duration, without waits for a `RateLimit`; None for no limit.
+        parallel: Steps that run concurrently.
+        cost: US dollars at list price; None for no limit. Checked before each model call, so the
+            last call can exceed it. After a call of unknown cost, no other is made.
+        unpriced: Whether calls of unknown cost count as free.
     """
 
     round_trips: int = 50
@@ -100,18 +98,21 @@ class TurnLimits:
 
 
 class Driver:
-    """One turn of one feature.
+    """Runs one turn of one feature.
 
     Args:
-        agents: By role.
-        toolbox: The tools of all plugins.
-        journal: What is on record of this turn, and where the rest is recorded.
-        cancellation: Ends the turn.
-        heard: Whether anybody listens to the pieces of answers: services are asked for pieces only
-            then.
-        form: The class of the data that is asked for, if it has a schema for each dialect: prompts
-            that ask for it do so in that of their route.
-        id: Of the turn, as observers are told it; empty if there are none.
+        feature: The feature.
+        turn: The turn.
+        agents: Agents by role.
+        toolbox: Tools of all plugins.
+        journal: Event log of this turn.
+        codec: Converts values to JSON.
+        clock: Source of time.
+        caps: Limits of the turn.
+        cancellation: Cancels the turn.
+        heard: Whether a consumer reads the chunks of answers; only then replies are streamed.
+        form: Class of the data, if it has a schema per dialect: prompts use that of their route.
+        id: Id of the turn for observers; empty if there are none.
     """
 
     def __init__(
@@ -165,13 +166,15 @@ class Driver:
         }
 
     def run(self) -> Generator[Event, None, Answer]:
-        """Drive the feature to its answer.
+        """Run the feature until it answers.
 
-        Raises what the feature does not handle: a `GenaiError` for what can be
-        expected, anything else for a bug in it. Being cancelled, running out of time or
-        steps, and doing what no feature may, ends the turn without asking the feature;
-        `TurnPaused` pauses it, caused by `ValidationError` where what it was given is not
-        what it waits for.
+        Raises what the feature does not handle: a `GenaiError` for an expected failure, other
+        exceptions for a bug. Cancellation, an exceeded limit and invalid steps end the turn; the
+        feature cannot handle them.
+
+        Raises:
+            TurnPaused: The turn pauses. Its cause is a `ValidationError` if the given result has
+                another form.
         """
         story = self._story()
         with self._time, closing(story):
@@ -186,15 +189,15 @@ class Driver:
 
     @property
     def completion(self) -> Completion | None:
-        """What a model said last."""
+        """The last completion."""
         return self._account.completion
 
     def _story(self) -> FeatureSteps:
         story = self._feature.respond(self._turn)
         if not isinstance(story, Generator):
             raise PluginError(
-                f"respond of the feature {self._feature.name} gives {_a(story)}, not a generator",
-                hint="it must `yield` its steps; one that has none: `yield from ()`",
+                f"respond of feature {self._feature.name} returns {_a(story)}, not a generator",
+                hint="`yield` its steps; without any: `yield from ()`",
             )
         return story
 
@@ -203,7 +206,7 @@ class Driver:
         self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
 
     def _follow(self, story: FeatureSteps) -> Generator[Event, None, Answer]:
-        """Send the story the result of each step it yields, or throw the failure in."""
+        """Send the feature the result of each step that it yields, or throw the error."""
         number = 0
         result: Any = None
         failure: GenaiError | None = None
@@ -226,19 +229,19 @@ class Driver:
             self._account.close()
 
     def _recordable(self, answer: Answer) -> Answer:
-        """The answer with its state and details as they will be when they are read again."""
+        """The answer with its state and details as they are after a restore."""
         others = answer.details or answer.adds or answer.pictures
         if answer.state is None and answer.data is None and not others:
-            return answer  # as most are: there is nothing but text
+            return answer  # in most cases there is only text
         try:
             form = json_round_trip(answer, self._codec)
         except ValidationError as error:
-            raise self._wrong(f"gives an answer that cannot be put on record: {error}") from error
+            raise self._wrong(f"returns an answer that cannot be recorded: {error}") from error
         details = [Detail(**each) for each in form.get("details", ())]
         return evolve(answer, state=form.get("state"), details=details)
 
     def _perform(self, step: Step[Any], path: Path, cancellation: Cancellation) -> Performing:
-        """Do a step, or give what is on record of it."""
+        """Perform a step, or return its recorded result."""
         cancellation.check()
         if isinstance(step, Progress):
             yield Event("progress", step)
@@ -249,7 +252,7 @@ class Driver:
         try:
             self._journal.start(path, step, self._is_repeatable(step))
         except TypeError as error:
-            raise self._wrong(f"yields a step that cannot be put on record: {error}") from error
+            raise self._wrong(f"yields a step that cannot be recorded: {error}") from error
         past = self._journal.past(path)
         if past is not None and (past.error is not None or not isinstance(step, _COMPOSITE)):
             outcome = self._recall(step, path, past)
@@ -269,7 +272,7 @@ class Driver:
             raise
         except GenaiError as error:
             trace = self._traces.pop(path, None)
-            # the end of steps together is on record already where the turn is resumed
+            # when the turn is resumed, the end of parallel steps may be recorded already
             ended = past or self._journal.end(path, error=error, trace=trace)
             yield from self._news(step, path, error, ended)
             raise
@@ -279,20 +282,19 @@ class Driver:
             found = None if isinstance(step, _COMPOSITE) else result
             trace = self._traces.pop(path, None)
             ended = self._journal.end(path, found, None, trace, required=isinstance(step, Pause))
-            if isinstance(step, (CallFunction, Pause)):  # as it will be on replay
+            if isinstance(step, (CallFunction, Pause)):  # as on replay
                 result = self._journal.result(step, ended)
         yield from self._news(step, path, result, ended)
         return result
 
     def _is_repeatable(self, step: Step[Any]) -> bool:
-        """Whether it may run again when nobody knows if it ran before."""
+        """Whether a step may run again if it is unknown whether it ran before."""
         if isinstance(step, CallTool):
             return self._toolbox.interrupted(step.call) is None
         return step.repeatable()
 
     def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
-        """The result or error on record, with all that was done for it counted and told
-        as it was then."""
+        """The recorded result or error, counted as when it was performed."""
         if isinstance(step, _COMPOSITE):
             for number, each in enumerate(step.steps):
                 inner = self._journal.past((*path, number))
@@ -307,8 +309,8 @@ class Driver:
         return outcome
 
     def _count(self, step: Step[Any]) -> None:
-        """The feature may handle having no more round trips, or dollars, but not having no
-        more steps."""
+        """Count a step. The feature can handle the limits of model calls and cost, but not that of
+        steps."""
         try:
             self._account.count(step)
         except LimitExceeded as error:
@@ -334,7 +336,7 @@ class Driver:
         return (yield from _shown(deltas, shown, self._trace(path), cancellation))
 
     def _raw(self, wanted: str) -> RawReplies | None:
-        """Where replies are kept; None if they are not."""
+        """The file for raw replies; None if they are not stored."""
         if not wanted:
             return None
         raw = RawReplies(wanted, self._turn.tag, self._clock)
@@ -356,8 +358,8 @@ class Driver:
             return self._agents[role]
         except KeyError:
             raise NoRoute(
-                f"the feature {self._feature.name} has no model for its role {role!r}",
-                hint=f"name one for the role {role}",
+                f"feature {self._feature.name} has no model for role {role!r}",
+                hint=f"set a model for role {role}",
             ) from None
 
     def _call_function(
@@ -379,7 +381,7 @@ class Driver:
             return self._journal.take(path, step)
         except ValidationError as error:
             refused = ValidationError(
-                f"this is not the {step.kind} that the turn waits for: {error}"
+                f"the result does not match the {step.kind} that the turn waits for: {error}"
             )
             raise pause from refused
 
@@ -425,7 +427,7 @@ class Driver:
         return self._end(PluginError(f"the feature {self._feature.name} {what}"))
 
     def _end(self, error: E) -> E:
-        """End the turn with an error that the feature does not get to handle."""
+        """End the turn with an error that the feature cannot handle."""
         self._cancellation.cancel(error)
         return error
 
@@ -447,7 +449,7 @@ def _shown(
                 delta = next(deltas)
             except StopIteration as ended:
                 return ended.value
-            cancellation.check()  # a provider that has all at hand need not look
+            cancellation.check()  # a provider with a complete reply need not check
             if isinstance(delta, RetryWait):
                 yield Event("retry", delta)
             elif show:

@@ -1,7 +1,7 @@
-"""How steps are performed: functions in threads, steps in parallel, time limits.
+"""Execution of steps: functions in threads, parallel steps, time limits.
 
-A function that a feature calls runs in its own thread, and parallel steps run in a pool of
-threads. A `TimeLimit` does not count the time for which it is paused.
+A function that a feature calls runs in its own thread, and parallel steps run in a pool of threads.
+A `TimeLimit` does not count the time for which it is paused.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from genai_host.tools.threads import run_in_thread
 from genai_host.util.text import describe_exception
 
 Fit = Callable[[CallFunction[Any], Any], Any]
-"""A result as it can be put on record; raises `ValidationError` if it cannot."""
+"""Converts a result to its recorded form; raises `ValidationError` if there is none."""
 
 
 def call_function(step: CallFunction[Any], fit: Fit, cancellation: Cancellation) -> Any:
-    """Call it and wait for its result; being cancelled need not wait.
+    """Call the function of a step and wait for its result, or for cancellation.
 
-    Raises a `GenaiError` as the function raised it, and `FunctionFailed` for all else.
+    Raises:
+        FunctionFailed: The function raised an exception that is not a `GenaiError`.
+        GenaiError: The error that the function raised.
     """
     ended: Any = run_in_thread(
         step.function.__qualname__,
@@ -47,13 +49,13 @@ def _result(step: CallFunction[Any], fit: Fit) -> Any:
         return fit(step, result)
     except ValidationError as error:
         raise FunctionFailed(
-            f"{step.function.__qualname__} gave what cannot be put on record: {error}"
+            f"{step.function.__qualname__} returned a value that cannot be recorded: {error}"
         ) from error
 
 
 def _failure(step: CallFunction[Any], error: BaseException) -> GenaiError:
     if isinstance(error, GenaiError) and not isinstance(error, TurnPaused):
-        return error  # another conversation's turn waits: this one does not
+        return error  # the turn of another conversation paused, not this one
     failed = FunctionFailed(
         f"{step.function.__qualname__} failed: {describe_exception(error)}",
         exception=type(error).__name__,
@@ -63,18 +65,19 @@ def _failure(step: CallFunction[Any], error: BaseException) -> GenaiError:
 
 
 Performing = Generator[Event, None, Any]
-"""What does a step: it gives the news, and returns the step's result."""
+"""Performs a step: yields events, and returns the result of the step."""
 
 Perform = Callable[[Step[Any], Path, Cancellation], Performing]
 
 
 @frozen
 class ParallelRunner:
-    """Does several steps at once.
+    """Runs several steps concurrently.
 
-    perform    does one, at a place on record
-    parallel   how many are done at the same time
-    name       of the threads
+    Attributes:
+        perform: Performs one step, at a place in the turn.
+        parallel: Maximum number of concurrent steps.
+        name: Name of the threads.
     """
 
     perform: Perform
@@ -84,9 +87,13 @@ class ParallelRunner:
     def outcomes(
         self, steps: Sequence[Step[Any]], path: Path, cancellation: Cancellation, *, stop: bool
     ) -> tuple[list[Any], list[Event]]:
-        """The result or error of each step, and the news of all of them.
+        """The result or error of each step, and the events of all steps.
 
-        stop   whether the first failure cancels the others
+        Args:
+            steps: The steps.
+            path: Their place in the turn.
+            cancellation: Cancels the steps.
+            stop: Whether the first failure cancels the other steps.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -110,8 +117,8 @@ class ParallelRunner:
     def _alone(
         self, step: Step[Any], path: Path, scope: Cancellation, stop: bool
     ) -> tuple[Any, list[Event]]:
-        """One step, in its thread: its result or error, and its news but for the
-        pieces of answers, which nobody could tell apart."""
+        """Run one step in its thread: its result or error, and its events without chunks of
+        answers, which could not be assigned to a step."""
         performing = self.perform(step, path, scope)
         events: list[Event] = []
         while True:
@@ -131,19 +138,22 @@ class ParallelRunner:
 
 
 def raise_first(outcomes: Sequence[Any]) -> None:
-    """Raise the first failure among outcomes, if there is one."""
+    """Raise the first failure, if there is one."""
     failures = [outcome for outcome in outcomes if isinstance(outcome, GenaiError)]
     for failure in failures:
-        if not isinstance(failure, Cancelled):  # these were the others
+        if not isinstance(failure, Cancelled):  # cancelled because another one failed
             raise failure
     if failures:
         raise failures[0]
 
 
 class TimeLimit:
-    """Calls `end` once the time is over, while it is entered. May be used from many threads.
+    """Calls a function once the time is over, while it is entered. Thread-safe.
 
-    seconds   None for no limit
+    Args:
+        seconds: Length; None for no limit.
+        clock: Source of time.
+        end: The function.
     """
 
     def __init__(self, clock: Clock, seconds: float | None, end: Callable[[], None]) -> None:
@@ -151,7 +161,7 @@ class TimeLimit:
         self._left = seconds
         self._end = end
         self._lock = threading.Lock()
-        self._pauses = 1  # until it is entered
+        self._pauses = 1  # set when entered
         self._since = 0.0
         self._alarm: CancelHandle | None = None
 
@@ -164,7 +174,7 @@ class TimeLimit:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Around what takes time that does not count."""
+        """Context whose duration does not count."""
         self._stop()
         try:
             yield

@@ -47,30 +47,32 @@ from genai_host.errors import (
 SCHEMA = 1
 
 Path = tuple[int, ...]
-"""The place of a step in its turn: its number, and for one that is done at once
-with others, its number among them."""
+"""Place of a step in its turn: its number, followed for a parallel step by its number among the
+others."""
 
 
 def new_tag() -> str:
-    """See `Turn.tag`."""
+    """A new `Turn.tag`."""
     return os.urandom(4).hex()
 
 
 @frozen
 class Opened:
-    """The first entry: what the conversation is made of.
+    """The first entry: the configuration of the conversation.
 
     Attributes:
-        models: Role to the name of a model, as the catalog reads it.
-        configured: Role to the model as it was chosen by a model configuration, if it was.
+        feature: Name of the feature.
+        version: Version of the feature.
+        models: Model name by role.
+        configured: By role, the model that a model configuration selected.
         parameters: Model parameters of the main role.
-        settings: Settings of the feature, as they were given.
-        history: Messages that it began with.
-        state: The feature's state that it began with.
+        settings: Settings of the feature, as given.
+        history: Initial messages.
+        state: Initial state of the feature.
         schema: Version of the form of these entries.
-        began, tag: See `Turn`.
-        tools: The only ones that may be used: names, or beginnings of names as `git__*`; None for
-            all.
+        began: See `Turn`.
+        tag: See `Turn`.
+        tools: Names of the allowed tools; `git__*` matches a prefix. None for all.
     """
 
     feature: str
@@ -89,14 +91,16 @@ class Opened:
 
 @frozen
 class TurnStarted:
-    """Somebody said something.
+    """A turn started.
 
     Attributes:
-        version: Of the feature that answers.
-        history: How many messages it saw.
-        schema: What `Answer.data` must satisfy.
-        again: Whether it stands in for the turn before, which is taken back when this one is
-            answered, and stays if it is not.
+        turn: Number of the turn.
+        message: The user's message.
+        version: Version of the feature.
+        history: Number of messages in the history.
+        context: JSON from the client.
+        schema: JSON Schema of `Answer.data`.
+        again: Whether it replaces the previous turn, which stays if this one fails.
     """
 
     turn: int
@@ -110,10 +114,14 @@ class TurnStarted:
 
 @frozen
 class StepStarted:
-    """A step is about to begin: which one, by kind and digest.
+    """A step is about to start.
 
     Attributes:
-        asks: What a `Pause` waits for, its kind and payload, for whoever is to decide.
+        turn: Number of the turn.
+        path: Place of the step in the turn.
+        step: Kind of step.
+        digest: Digest of the step.
+        asks: Kind and payload of a `Pause`.
     """
 
     turn: int
@@ -125,11 +133,15 @@ class StepStarted:
 
 @frozen
 class StepEnded:
-    """A step has ended: its result in JSON form, or its error.
+    """A step has ended.
 
     Attributes:
-        text: What had been shown of an answer when it failed, unless the error has it.
-        tries: The calls of models for it that failed; the one that did not is in the result.
+        turn: Number of the turn.
+        path: Place of the step in the turn.
+        result: Result in JSON form.
+        error: Error, if the step failed.
+        text: Text streamed before the failure, unless the error has it.
+        tries: Failed attempts of its model call.
     """
 
     turn: int
@@ -142,7 +154,7 @@ class StepEnded:
 
 @frozen
 class TurnEnded:
-    """The turn was answered, or failed."""
+    """A turn has ended, with an answer or an error."""
 
     turn: int
     answer: Answer | None = None
@@ -151,12 +163,13 @@ class TurnEnded:
 
 @frozen
 class Rewound:
-    """The last turns were taken back.
+    """The last turns were undone.
 
     Attributes:
-        history: How many messages are left.
-        turns: How many turns are left that can be taken back: those that added nothing cannot be
-            told from the history.
+        history: Number of remaining messages.
+        turns: Number of remaining turns that can be undone; the history does not show turns that
+            added nothing.
+        state: State of the feature.
     """
 
     history: int
@@ -166,7 +179,7 @@ class Rewound:
 
 @frozen
 class Changed:
-    """From here on other models, parameters, settings or tools hold: all of them, anew."""
+    """New models, parameters, settings and tools; they replace all previous ones."""
 
     models: Mapping[str, str]
     parameters: Mapping[str, Any] = field(factory=dict)
@@ -176,7 +189,7 @@ class Changed:
 
 
 def models_on_record(chosen: Mapping[str, ModelChoice]) -> dict[str, Any]:
-    """The models of the roles as `Opened` and `Changed` take them."""
+    """The models of the roles, for `Opened` and `Changed`."""
     return {
         "models": {role: each.model for role, each in chosen.items()},
         "configured": {role: each for role, each in chosen.items() if each.configuration},
@@ -184,7 +197,7 @@ def models_on_record(chosen: Mapping[str, ModelChoice]) -> dict[str, Any]:
 
 
 def models_in(entry: Opened | Changed) -> dict[str, ModelChoice]:
-    """The same, of an entry."""
+    """The models of the roles in an entry."""
     return {
         role: entry.configured.get(role, ModelChoice(name)) for role, name in entry.models.items()
     }
@@ -205,13 +218,13 @@ _TAGS = {form: tag for tag, form in _FORMS.items()}
 
 
 class Recorder(Protocol):
-    """Where entries go. An entry counts as soon as `append` has returned."""
+    """Stores entries. An entry counts once `append` has returned."""
 
     def append(self, entry: Entry) -> None: ...
 
 
 class InMemoryRecord:
-    """A record in memory."""
+    """An event log in memory."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries = list(entries)
@@ -234,15 +247,19 @@ class InMemoryRecord:
     def from_json(
         cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None
     ) -> InMemoryRecord:
-        """Raises `ValidationError` for what is no record."""
+        """Read entries from JSON.
+
+        Raises:
+            ValidationError: The data is not an event log.
+        """
         codec = codec or Codec()
         if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
-            raise ValidationError(f"a record is a list of entries, not {type(data).__name__}")
+            raise ValidationError(f"an event log is a list of entries, not {type(data).__name__}")
         return cls(_entry(item, codec) for item in data)
 
 
 def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
-    """An entry as JSON, tagged with `entry`."""
+    """An entry as JSON, with its tag in `entry`."""
     if type(entry) is StepEnded and entry.error is None and not entry.tries:
         return _form_of_result(entry)
     if type(entry) is TurnEnded and entry.answer is not None and entry.error is None:
@@ -252,13 +269,13 @@ def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
 
 
 def _form_of_result(entry: StepEnded) -> dict[str, Any]:
-    """Without the codec: its result is JSON already."""
+    """A `StepEnded` without the codec, since its result is JSON already."""
     form = {"entry": _TAGS[StepEnded], "turn": entry.turn, "path": list(entry.path)}
     return form if entry.result is None else {**form, "result": entry.result}
 
 
 def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
-    """As the codec has it, but for what is JSON already: the data of details."""
+    """A `TurnEnded`; the data of details is JSON already."""
     form: dict[str, Any] = {"summary": answer.summary}
     if answer.details:
         form["details"] = [
@@ -291,11 +308,11 @@ def _entry(item: object, codec: Codec) -> Entry:
 
 
 Label = Callable[[Any], str]
-"""The name of a class or a function within a digest."""
+"""Returns the name of a class or function in a digest."""
 
 
 def _label(named: Any) -> str:
-    """The package and the own name: it stays when the file or the Python name changes."""
+    """Package and name, without the module: stable if the file is renamed."""
     own = named.__qualname__
     if isinstance(named, type) and issubclass(named, Step):
         own = getattr(named, "step", own)
@@ -305,7 +322,7 @@ def _label(named: Any) -> str:
 
 
 def _old_label(named: Any) -> str:
-    """The label of records that were written before: module and Python name as they were."""
+    """The label in earlier event logs: module and Python name at that time."""
     module, name = named.__module__, named.__qualname__
     if module.startswith("genai_host."):
         name = _OLD_NAMES.get(name, name)
@@ -338,25 +355,25 @@ _OLD_NAMES = {
     "RateLimit": "Rate",
     "VendorPart": "Opaque",
 }
-"""Where the classes of steps, and of what they hold, were, and what they were called. Remove both
-with the first version of the store that cannot hold a turn from before."""
+"""Former modules and names of steps and their parts. Remove both with the first version of the
+store that cannot contain such turns."""
 
 
 def digest(value: Any, label: Label = _label) -> str:
-    """SHA-256, in hex, of a value's plain form."""
+    """SHA-256, in hex, of the canonical form of a value."""
     text = _ENCODER.encode(_canonical_form(value, label))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 old_digest = partial(digest, label=_old_label)
-"""The digest that the record of a turn from before has."""
+"""The digest in earlier event logs."""
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _canonical_form(value: Any, label: Label) -> Any:
-    """JSON that tells apart what is different."""
+    """JSON that is equal only for equal values."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Message):
@@ -378,13 +395,13 @@ def _canonical_form(value: Any, label: Label) -> Any:
     if get_args(value):  # a type such as `list[int]`
         parts = (get_origin(value), *get_args(value))
         return {"type": [_canonical_form(each, label) for each in parts]}
-    if hasattr(value, "__qualname__"):  # a class or a function stands for its name
+    if hasattr(value, "__qualname__"):  # a class or function is represented by its name
         return {"name": label(value)}
-    raise TypeError(f"a step holds {value!r}, which cannot be put on record")
+    raise TypeError(f"a step contains {value!r}, which cannot be recorded")
 
 
 def _of_messages(messages: Iterable[Message], label: Label) -> str:
-    """A conversation is long, and is digested again with each prompt."""
+    """Digests of messages, cached: a long conversation is digested with each prompt."""
     if label is _label:
         digests = remember_each(messages, "digest", _of_message)
     else:
@@ -394,7 +411,7 @@ def _of_messages(messages: Iterable[Message], label: Label) -> str:
 
 def _of_message(message: Message, label: Label = _label) -> bytes:
     content = message.content
-    if len(content) == 1 and type(content[0]) is Text:  # as most are
+    if len(content) == 1 and type(content[0]) is Text:  # in most cases
         text = f"text\0{message.role}\0{content[0].text}"
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return bytes.fromhex(digest(_fields(message, label), label))
@@ -405,7 +422,7 @@ def _key(key: Any) -> str:
 
 
 def _fields(value: Any, label: Label) -> Any:
-    """What was given to make it: a field that has its default says nothing."""
+    """Fields without a default value."""
     name, defaults = _described(type(value), label)  # type: ignore[arg-type]  # a class is hashable
     fields = {}
     for each, default in defaults:
@@ -429,20 +446,21 @@ RESUMABLE = (TurnPaused, Interrupted, NotRecorded)
 
 
 class FailsafeRecorder:
-    """A recorder, and how it fares.
+    """A recorder that tolerates failures of the store.
 
-    Entries that could not be written are kept. They are tried again, in order, with each entry that
-    is required, and with the end of each turn. An entry whose `append` was interrupted may have
-    been written: it is appended again before the next one, except for the beginning of a turn, of
-    which nothing has happened.
+    Entries that could not be written are buffered. They are retried, in order, with each required
+    entry and at the end of each turn. An entry whose `append` was interrupted may have been
+    written: it is appended again before the next one, except for the start of a turn, of which
+    nothing has happened yet.
 
     Args:
-        end: Ends the turn under way, without asking the feature.
-        failed: Why the conversation is not recorded at all: nothing of it can be resumed by
-            another process, so nothing is required.
+        recorder: The recorder.
+        end: Ends the running turn; the feature cannot handle the error.
+        failed: Why the conversation is not recorded at all. Then no other process can resume it, so
+            no entry is required.
 
     Attributes:
-        failed: Why what happens is not recorded; None while it is.
+        failed: Why the conversation is not recorded; None if it is.
     """
 
     def __init__(
@@ -460,12 +478,16 @@ class FailsafeRecorder:
         self.failed = failed
 
     def append(self, entry: Entry, *, required: bool = False) -> None:
-        """Raises `Conflict`, now and from now on, if another process has gone on with
-        the conversation. That the turn is over then is not for this record to say.
+        """Append an entry.
 
         Args:
-            required: Whether it must be on record before anything else happens. Raises
-                `NotRecorded` if it cannot be; then it is dropped.
+            entry: The entry.
+            required: Whether it must be recorded before the conversation continues; if it cannot
+                be, it is dropped.
+
+        Raises:
+            Conflict: Another process has continued the conversation; all later calls raise it too.
+            NotRecorded: A required entry cannot be written.
         """
         if self._overtaken is not None:
             if isinstance(entry, TurnEnded):
@@ -477,7 +499,7 @@ class FailsafeRecorder:
         try:
             with self._lock:
                 if required and self.failed is not None and self.failed is not before:
-                    # steps at once do not wait for a failing store one after the other
+                    # parallel steps do not wait for a failing store one after another
                     raise _not_recorded(entry, self.failed)
                 self._write(entry, required)
         except Conflict as conflict:
@@ -489,8 +511,12 @@ class FailsafeRecorder:
             raise
 
     def flush(self) -> None:
-        """See that all entries so far are on record. Raises `Conflict`, and `StoreError` if they
-        are not."""
+        """Write all buffered entries.
+
+        Raises:
+            Conflict: Another process has continued the conversation.
+            StoreError: The entries cannot be written.
+        """
         if self.failed is not None:
             raise self.failed
         flush = getattr(self._recorder, "flush", None)
@@ -531,6 +557,6 @@ def _not_recorded(entry: Entry, error: StoreError) -> NotRecorded:
 
 
 def warn_unrecorded(error: StoreError) -> None:
-    """With the next step, in one line: nothing fails that would say it otherwise."""
+    """Log a warning in one line, since nothing else fails."""
     told = f"{error} ({error.hint})" if error.hint else str(error)
-    _log.warning("the conversation goes on unrecorded: %s", told)
+    _log.warning("the conversation continues unrecorded: %s", told)

@@ -1,7 +1,7 @@
 """A conversation restored from its event log: its state, and the results of past steps.
 
-On replay, a step with a recorded result is not run: it gives that result again. A step that never
-began is run. A step that began, but whose end is not recorded, is run again only if it is
+On replay, a step with a recorded result is not run: its result is reused. A step that never
+started is run. A step that began, but whose end is not recorded, is run again only if it is
 repeatable; otherwise `StepInterrupted` is raised.
 """
 
@@ -58,11 +58,12 @@ from genai_host.errors import GenaiError, ReplayError, StepChanged, StepInterrup
 
 @frozen
 class Mark:
-    """A turn that can be taken back.
+    """A turn that can be undone.
 
-    history   how many messages there were before it
-    state     the feature's state before it
-    started   what was said, and to whom
+    Attributes:
+        history: Number of messages before it.
+        state: State of the feature before it.
+        started: Its first entry.
     """
 
     history: int
@@ -71,16 +72,16 @@ class Mark:
 
 
 class ConversationState:
-    """What a record comes to: the conversation as its last entry left it. It is the same
-    whether the entries are read from a record or happen now.
+    """State of a conversation as of its last entry, whether entries are read or added.
 
-    opened    how it began, with what was changed since
-    history   messages, oldest first
-    state     the feature's state
-    turns     how many turns there were
-    marks     the turns that can be taken back
-    failed    the turn that failed since the last of them, if one did
-    pending   the entries of a turn that has not ended; empty if there is none
+    Attributes:
+        opened: First entry, with later changes applied.
+        history: Messages, oldest first.
+        state: State of the feature.
+        turns: Number of turns.
+        marks: Turns that can be undone.
+        failed: Failed turn after the last of them, if there is one.
+        pending: Entries of an unfinished turn; empty if there is none.
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -95,13 +96,13 @@ class ConversationState:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        if self._history is None:  # put together when it is asked for, and not by each turn
+        if self._history is None:  # joined on demand, not in each turn
             self._history = tuple(self._messages)
         return self._history
 
     @property
     def last(self) -> TurnStarted | None:
-        """The last turn that can be said again."""
+        """The last turn that can be sent again."""
         if self.failed is not None:
             return self.failed
         return self.marks[-1].started if self.marks else None
@@ -115,14 +116,18 @@ class ConversationState:
         schema: Mapping[str, Any] | None = None,
         again: bool = False,
     ) -> TurnStarted:
-        """The turn that is taken now; nothing of it has happened yet.
+        """The entry of the next turn.
 
-        message   with `again`, None for that of the last turn
-        context   None for none, or for that of the message that is said again
-        again     in place of the last turn. One that failed left nothing to be replaced,
-                  unless it was to replace another itself: then in place of that
+        Args:
+            message: The user's message; with `again`, None for that of the last turn.
+            version: Version of the feature.
+            context: JSON from the client; None for none, or for that of the repeated message.
+            schema: JSON Schema of `Answer.data`.
+            again: Replace the last turn. A failed turn has nothing to replace, unless it replaced
+                another one itself: then that one.
 
-        Raises `ValidationError` if there is nothing to say.
+        Raises:
+            ValidationError: There is no message.
         """
         last = self.last
         if again and last is None:
@@ -137,9 +142,10 @@ class ConversationState:
         return TurnStarted(self.turns, message, version, seen, context or {}, schema, again)
 
     def before(self, again: bool) -> tuple[tuple[Message, ...], Any]:
-        """The history and the state that a turn begins with.
+        """History and state at the start of a turn.
 
-        again   whether it takes the place of the last
+        Args:
+            again: Whether the turn replaces the last one.
         """
         if not again:
             return self.history, self.state
@@ -147,7 +153,11 @@ class ConversationState:
         return self.history[: mark.history], mark.state
 
     def add(self, entry: Entry) -> None:
-        """Raises `ReplayError` for what cannot come now."""
+        """Apply an entry.
+
+        Raises:
+            ReplayError: The entry is not valid here.
+        """
         if isinstance(entry, TurnStarted):
             self._start(entry)
         elif isinstance(entry, TurnEnded):
@@ -167,17 +177,17 @@ class ConversationState:
             self._started()
             self.pending.append(entry)
         else:
-            raise ReplayError("the record begins twice")
+            raise ReplayError("the event log begins twice")
 
     def _start(self, entry: TurnStarted) -> None:
         if entry.again and not self.marks:
-            raise ReplayError("the record has a turn in place of no turn")
+            raise ReplayError("the event log has a turn that replaces no turn")
         self.turns = entry.turn + 1
         self.pending = [entry]
 
     def _end(self, entry: TurnEnded) -> None:
         if not self.pending and entry.answer is None:
-            return  # as only old records have it, of a write that was interrupted
+            return  # only in old event logs, after an interrupted write
         started = self._started()
         self.pending = []
         if entry.answer is None:
@@ -200,30 +210,34 @@ class ConversationState:
         self.failed = None
 
     def _cut(self, messages: int) -> None:
-        """Leave so many."""
+        """Keep this number of turns."""
         del self._messages[messages:]
         self._history = None
 
     def _started(self) -> TurnStarted:
         started = self.pending[0] if self.pending else None
         if not isinstance(started, TurnStarted):
-            raise ReplayError("the record has steps of no turn")
+            raise ReplayError("the event log has steps outside of a turn")
         return started
 
 
 def _not_begun() -> ReplayError:
-    return ReplayError("the record does not say how the conversation began")
+    return ReplayError("the event log has no first entry")
 
 
 def replay(entries: Iterable[Entry]) -> ConversationState:
-    """Raises `ReplayError` if the entries do not begin with `Opened`, are of a newer
-    form, or make no conversation."""
+    """Restore a conversation from its entries.
+
+    Raises:
+        ReplayError: The entries do not begin with `Opened`, have a newer version, or are
+            inconsistent.
+    """
     entries = tuple(entries)
     opened = entries[0] if entries else None
     if not isinstance(opened, Opened):
         raise _not_begun()
     if opened.schema > SCHEMA:
-        raise ReplayError(f"the record has form {opened.schema}, this host knows {SCHEMA}")
+        raise ReplayError(f"the event log has version {opened.schema}, not {SCHEMA} or earlier")
     retold = ConversationState(opened)
     for entry in entries[1:]:
         retold.add(entry)
@@ -232,11 +246,11 @@ def replay(entries: Iterable[Entry]) -> ConversationState:
 
 MOST_TURNS = 10**9
 _CALLS = {each.step for each in (Prompt, CountTokens, Embed, Moderate)}
-"""Steps whose results say which route they came by."""
+"""Steps whose results contain a route."""
 
 
 class _Checker:
-    """Checks entries that were not written by this host, one after the other."""
+    """Checks entries from outside, one after the other."""
 
     def __init__(self, opened: Opened, codec: Codec) -> None:
         self.state = replay([opened])
@@ -245,7 +259,7 @@ class _Checker:
         self._ended: set[Path] = set()
 
     def add(self, entry: Entry) -> None:
-        """Raises `ReplayError` and `ValidationError`."""
+        """Check and apply an entry. Raises `ReplayError` and `ValidationError`."""
         check = _CHECKS.get(type(entry))
         if check is not None:
             check(self, entry)
@@ -255,7 +269,7 @@ class _Checker:
         if self.state.pending:
             raise ReplayError("a turn begins within another")
         if not self.state.turns <= entry.turn <= MOST_TURNS:
-            raise ReplayError(f"the number of a turn is not from {self.state.turns} up")
+            raise ReplayError(f"the number of a turn is less than {self.state.turns}")
         self._steps, self._ended = {}, set()
 
     def _of_turn(self, entry: StepStarted | StepEnded | TurnEnded) -> None:
@@ -282,12 +296,12 @@ class _Checker:
 
     def _rewound(self, entry: Rewound) -> None:
         if self.state.pending:
-            raise ReplayError("something is taken back within a turn")
+            raise ReplayError("turns are undone within a turn")
         if not (
             0 <= entry.history <= len(self.state._messages)
             and 0 <= entry.turns <= len(self.state.marks)
         ):
-            raise ReplayError("it takes back more than there is")
+            raise ReplayError("it undoes more turns than there are")
 
 
 _CHECKS: Mapping[type[Entry], Callable[[_Checker, Any], None]] = {
@@ -300,8 +314,11 @@ _CHECKS: Mapping[type[Entry], Callable[[_Checker, Any], None]] = {
 
 
 def check(entries: Iterable[Entry], codec: Codec) -> None:
-    """Raises `ReplayError` for entries that no conversation writes, though `replay` may take them:
-    for those that come from elsewhere."""
+    """Check entries from outside, more strictly than `replay`.
+
+    Raises:
+        ReplayError: No conversation writes such entries.
+    """
     first, *rest = tuple(entries) or (None,)
     if not isinstance(first, Opened):
         raise _not_begun()
@@ -314,7 +331,8 @@ def check(entries: Iterable[Entry], codec: Codec) -> None:
 
 
 def added(answer: Answer, message: Message) -> tuple[Message, ...]:
-    """What an answer adds to the history: what it says, else the message and itself."""
+    """Messages that an answer adds to the history: `Answer.adds`, or else the message and the
+    summary."""
     if answer.adds is not None:
         return tuple(answer.adds)
     return (message, Message("assistant", answer.summary))
@@ -333,11 +351,13 @@ _RESULTS: dict[type[Step[Any]], Any] = {
 
 
 class Journal:
-    """What a turn has on record, and where it is recorded as it goes on.
+    """The recorded entries of a turn, and the recorder of new ones.
 
-    turn       its number
-    recorder   gets the entries of new steps; None for a conversation that is not recorded
-    past       entries of this turn that are on record already
+    Args:
+        turn: Number of the turn.
+        recorder: Stores new entries; None if the conversation is not recorded.
+        past: Recorded entries of this turn.
+        codec: Converts results to JSON.
     """
 
     def __init__(
@@ -361,17 +381,24 @@ class Journal:
                 if entry.step == Pause.step:
                     asks = entry.asks
                     self._waits[entry.path] = Pause(asks.get("kind", ""), asks.get("payload"))
-            elif isinstance(entry, StepEnded):  # the first of two, which only old records have
+            elif isinstance(entry, StepEnded):  # the first of two, in old event logs only
                 self._ended.setdefault(entry.path, entry)
 
     def start(self, path: Path, step: Step[Any], repeatable: bool) -> None:
-        """Put a step on record, unless it is there.
+        """Record the start of a step, unless it is recorded already.
 
-        Raises `StepChanged` if another step is on record there, `StepInterrupted`
-        if it may not run again, `TypeError` if it cannot be put on record, `NotRecorded` if the
-        store fails and it is not repeatable.
+        Args:
+            path: Place of the step in the turn.
+            step: The step.
+            repeatable: Whether it may run twice.
+
+        Raises:
+            StepChanged: Another step is recorded there.
+            StepInterrupted: The step must not run again.
+            TypeError: The step cannot be recorded.
+            NotRecorded: The store failed, and the step is not repeatable.
         """
-        # without a record, a turn can only be gone on with by the feature that began it
+        # without a recorder, only the feature that started a turn can resume it
         kind, mark = step.step, digest(step) if self._recorder is not None else ""
         asks = self._asked(step) if isinstance(step, Pause) else {}
         before = self._started.get(path)
@@ -385,12 +412,12 @@ class Journal:
             raise StepChanged(
                 f"step {'.'.join(map(str, path))} was {before.step} and is now "
                 f"{'another ' if before.step == kind else ''}{kind}",
-                hint="the feature changed: go on from the last turn that has ended",
+                hint="the feature changed: continue from the last complete turn",
             )
         self._keep(path, step)
         if path not in self._ended and not step.repeatable():
             interrupted = StepInterrupted(
-                f"{kind} was under way when the process ended, and may have been done"
+                f"{kind} was running when the process ended, and may have completed"
             )
             self.end(path, error=interrupted)
             raise interrupted
@@ -398,18 +425,18 @@ class Journal:
             self._cut.add(path)
 
     def is_cut(self, path: Path) -> bool:
-        """Whether a step began in an earlier life of the turn, and its end is unknown."""
+        """Whether a step started before the turn was interrupted, and its outcome is unknown."""
         return path in self._cut
 
     def waiting(self) -> Pause[Any] | None:
-        """The `Pause` that has not ended, if there is one. The class of its result is not
-        on record: it is known once the turn has come there again."""
-        waits = list(self._waits.items())  # another thread may look while the turn goes on
+        """The unfinished `Pause`, if there is one. The class of its result is unknown until the
+        turn reaches it again."""
+        waits = list(self._waits.items())  # another thread may read while the turn runs
         return next((wait for path, wait in waits if path not in self._ended), None)
 
     def give(self, result: Any) -> None:
-        """The result of the `Pause` that has not ended: kept until the turn has come there
-        again, and put on record then."""
+        """Set the result of the unfinished `Pause`; it is recorded when the turn reaches
+        it again."""
         for path in self._waits.keys() - self._ended.keys():
             self._given[path] = result
 
@@ -417,25 +444,23 @@ class Journal:
         return path in self._given
 
     def take(self, path: Path, step: Pause[Any]) -> Any:
-        """What was given, for once. Raises `ValidationError` if that is not what the step
-        waits for."""
+        """The result that was set, once. Raises `ValidationError` if it does not match the step."""
         return self.fitting(step, self._given.pop(path))
 
     def fitting(self, step: CallFunction[Any] | Pause[Any], result: Any) -> Any:
-        """A result as it can be put on record. Raises `ValidationError` if it has no JSON
-        form, or is not of the class that the step returns."""
+        """A result in its recorded form. Raises `ValidationError` if it has no JSON form or another
+        class than the step returns."""
         form = json_round_trip(result, self._codec)
         if step.returns is not None:
             self._codec.from_json(form, step.returns)
         return form
 
     def past(self, path: Path) -> StepEnded | None:
-        """How the step ended, if that is on record."""
+        """The recorded end of a step, if there is one."""
         return self._ended.get(path)
 
     def result(self, step: Step[Any], ended: StepEnded) -> Any:
-        """The result on record, as the object that it was; raises the error if it
-        was one."""
+        """The recorded result as an object; raises a recorded error."""
         if ended.error is not None:
             raise copy.copy(ended.error)
         form = step.returns if isinstance(step, (CallFunction, Pause)) else _RESULTS.get(type(step))
@@ -449,8 +474,18 @@ class Journal:
         trace: StepTrace | None = None,
         required: bool = False,
     ) -> StepEnded:
-        """Put the end of a step on record, before anybody uses its result. Raises `NotRecorded` if
-        that is required, and the store fails."""
+        """Record the end of a step, before its result is used.
+
+        Args:
+            path: Place of the step in the turn.
+            result: Its result.
+            error: Its error, if it failed.
+            trace: Failed attempts of its model call.
+            required: Whether it must be recorded.
+
+        Raises:
+            NotRecorded: It is required, and the store failed.
+        """
         form = self._codec.to_json(result)
         if trace is None or not (trace.failed or error):
             ended = StepEnded(self._turn, path, form, error)
@@ -469,7 +504,7 @@ class Journal:
         try:
             return {"kind": step.kind, "payload": json_round_trip(step.payload, self._codec)}
         except ValidationError as error:
-            raise TypeError(f"what it shows to who is to decide: {error}") from error
+            raise TypeError(f"payload: {error}") from error
 
     def _keep(self, path: Path, step: Step[Any]) -> None:
         if isinstance(step, Pause):
@@ -477,5 +512,5 @@ class Journal:
 
 
 def _is_digest(recorded: str, mark: str, step: Step[Any]) -> bool:
-    """Whether a digest on record is that of the step, as it is made now or was made before."""
+    """Whether a recorded digest is that of a step, in the current or the earlier form."""
     return recorded == mark or bool(mark and recorded == old_digest(step))

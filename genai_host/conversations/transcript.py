@@ -1,6 +1,6 @@
 """Transcripts: the turns of an event log, and their Markdown.
 
-The turns include those that failed, were interrupted, or were taken back.
+The turns include failed, interrupted and undone ones.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ Outcome = Literal["answered", "failed", "unfinished", "waiting", "replaced", "un
 class TurnSummary:
     """A turn in a transcript.
 
-    number    from 0 on, as it is on record
-    outcome   answered     it has an answer
-              failed       it has an error
-              unfinished   it has not ended: a process is at it, or was cut off
-              waiting      it waits for a result
-              replaced     it was answered, then said again with another outcome
-              undone       it was answered, then taken back
-    partial   what had been shown of an answer that then failed
-    wait      what it waits for, if it does; the class of the result is not on record
+    Attributes:
+        number: Number in the event log, from 0.
+        message: The user's message.
+        outcome: `answered`, `failed`, `unfinished` (running or interrupted), `waiting` for a
+            result, `replaced` by another turn, or `undone`.
+        answer: The answer, if there is one.
+        error: The error, if the turn failed.
+        partial: Text streamed before the failure.
+        wait: The pause, if the turn waits; the class of its result is unknown.
     """
 
     number: int
@@ -62,9 +62,9 @@ class TurnSummary:
 
 
 def turns_of(entries: Iterable[Entry]) -> list[TurnSummary]:
-    """The turns of a record, in order."""
+    """The turns of an event log, in order."""
     turns: list[TurnSummary] = []
-    standing: list[TurnSummary] = []  # those whose answers make the history
+    standing: list[TurnSummary] = []  # turns in the history
     again = False
     for entry in entries:
         if isinstance(entry, TurnStarted):
@@ -102,8 +102,16 @@ def _end(turn: TurnSummary, ended: TurnEnded) -> None:
 
 
 def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -> None:
-    """Write messages to a file that only the user can read: JSON if its name ends in
-    `.json`, else Markdown. Raises `ConfigurationError` if it cannot be written."""
+    """Write messages to a file that only the user can read: JSON if its name ends in `.json`, else
+    Markdown.
+
+    Args:
+        history: The messages.
+        file: Path of the file.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
     messages = list(history)
     if Path(file).suffix == ".json":
         text = json.dumps(Codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
@@ -113,11 +121,14 @@ def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -
 
 
 def write_text(text: str, file: str | os.PathLike[str]) -> None:
-    """Write a file that only the user can read. Raises `ConfigurationError` if it cannot
-    be written."""
+    """Write a file that only the user can read.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
     try:
         path = Path(file).expanduser()
-        data = text.encode("utf-8", "backslashreplace")  # for half a surrogate pair
+        data = text.encode("utf-8", "backslashreplace")  # for lone surrogates
         with open(path, "wb", opener=_for_the_user_alone) as stream:
             stream.write(data)
     except (OSError, ValueError, RuntimeError) as error:
@@ -127,14 +138,16 @@ def write_text(text: str, file: str | os.PathLike[str]) -> None:
 
 def _for_the_user_alone(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # it may have been there
+    os.fchmod(descriptor, 0o600)  # it may have existed before
     return descriptor
 
 
 def as_markdown(messages: Iterable[Message], said: Mapping[int, str] = {}) -> str:
-    """Messages as Markdown, each under the name of who speaks.
+    """Messages as Markdown, each below the name of its role.
 
-    said   when, for some of them, by their numbers
+    Args:
+        messages: The messages.
+        said: Time of some messages, by number.
     """
     heads = (
         (f"{message.role}, {said[number]}" if number in said else message.role, message)
@@ -144,7 +157,7 @@ def as_markdown(messages: Iterable[Message], said: Mapping[int, str] = {}) -> st
 
 
 def content_as_markdown(message: Message) -> str:
-    """What a message holds, as Markdown."""
+    """The parts of a message as Markdown."""
     return "\n\n".join(_part(part) for part in message.content)
 
 

@@ -1,11 +1,11 @@
-"""Wire formats that many vendors share, registered through the hooks like a stranger's.
+"""API formats that several services share; registered through the hooks, as those of plugins.
 
-plain                messages in the host's own JSON form, for providers in this process
-openai_chat          what most services and servers speak; how many tokens a call takes
-openai_responses     its successor, which reasons on across turns; how many tokens a call takes
-openai_embeddings    embeddings and moderation in the same form
-anthropic_messages   what Claude is spoken to in, wherever it runs; how many tokens a call takes
-server_settings      the options of servers that help with their errors
+- `plain`: the host's own JSON form, for providers in this process
+- `openai_chat`: OpenAI's chat completions, which most services support; token counting
+- `openai_responses`: OpenAI's responses, their successor; token counting
+- `openai_embeddings`: OpenAI's embeddings and moderations
+- `anthropic_messages`: Anthropic's messages, at any provider; token counting
+- `server_settings`: hints for errors of self-hosted servers
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Anthropic's messages: requests written; tokens counted.
+"""Anthropic's messages: requests and token counting.
 
 Anthropic's own service, clouds, gateways and servers use this format. `anthropic_replies` reads
 the replies.
@@ -10,7 +10,7 @@ System texts are sent separately, wherever they are in the conversation. Consecu
 one role become one message, as the service requires; tool results are sent in the role of the
 user. The service refuses texts without a visible character, so they are left out.
 
-Signed reasoning is stored as a `VendorPart` and sent back unchanged. Reasoning in words, and
+Signed reasoning is stored as a `VendorPart` and sent back unchanged. Unsigned reasoning, and
 vendor parts of other dialects, are not sent.
 """
 
@@ -66,13 +66,15 @@ _TEXT_TYPES = ("text/", "application/json", "application/xml")
 
 
 def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
-    """What the user and the model said.
+    """The messages of the user and the model.
 
-    mark   a field for the last block of it, as `"name":value`
+    Args:
+        call: The call.
+        mark: Field to add to the last block, as `"name":value`.
     """
     said = remember_each(call.messages, NAME, _said_in)
     roles = [role for role, _ in said if role]
-    if not mark and all(map(ne, roles, roles[1:])):  # as they usually are
+    if not mark and all(map(ne, roles, roles[1:])):  # the usual case
         return call.written(_WRITTEN, _write)
     spoken = [
         (message, *each) for message, each in zip(call.messages, said, strict=True) if each[0]
@@ -82,12 +84,15 @@ def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
     if mark and turns:
         role = turns[-1][0][1]
         blocks = b",".join(blocks for *_, blocks in turns[-1])
-        wires[-1] = _MESSAGE % (role, blocks[:-1] + b"," + mark + b"}")  # they end with an object
+        wires[-1] = _MESSAGE % (
+            role,
+            blocks[:-1] + b"," + mark + b"}",
+        )  # ends with an object
     return [EncodedJson(wire) for wire in wires]
 
 
 def _turn(messages: list[Message]) -> bytes:
-    """What one role said at once. A message of its own is written as it always is."""
+    """Consecutive messages of one role as one; a single message is encoded once and cached."""
     if len(messages) == 1:
         return messages[0].remember(_WRITTEN, _write)
     said = [message.remember(NAME, _said_in) for message in messages]
@@ -102,13 +107,13 @@ _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 def _write(message: Message) -> bytes:
     role, blocks = message.remember(NAME, _said_in)
     content = message.content
-    if role and len(content) == 1 and type(content[0]) is Text:  # as most are
+    if role and len(content) == 1 and type(content[0]) is Text:  # in most cases
         return _TEXT_MESSAGE % (role, write_json(content[0].text))
     return _MESSAGE % (role, blocks) if role else b""
 
 
 def _said_in(message: Message) -> _Said:
-    """Whose message it is, and its blocks; nobody's, if it says nothing here."""
+    """Role and blocks of a message; empty if it has no content in this format."""
     if message.role == "system":
         return b"", b""
     blocks = b",".join(write_json(block) for block in _blocks(message))
@@ -133,7 +138,7 @@ def _blocks(message: Message) -> Iterator[Block]:
 
 
 def _is_of_text(data: Any) -> bool:
-    """Whether it is what belongs to the text that follows."""
+    """Whether a block belongs to the text that follows."""
     return isinstance(data, Mapping) and "citations" in data and "type" not in data
 
 
@@ -167,8 +172,8 @@ def _document(file: File) -> Block:
             ) from error
         return {"type": "document", "source": source, **title}
     raise UnsupportedPart(
-        f"{NAME} has no place for a document of type {kind}{' by its address' * bool(file.url)}",
-        hint="it takes PDF, and text",
+        f"{NAME} does not support a document of type {kind}{' with a URL' * bool(file.url)}",
+        hint="supported: PDF and text",
         part=file.type,
         dialect=NAME,
     )
@@ -207,7 +212,7 @@ def wire_id(id: str) -> str:
 
 
 def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """What the system says, as blocks."""
+    """The system messages as blocks."""
     return [{"type": "text", "text": text} for text in system_texts(messages, NAME) if text.strip()]
 
 
@@ -221,8 +226,7 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
 
 
 def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:
-    """Which tools the model is to take, and whether it may ask for several at once; None
-    if nothing is said of it."""
+    """The field `tool_choice`, with the limit on parallel tool calls; None for the default."""
     if choice is None and parallel is None:
         return None
     kinds = {"auto": "auto", "none": "none", "required": "any"}
@@ -239,22 +243,24 @@ _PLACED = frozenset(
         "thinking_budget", "thinking_display",
     }
 )  # fmt: skip
-"""The parameters that have another place than their own name."""
+"""Parameters that are not top-level fields of the same name."""
 
 
 class AnthropicMessages(Dialect[ChatCall, Completion]):
-    """variant:
+    """Anthropic's messages.
 
-    max_tokens       the most tokens of an answer where nobody says: the format asks for it
-    thinking         how a model is told to think: `adaptive`, as much as its effort asks
-                     for, or `budget`, which `thinking_budget` alone does
-    no_thinking      how one is told not to think, `disabled` or `between_tools`
-    bound_thinking   whether a model's thoughts are of use only as long as what came before
-                     them is what it was
-    stale_thinking   what becomes of such thoughts then: `drop_block`; empty to leave it to
-                     the service, which may refuse them
-    cache            where the cache is asked for: `request`, or `blocks` for services that
-                     know no field of the request for it
+    `variant` has these options:
+
+    - `max_tokens`: default maximum of output tokens, which the format requires
+    - `thinking`: how reasoning is requested: `adaptive`, controlled by the effort, or `budget`,
+      controlled by `thinking_budget`
+    - `no_thinking`: how reasoning is disabled: `disabled` or `between_tools`
+    - `bound_thinking`: whether reasoning is valid only as long as the messages before it are
+      unchanged
+    - `stale_thinking`: what to do with invalid reasoning: `drop_block`; empty to leave it to the
+      service, which may refuse it
+    - `cache`: where caching is requested: in the `request`, or in `blocks` for services without
+      such a field
     """
 
     name = NAME
@@ -266,27 +272,27 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         "temperature": {**standard_parameters("temperature")["temperature"], "maximum": 1},
         "parallel_tool_calls": {
             "type": "boolean",
-            "description": "whether the model may ask for several tools at once",
+            "description": "whether the model may request several tool calls at once",
         },
         "reasoning_effort": {
             "type": "string",
             "enum": ["none", "low", "medium", "high", "xhigh", "max"],
-            "description": "how much the model thinks, and says",
+            "description": "effort of the model in reasoning and answers",
         },
         "thinking_budget": {
             "type": "integer",
             "minimum": 1024,
-            "description": "tokens that the model may think for, where it does not decide itself",
+            "description": "maximum reasoning tokens, unless the model decides itself",
         },
         "thinking_display": {
             "type": "string",
             "enum": ["summarized", "omitted"],
-            "description": "whether to show what the model thinks",
+            "description": "whether to return the model's reasoning",
         },
         "prompt_cache": {
             "type": "string",
             "enum": ["5m", "1h"],
-            "description": "keep the prompt in the service's cache, and for how long",
+            "description": "how long the service caches the prompt",
         },
     }
     variant = {
@@ -335,8 +341,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
 
 
 def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the model is to think, and how. Raises `InvalidParameter` for what has no
-    place there."""
+    """The field `thinking`. Raises `InvalidParameter` for parameters that it cannot express."""
     effort = given.get("reasoning_effort")
     budget, display = given.get("thinking_budget"), given.get("thinking_display")
     thinking: dict[str, Any] = {}
@@ -351,9 +356,9 @@ def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str,
             if name in given:
                 other = "reasoning_effort" if effort == "none" else "thinking_budget"
                 raise InvalidParameter(
-                    f"{name} says nothing where the model does not think",
+                    f"{name} has no effect without reasoning",
                     parameter=name,
-                    hint=f"{other} lets it",
+                    hint=f"enable it with {other}",
                 )
     if display is not None:
         thinking["display"] = display
@@ -365,10 +370,12 @@ def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str,
 
 
 def _said(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
-    """What the system, the user and the model said, and the tools: what the service's cache
-    can hold.
+    """System, messages and tools: the part of the request that the service can cache.
 
-    is_held   whether the service itself holds the answer to a schema
+    Args:
+        call: The call.
+        is_held: Whether the service enforces the schema.
+        cache: Cache lifetime; empty for no cache.
     """
     system = wire_system(call.messages)
     if call.schema is not None and not is_held:

@@ -1,9 +1,8 @@
-"""Replies of Anthropic's messages, whole and streamed, and its errors.
+"""Replies of Anthropic's messages, complete and streamed, and their errors.
 
-Source: Claude API reference, "Create a Message", "Streaming messages" and "Errors", as of
-November 2026.
-The mark of a stream's end is the event `message_stop`; some servers end with the reason why the
-model stopped.
+Source: Claude API reference, "Create a Message", "Streaming messages" and "Errors", as of November
+2026. The end marker of a stream is the event `message_stop`; some servers end with the stop reason
+instead.
 """
 
 from __future__ import annotations
@@ -57,27 +56,29 @@ _STATUS_OF_TYPE: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What an error means that comes with status 200, or amid a stream."""
+"""Status of an error in a reply with status 200, or in a stream."""
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
-"""The kinds of pieces that a block grows by, and the field that has the piece."""
+"""Types of deltas, with the field of the chunk."""
 _GROWING = ("text", "thinking")
-"""The types of blocks that are shown as they grow, and their fields."""
+"""Types of blocks that are streamed, with their fields."""
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """An object; an error that comes with status 200, or amid a stream, is raised."""
+    """Parse an object; raises the error of a reply with status 200, or in a stream."""
     return read_reply(data, _error_in)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """The error that a reply of status 400 or more tells of."""
+    """The error of a reply of status 400 or more."""
     return explain_reply(reply, _error_in)
 
 
 def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error that an object tells of; None if it tells of none.
+    """The error in an object; None if there is none.
 
-    status   of the reply; None if it came as a success
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
     """
     error = data.get("error")
     if not error:
@@ -91,12 +92,16 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
 
 
 def read_message(data: Mapping[str, Any]) -> Completion:
-    """A whole reply. Raises `GenerationError` if it holds no answer, and
-    `MalformedReply`."""
+    """Read a complete reply.
+
+    Raises:
+        GenerationError: It contains no answer.
+        MalformedReply: It is not valid.
+    """
     blocks = data.get("content")
     if blocks is None:
         raise GenerationError("the model gave no answer", reason="no content")
-    if isinstance(blocks, str):  # as some servers have it
+    if isinstance(blocks, str):  # sent by some servers
         blocks = [{"type": "text", "text": blocks}]
     content: list[Part] = []
     for at, block in enumerate(list_in({"content": blocks}, "content")):
@@ -121,8 +126,8 @@ _Place = tuple[int, int]  # the index of a block, and its number among all
 
 
 class MessageDecoder:
-    """Puts the pieces of a streamed reply together, block by block. Some services give all
-    blocks one index: then a piece belongs to the block that was begun last."""
+    """Assembles a streamed reply from its blocks. Some services give all blocks one index: then a
+    delta belongs to the last block."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
@@ -135,7 +140,7 @@ class MessageDecoder:
         self.done = False
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # which some servers have in place of `message_stop`
+        if event.data == b"[DONE]":  # sent by some servers instead of `message_stop`
             self.done = True
             return ()
         data = read_event(event, _error_in)
@@ -158,12 +163,12 @@ class MessageDecoder:
             self.done = True
         elif not kind:
             raise malformed("an event has no type")
-        return ()  # as for `ping`, and for kinds to come
+        return ()  # for example `ping`, and future events
 
     def finish(self) -> Completion:
         if not self.done and not self._finish:
             texts = (self._grown(place, "text") for place in sorted(self._blocks))
-            raise IncompleteReply("the reply was cut before its end", text="".join(texts))
+            raise IncompleteReply("the reply was interrupted before its end", text="".join(texts))
         blocks = [self._whole(place) for place in sorted(self._blocks)]
         return read_message({**self._message, "content": blocks, "stop_reason": self._finish})
 
@@ -174,7 +179,7 @@ class MessageDecoder:
             raise malformed("a block has no type")
         index = count_in(data, "index")
         before = self._blocks.get(self._newest.get(index, (index, -1)), {})
-        if block.get("id") and block.get("id") == before.get("id"):  # it is repeated
+        if block.get("id") and block.get("id") == before.get("id"):  # repeated
             return ()
         place = self._newest[index] = (index, len(self._blocks))
         self._blocks[place] = block
@@ -186,7 +191,7 @@ class MessageDecoder:
     def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         place = self._place(data)
         if place is None:
-            raise malformed("there is a piece of no block")
+            raise malformed("a delta belongs to no block")
         block = self._blocks[place]
         delta = object_in(data, "delta")
         kind = string_in(delta, "type")
@@ -214,7 +219,7 @@ class MessageDecoder:
         ]
 
     def _shown(self, place: _Place, name: str, piece: str) -> Sequence[Delta]:
-        """A piece for who listens. Each block of thoughts is a paragraph."""
+        """A chunk for the consumer. Each reasoning block is a paragraph."""
         if not piece:
             return ()
         if name == "text":
@@ -224,7 +229,7 @@ class MessageDecoder:
         return (Delta(reasoning=f"\n\n{piece}" if begins else piece),)
 
     def _whole(self, place: _Place) -> dict[str, Any]:
-        """A block with all of its pieces."""
+        """A block with all its deltas."""
         block = self._blocks[place]
         grown = {name: self._grown(place, name) for name in _GROWING if name in block}
         given = self._grown(place, "partial_json")
@@ -238,16 +243,16 @@ class MessageDecoder:
 
 
 def _json_in(text: str) -> Any:
-    """What a tool of the service was given."""
+    """The input of a server tool."""
     try:
         return read_json(text)
     except ValueError as error:
-        raise malformed(f"what a tool was given is not JSON: {error}") from error
+        raise malformed(f"the input of a tool is not JSON: {error}") from error
 
 
 def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
-    """The parts that a block of the content becomes. What the model thought is kept as it
-    came, beside its words, to be sent back; so is what tools of the service did."""
+    """The parts of a block. Reasoning is also stored unchanged, to be sent back, and so are calls
+    and results of server tools."""
     kind = string_in(block, "type")
     if kind == "text":
         text = string_in(block, "text")
@@ -261,7 +266,7 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
         text = string_in(block, "thinking")
         if text:
             yield Reasoning(text)
-        if string_in(block, "signature"):  # without one it is refused
+        if string_in(block, "signature"):  # refused without a signature
             yield VendorPart(NAME, dict(block))
     elif kind:
         yield VendorPart(NAME, dict(block))
@@ -275,7 +280,7 @@ def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:
 
 
 def _read_usage(data: Mapping[str, Any]) -> Usage:
-    """What is written to the cache or read from it is not in `input_tokens`."""
+    """Token usage; `input_tokens` does not include cached tokens."""
     cached = count_in(data, "cache_read_input_tokens")
     written = count_in(data, "cache_creation_input_tokens")
     return Usage(

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: requests written, replies read.
+"""OpenAI's chat completions: requests and replies.
 
 Most services and servers use this format.
 
@@ -6,11 +6,11 @@ Source: OpenAI API reference, "Create chat completion", "The chat completion obj
 "... chunk object", OpenAPI document 2.3.0; `reasoning_content` as in DeepSeek, vLLM and llama.cpp,
 `reasoning` as in OpenRouter, Groq and Ollama.
 
-The format has no place for reasoning and vendor parts, so they are not sent. Some services have a
-field for reasoning: the variant `reasoning` names it. Results of tools are texts: their pictures
-are sent in a user message after them. A stream ends with `[DONE]`; some services end it with the
-reason why the model stopped. More is read than the reference has: services differ in how they tell
-tool calls apart, in words, and in the form of what is no part of the answer.
+The format does not support reasoning and vendor parts, so they are not sent. Some services have a
+field for reasoning, which the variant `reasoning` names. Results of tools are texts; their images
+are sent in a user message after them. A stream ends with `[DONE]`, or at some services with a
+finish reason. Forms that are not in the reference are accepted, too: services differ in finish
+reasons, in how they separate tool calls, and in fields that are not part of the answer.
 """
 
 from __future__ import annotations
@@ -83,12 +83,16 @@ from genai_host.dialects.openai_common import (
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, UnsupportedPart
 
 _THOUGHTS = ("thinking", "reasoning")
-"""The types of parts that have what the model thinks, and their fields."""
+"""Types of parts with reasoning, and their fields."""
 
 
 def read_completion(body: bytes) -> Completion:
-    """A whole reply. Raises `MalformedReply`, and `GenerationError` if it holds no
-    answer."""
+    """Read a complete reply.
+
+    Raises:
+        MalformedReply: It is not valid.
+        GenerationError: It contains no answer.
+    """
     data = read_object(body)
     choice = _first_choice(data)
     if choice.get("message") is None:
@@ -108,9 +112,10 @@ def read_completion(body: bytes) -> Completion:
 
 
 class ChatDecoder:
-    """Puts the pieces of a streamed reply together.
+    """Assembles a streamed reply.
 
-    ended   whether the answer has ended: some services give the reason for that, and no `[DONE]`
+    Attributes:
+        ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
     """
 
     def __init__(self) -> None:
@@ -138,7 +143,7 @@ class ChatDecoder:
             self._usage = read_usage(usage)
         if not choice:
             return ()
-        is_whole = choice.get("delta") is None and not self._has_begun  # as some proxies have it
+        is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
         said = _read_said(object_in(choice, "message" if is_whole else "delta"))
         has_calls = bool(said.message.get("tool_calls"))
         self._has_begun = self._has_begun or bool(said.text or said.reasoning or has_calls)
@@ -162,7 +167,9 @@ class ChatDecoder:
 
     def finish(self) -> Completion:
         if not self.ended:
-            raise IncompleteReply("the reply was cut before its end", text="".join(self._text))
+            raise IncompleteReply(
+                "the reply was interrupted before its end", text="".join(self._text)
+            )
         return _completion(
             text="".join(self._text),
             refused=self._refused,
@@ -195,7 +202,7 @@ def _completion(
 
 
 class _Said(NamedTuple):
-    """What a message says, or a piece of one."""
+    """The content of a message or of a chunk."""
 
     message: Mapping[str, Any]
     text: str
@@ -204,7 +211,7 @@ class _Said(NamedTuple):
 
 
 def _read_said(message: Mapping[str, Any]) -> _Said:
-    """The content is a string, or a list of parts: some services have thoughts among these."""
+    """The content is a string, or a list of parts, among which some services include reasoning."""
     content = message.get("content")
     thoughts: list[Any] = []
     if isinstance(content, list):
@@ -222,7 +229,7 @@ def _is_thought(part: Any) -> bool:
 
 
 def _thoughts_in(value: Any) -> str:
-    """What the model thinks, as text or as parts. No answer is lost where it is neither."""
+    """Reasoning as text or as parts; other forms are ignored, so that the answer is not lost."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -244,7 +251,7 @@ def _text_of(part: Any) -> str:
 
 
 class _WireCall(NamedTuple):
-    """A tool call as it came, or a piece of one."""
+    """A tool call, or a chunk of one."""
 
     at: int | None
     id: str
@@ -263,13 +270,13 @@ def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
         yield _WireCall(
             index, string_in(call, "id"), string_in(function, "name"), function.get("arguments")
         )
-    function = object_in(message, "function_call")  # as it was before there were several
+    function = object_in(message, "function_call")  # legacy form with a single call
     if function:
         yield _WireCall(0, "", string_in(function, "name"), function.get("arguments"))
 
 
 def read_usage(data: Any) -> Usage:
-    """The tokens used, as far as a reply tells."""
+    """Token usage, if reported."""
     if not isinstance(data, dict):
         return Usage()
     return Usage(
@@ -288,25 +295,27 @@ def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(choice, dict):
         raise malformed("a choice is not an object")
     error = error_in(choice)
-    if error is not None:  # of the service behind the one that is asked
+    if error is not None:  # finish reason of the upstream service
         raise error
     return choice
 
 
 class OpenAIChat(Dialect[ChatCall, Completion]):
-    """variant:
+    """OpenAI's chat completions.
 
-    max_tokens     name of the field that bounds the answer; reasoning models want
-                   `max_completion_tokens`
-    system_role    role of system messages; some models want `developer`
-    stream_usage   whether to ask for the usage of a streamed reply
-    strict         whether the model is to be held to schemas and tools without exception,
-                   where they are in the subset of JSON Schema for which that can be asked
-    object_root    whether the outermost value of a schema has to be an object; another
-                   one is asked for inside of an object, and taken out of it again
-    image_detail   how closely pictures are looked at, as `low`; empty for the usual way
-    reasoning      name of the field in which reasoning is sent back, with services that
-                   want it, as `reasoning_content`; empty for those that do not
+    `variant` has these options:
+
+    - `max_tokens`: field for the maximum of output tokens; reasoning models require
+      `max_completion_tokens`
+    - `system_role`: role of system messages; some models require `developer`
+    - `stream_usage`: whether to request the usage of a streamed reply
+    - `strict`: whether the service enforces schemas and tools, if they are in its subset of JSON
+      Schema
+    - `object_root`: whether the outermost value of a schema must be an object; other values are
+      wrapped in an object
+    - `image_detail`: resolution of images, for example `low`; empty for the default
+    - `reasoning`: field in which reasoning is sent back, for example `reasoning_content`; empty for
+      none
     """
 
     name = "openai-chat"
@@ -369,7 +378,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
 
 
 def _with_joined_results(call: ChatCall) -> ChatCall:
-    """The results of calls that were made at once stand together: nothing may come between."""
+    """The results of parallel calls must be adjacent."""
     roles = [message.role for message in call.messages]
     if not any(one == other == "tool" for one, other in pairwise(roles)):
         return call
@@ -387,7 +396,8 @@ _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 
 class OpenAIChatCount(CountDialect):
-    """As llama.cpp's server counts: https://github.com/ggml-org/llama.cpp, `tools/server`."""
+    """Token counting of llama.cpp's server: https://github.com/ggml-org/llama.cpp,
+    `tools/server`."""
 
     name = "openai-chat-count"
     of = OpenAIChat
@@ -398,7 +408,7 @@ class OpenAIChatCount(CountDialect):
 
 
 class _Form(NamedTuple):
-    """How messages are written, as far as that is not the same everywhere."""
+    """How messages are written, where services differ."""
 
     system_role: str
     image_detail: str
@@ -408,12 +418,11 @@ class _Form(NamedTuple):
         content = message.content
         if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
             role = self.system_role if message.role == "system" else message.role
-            return _TEXT_MESSAGE % (role.encode(), write_json(content[0].text))  # as most are
+            return _TEXT_MESSAGE % (role.encode(), write_json(content[0].text))  # in most cases
         return b",".join(write_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
-        """A tool message is one on the wire for each result that it holds, and one for what
-        they show."""
+        """A tool message becomes one message per result, and one for their images."""
         if message.role == "tool":
             shown: list[Part] = []
             for part in message.content:
@@ -498,9 +507,9 @@ def _result_text(result: ToolResult) -> str:
 
 
 def _unsupported(part: Part, where: str) -> UnsupportedPart:
-    what = f"a {part.type} by its address" if getattr(part, "url", "") else f"type {part.type}"
+    what = f"a {part.type} with a URL" if getattr(part, "url", "") else f"type {part.type}"
     return UnsupportedPart(
-        f"openai-chat has no place for a part of {what} {where}",
+        f"openai-chat does not support a part of {what} {where}",
         part=part.type,
         dialect=OpenAIChat.name,
     )

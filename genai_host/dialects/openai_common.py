@@ -1,4 +1,4 @@
-"""What the dialects of OpenAI share: forms of messages, and schemas in its subset.
+"""Shared parts of OpenAI's dialects: forms of messages, and schemas in its subset.
 
 Source: OpenAI API reference, OpenAPI document 2.3.0, and OpenAI's guide "Structured model
 outputs", section "Supported schemas". The error forms of other services and servers are read too.
@@ -36,7 +36,7 @@ from genai_host.api.json_text import read_json, write_json
 from genai_host.dialects.server_settings import with_server_setting
 from genai_host.errors import GenaiError, RateLimited
 
-_VALUE = "whole_answer"  # which no other schema asks for
+_VALUE = "whole_answer"  # unused by other schemas
 _KNOWN = frozenset(
     {
         "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
@@ -52,10 +52,12 @@ _FORMATS = frozenset(
 
 @frozen
 class Fitted:
-    """A schema as it is sent.
+    """A schema in the form of the service.
 
-    strict    whether it is to be held to without exception
-    wrapped   whether the value is asked for inside of an object
+    Attributes:
+        schema: The schema.
+        strict: Whether the service enforces it.
+        wrapped: Whether the value is wrapped in an object.
     """
 
     schema: Mapping[str, Any]
@@ -64,10 +66,12 @@ class Fitted:
 
 
 def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> Fitted:
-    """A schema for a service.
+    """Convert a schema to the form of the service.
 
-    strict        whether it is to be held to without exception, if that can be asked
-    object_root   whether the outermost value has to be an object
+    Args:
+        schema: The schema.
+        strict: Whether to have it enforced, if it is in the subset.
+        object_root: Whether the outermost value must be an object.
     """
     inside = _in_object(schema) if object_root and schema.get("type") != "object" else None
     wrapped = inside is not None
@@ -77,15 +81,17 @@ def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> F
 
 
 def answer_format(schema: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an answer as it is sent, whatever it stands in."""
+    """The schema of an answer, without the field that contains it."""
     fitted = fit(schema, variant["strict"], variant["object_root"])
     return {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
 
 
 def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
-    """Whether the answer to a call may come inside of an object.
+    """Whether the answer to a call may be wrapped in an object.
 
-    usual   the dialect's own variant
+    Args:
+        call: The call.
+        usual: Default options of the dialect.
     """
     if call.schema is None or call.schema.get("type") == "object":
         return False
@@ -93,19 +99,23 @@ def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
 
 
 def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A schema in the strict subset; None if there is none. Whatever satisfies it
-    satisfies the one that was given: objects are closed, nothing else is changed."""
+    """Convert a schema to the strict subset, in which objects are closed. Values of the result are
+    valid for the original schema.
+
+    Returns:
+        The schema; None if it cannot be converted.
+    """
     plain = {key: value for key, value in schema.items() if key != "$schema"}
     if plain.get("type") != "object" or "anyOf" in plain:
         return None
     try:
         return _strict(plain)
-    except (_Unfit, RecursionError, TypeError):  # the last for what is no schema at all
+    except (_Unfit, RecursionError, TypeError):  # the last if it is not a schema
         return None
 
 
 class _Unfit(Exception):
-    """It is not in the strict subset."""
+    """The schema is not in the strict subset."""
 
 
 def _strict(schema: Any) -> dict[str, Any]:
@@ -146,7 +156,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _in_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """An object with the value in it; None where references would lead astray."""
+    """An object with the value as a field; None if references would be wrong."""
     if not all(each.startswith("#/$defs/") for each in _references(schema)):
         return None
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
@@ -169,7 +179,7 @@ def _references(schema: Any) -> list[str]:
 
 
 def unwrapped(completion: Completion) -> Completion:
-    """A completion with the value alone; as it is, if there is no such object."""
+    """The completion without the object around its value; unchanged if there is none."""
     try:
         value = read_json(completion.text)
     except ValueError:
@@ -187,8 +197,10 @@ def unwrapped(completion: Completion) -> Completion:
 
 
 class _Decoder(StreamDecoder[Completion], Protocol):
-    """
-    ended   whether the answer has ended, though the mark of the end may be missing
+    """A decoder that can report the end of the answer.
+
+    Attributes:
+        ended: Whether the answer has ended, even if the end marker is missing.
     """
 
     @property
@@ -196,8 +208,8 @@ class _Decoder(StreamDecoder[Completion], Protocol):
 
 
 class UnwrappingDecoder:
-    """Reads a streamed answer that is inside of an object: its text is held back until
-    it is whole, so that what is shown is what is answered."""
+    """Decodes a streamed answer that is wrapped in an object: its text is buffered until it is
+    complete, so that it is streamed without the object."""
 
     def __init__(self, inner: _Decoder) -> None:
         self._inner = inner
@@ -225,15 +237,15 @@ class UnwrappingDecoder:
 PARAMETERS: Mapping[str, Any] = {
     "parallel_tool_calls": {
         "type": "boolean",
-        "description": "whether the model may ask for several tools at once",
+        "description": "whether the model may request several tool calls at once",
     },
     "reasoning_effort": {
         "type": "string",
         "enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"],
-        "description": "how much the model thinks before it answers",
+        "description": "effort of the model in reasoning",
     },
 }
-"""Parameters that these formats have beside the standard ones."""
+"""Parameters of these formats, in addition to the standard ones."""
 
 _NO_STATUS = 500
 _STATUS_OF_WORD: Mapping[str, int] = {
@@ -259,28 +271,30 @@ _STATUS_OF_WORD: Mapping[str, int] = {
     "failed_to_download_image": 400,
     "image_file_not_found": 400,
 }
-"""What an error means that comes with status 200, or amid a stream."""
+"""Status of an error in a reply with status 200, or in a stream."""
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """An object; an error that comes with status 200, or amid a stream, is raised."""
+    """Parse an object; raises the error of a reply with status 200, or in a stream."""
     return read_reply(data, error_in)
 
 
 def read_event_object(event: StreamEvent) -> dict[str, Any]:
-    """The same for an event of a stream."""
+    """Parse an event of a stream; raises the error in it."""
     return read_event(event, error_in)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """The error that a reply of status 400 or more tells of."""
+    """The error of a reply of status 400 or more."""
     return explain_reply(reply, error_in)
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error that an object tells of; None if it tells of none.
+    """The error in an object; None if there is none.
 
-    status   of the reply; None if it came as a success
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
     """
     error = data.get("error")
     if not error:
@@ -307,7 +321,7 @@ def _status_of(words: set[str]) -> int:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Its arguments as the model wrote them, or would have."""
+    """The arguments of a call as JSON, unchanged if they were malformed."""
     return call.malformed or write_json(call.arguments).decode()
 
 
@@ -317,12 +331,16 @@ def add_tools(
     wire_tool: Callable[[ToolSchema], Mapping[str, Any]],
     wire_choice: Callable[[str], Mapping[str, Any]],
 ) -> None:
-    """Add the tools of a call to a request, and which of them the model is to take.
+    """Add the tools of a call to a request, and the tool choice.
 
-    wire_choice   how a tool is chosen by its name
+    Args:
+        body: Body of the request.
+        call: The call.
+        wire_tool: Encodes a tool.
+        wire_choice: Encodes the choice of a tool by name.
     """
     if not call.tools:
-        body.pop("parallel_tool_calls", None)  # refused where there are no tools
+        body.pop("parallel_tool_calls", None)  # refused without tools
         return
     body["tools"] = [wire_tool(tool) for tool in call.tools]
     choice = call.tool_choice
@@ -332,17 +350,17 @@ def add_tools(
 
 
 def wire_parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a tool. An object without properties has to say so."""
+    """The parameters of a tool; an object without properties needs an empty `properties`."""
     return {"type": "object", "properties": {}, **schema}
 
 
 def data_url(part: Image | File, usual_type: str) -> str:
-    """The content of a part as an address."""
+    """The content of a part as a URL."""
     data = base64.b64encode(part.data).decode()
     return f"data:{part.media_type or usual_type};base64,{data}"
 
 
 def file_name(part: File) -> str:
-    """A name is asked for, and shown to the model."""
+    """The required name of a file, which the model sees."""
     usual = "document.pdf" if part.media_type in ("", "application/pdf") else "document"
     return part.name or usual

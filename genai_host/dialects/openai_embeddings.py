@@ -24,14 +24,14 @@ from genai_host.errors import GenaiError, MalformedReply
 
 
 class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
-    """Vectors may come as numbers, or as base64 of 4-byte floats, which is shorter.
+    """OpenAI's embeddings. Vectors are lists of numbers, or base64 of 4-byte floats, which is
+    shorter.
 
-    variant:
+    `variant` has these options:
 
-    purpose    name of the field that says whether the texts are queries or
-               documents; empty if the service knows no difference
-    encoding   how the vectors are asked for, `float` or `base64`; empty to leave it to
-               the service
+    - `purpose`: field for the purpose of the texts; empty if the service makes no difference
+    - `encoding`: form of the vectors to request, `float` or `base64`; empty for the default of the
+      service
     """
 
     name = "openai-embed"
@@ -41,7 +41,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
         "dimensions": {
             "type": "integer",
             "minimum": 1,
-            "description": "size of the vectors, where the model can shorten them",
+            "description": "size of the vectors, if the model can shorten them",
         }
     }
     variant = {"purpose": "", "encoding": "float"}
@@ -75,7 +75,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
 
 
 def _vector(embedding: Any) -> list[float]:
-    """It need not come as it was asked for."""
+    """Read a vector in either form, whatever was requested."""
     return decode_vector(embedding) if isinstance(embedding, str) else read_vector(embedding)
 
 
@@ -107,5 +107,5 @@ class OpenAIModerate(Dialect[ModerateCall, ModerationResult]):
 
 def _share(score: object) -> float:
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1:
-        raise ValueError(f"{score!r} is not a share")
+        raise ValueError(f"{score!r} is not a number from 0 to 1")
     return float(score)

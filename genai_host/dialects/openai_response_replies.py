@@ -1,9 +1,8 @@
-"""Replies of OpenAI's responses, whole and streamed.
+"""Replies of OpenAI's responses, complete and streamed.
 
-Source: OpenAI API reference, "The response object" and "Streaming events", OpenAPI
-document 2.3.0.
-The mark of a stream's end is the event `response.completed`, `response.incomplete`, or
-`response.failed`; it brings the whole response once more.
+Source: OpenAI API reference, "The response object" and "Streaming events", OpenAPI document 2.3.0.
+The end marker of a stream is the event `response.completed`, `response.incomplete` or
+`response.failed`, which contains the complete response.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _ENDS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
-    "response.done": "completed",  # as some servers have it, whatever the status
+    "response.done": "completed",  # sent by some servers with any status
 }
 _REFUSAL = "response.refusal.delta"
 _TEXTS = ("response.output_text.delta", _REFUSAL)
@@ -54,8 +53,13 @@ _ARGUMENTS = "response.function_call_arguments."
 
 
 def read_response(data: Mapping[str, Any]) -> Completion:
-    """A whole response. Raises what a failed one tells of, `GenerationError` if it
-    holds no answer, and `MalformedReply`."""
+    """Read a complete response.
+
+    Raises:
+        GenerationError: It contains no answer.
+        MalformedReply: It is not valid.
+        GenaiError: The error of a failed response.
+    """
     status = string_in(data, "status") or "completed"
     if status == "failed":
         raise _failure(data)
@@ -76,7 +80,7 @@ def read_response(data: Mapping[str, Any]) -> Completion:
         finish: FinishReason = "content_filter"
     elif status == "completed":
         finish = read_finish("", calls=calls)
-    else:  # which is not whole, whatever the reason
+    else:  # not complete, whatever the reason
         text = "".join(part.text for part in content if isinstance(part, Text))
         finish = read_finish(why or "other", text=text, unknown="other")
         finish = "other" if finish == "stop" else finish
@@ -89,10 +93,9 @@ def read_response(data: Mapping[str, Any]) -> Completion:
 
 
 class ResponseDecoder:
-    """Shows the pieces of a streamed response. The answer is what its last event says;
-    where that lacks the output, as with some servers, it is put together from the
-    pieces. Some servers give all items one index: then their ids tell them apart, and
-    what has none belongs to the item that was begun last."""
+    """Decodes a streamed response. The answer is that of its last event; if some servers omit its
+    output, it is assembled from the chunks. If all items have one index, ids distinguish them,
+    and an event without an id belongs to the last item."""
 
     def __init__(self) -> None:
         self._texts: dict[int, list[str]] = {}
@@ -114,7 +117,7 @@ class ResponseDecoder:
         return self.done
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # which some servers add
+        if event.data == b"[DONE]":  # added by some servers
             return ()
         data = read_event_object(event)
         kind = string_in(data, "type")
@@ -139,11 +142,11 @@ class ResponseDecoder:
     def finish(self) -> Completion:
         if self._end is None:
             pieces = (piece for pieces in self._texts.values() for piece in pieces)
-            raise IncompleteReply("the reply was cut before its end", text="".join(pieces))
+            raise IncompleteReply("the reply was interrupted before its end", text="".join(pieces))
         return self._end
 
     def _place(self, data: Mapping[str, Any]) -> int:
-        """Where the item stands that an event is about."""
+        """Position of the item of an event."""
         index = count_in(data, "output_index")
         known = self._places.get((index, string_in(data, "item_id")))
         return self._newest.get(index, index) if known is None else known
@@ -155,7 +158,7 @@ class ResponseDecoder:
         return (Delta(text),) if text else ()
 
     def _add_thought(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
-        """What it thinks comes in paragraphs."""
+        """Add reasoning, which is divided into paragraphs."""
         text = string_in(data, "delta")
         names = ("output_index", "summary_index", "content_index")
         place = (kind, *(count_in(data, name) for name in names))
@@ -167,7 +170,7 @@ class ResponseDecoder:
         place = self._place(data)
         if place not in self._items:
             raise malformed("there are arguments of no tool call")
-        whole = arguments_as_text(data.get("arguments"))  # with the last of these events
+        whole = arguments_as_text(data.get("arguments"))  # in the last of these events
         if whole:
             self._arguments[place] = [whole]
         else:
@@ -195,9 +198,9 @@ class ResponseDecoder:
         return [Delta(tool_call=call) for call in _read_item(item, place)]
 
     def _is_another(self, place: int, item: Mapping[str, Any], kind: str) -> bool:
-        """Whether an item is not the one that stands at its place."""
+        """Whether an item is another than the one at its position."""
         before = self._items.get(place)
-        if before is None:  # but there may be texts
+        if before is None:  # there may be texts
             return place in self._texts and item.get("type") != "message"
         names = ("type", "call_id")
         return kind != _ITEM_DONE or any(before.get(name) != item.get(name) for name in names)
@@ -207,7 +210,7 @@ class ResponseDecoder:
             self._items[place]["arguments"] = "".join(self._arguments[place])
 
     def _output(self) -> list[dict[str, Any]]:
-        """The items, put together from the pieces."""
+        """The items, assembled from the chunks."""
         for place in self._items.keys() - self._done:
             self._give_arguments(place)
         for index, texts in self._texts.items():
@@ -219,12 +222,12 @@ class ResponseDecoder:
 
 
 def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
-    """The parts that an item of the output becomes."""
+    """The parts of an item of the output."""
     kind = string_in(item, "type")
     if kind == "message":
         phase = string_in(item, "phase")
         text = "".join(map(_text_of, _pieces_in(item, "content")))
-        if phase and text:  # whether it is a comment on the way or the answer
+        if phase and text:  # a comment or the answer
             yield VendorPart(NAME, {"phase": phase})
         if text:
             yield Text(text)
@@ -236,7 +239,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
         text = "\n\n".join(filter(None, map(_text_of, thoughts)))
         if text:
             yield Reasoning(text)
-        if item.get("encrypted_content") or item.get("content"):  # else it says nothing again
+        if item.get("encrypted_content") or item.get("content"):  # otherwise it is a repetition
             yield VendorPart(NAME, dict(item))
     elif kind:
         yield VendorPart(NAME, dict(item))
@@ -245,7 +248,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
 
 
 def _pieces_in(item: Mapping[str, Any], name: str) -> list[Any]:
-    """A list of pieces; some servers have a text alone."""
+    """A list of chunks; some servers send a text instead."""
     value = item.get(name)
     return [{"text": value}] if isinstance(value, str) else list_in(item, name)
 
@@ -263,9 +266,7 @@ def _is_refusal(item: Mapping[str, Any]) -> bool:
 
 
 def _failure(data: Mapping[str, Any]) -> GenaiError:
-    return error_in(data) or ServiceUnavailable(
-        "the service failed to answer, and does not say why"
-    )
+    return error_in(data) or ServiceUnavailable("the service failed without a reason")
 
 
 def _read_usage(data: Any) -> Usage:

@@ -1,4 +1,4 @@
-"""OpenAI's Responses: requests written; tokens counted.
+"""OpenAI's Responses: requests and token counting.
 
 The format is the successor of chat completions. `openai_response_replies` reads the replies.
 
@@ -6,8 +6,8 @@ Source: OpenAI API reference, "Create a model response", OpenAPI document 2.3.0;
 counts", as of November 2026.
 
 Nothing is stored at the service: reasoning comes back encrypted, is stored as a `VendorPart`, and
-is sent again with the items that it led to. Reasoning in words, and vendor parts of other dialects,
-are not sent.
+is sent again with the items that followed it. Unencrypted reasoning, and vendor parts of other
+dialects, are not sent.
 """
 
 from __future__ import annotations
@@ -63,17 +63,19 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "reasoning_summary": ("reasoning", "summary"),
     "verbosity": ("text", "verbosity"),
 }
-"""Where a parameter stands, if not under its own name."""
+"""Fields of parameters that are not top-level fields of the same name."""
 
 
 class OpenAIResponses(Dialect[ChatCall, Completion]):
-    """variant:
+    """OpenAI's Responses.
 
-    system_role           role of system messages; some models want `developer`
-    encrypted_reasoning   whether to ask for what the model thought, encrypted; models
-                          that do not reason refuse it
-    strict, object_root   as in `openai-chat`
-    image_detail          how closely pictures are looked at
+    `variant` has these options:
+
+    - `system_role`: role of system messages; some models require `developer`
+    - `encrypted_reasoning`: whether to request encrypted reasoning; models without reasoning refuse
+      it
+    - `strict`, `object_root`: as in `openai-chat`
+    - `image_detail`: resolution of images
     """
 
     name = NAME
@@ -85,7 +87,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
         "reasoning_summary": {
             "type": "string",
             "enum": ["auto", "concise", "detailed"],
-            "description": "show a summary of what the model thinks",
+            "description": "return a summary of the model's reasoning",
         },
     }
     reserved = frozenset(
@@ -141,7 +143,7 @@ def _put(body: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
 
 
 class _Form(NamedTuple):
-    """How items are written, as far as that is not the same everywhere."""
+    """How items are written, where services differ."""
 
     system_role: str
     image_detail: str
@@ -197,9 +199,9 @@ class _Form(NamedTuple):
 
 
 def _said(message: Message) -> Iterator[Mapping[str, Any]]:
-    """What the model said, as the items that it came in. What it thought goes with what
-    it led to, and is left out where that is missing: alone it is refused. The type of a
-    message is said for llama.cpp, which does not take it for granted here."""
+    """The model's message, as the items of the reply. Reasoning is sent with the items that
+    followed it, and omitted if they are missing, since the service refuses it alone. llama.cpp
+    requires the type of a message."""
     thoughts: list[Mapping[str, Any]] = []
     texts: list[str] = []
     phase: dict[str, Any] = {}
@@ -233,7 +235,7 @@ def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "parameters": fitted.schema,
-        "strict": fitted.strict,  # said in any case, as the usual is True
+        "strict": fitted.strict,  # always sent, since the default is true
     }
 
 

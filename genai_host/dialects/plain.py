@@ -1,10 +1,9 @@
-"""The host's own JSON form as a wire format, for providers in this process.
+"""The host's own JSON form as an API format, for providers in this process.
 
-Request: `{"messages": [...], "parameters": {...}, "tools": [...], "schema": {...}}`.
-Reply: a `Completion` in JSON form. Events: `{"delta": {...}}` in JSON form, and at
-the end `{"end": {...}}`, a `Completion`.
-An embedding request is `{"texts": [...], "purpose": "query"}`, its reply a `Embeddings`.
-Tokens are counted of the messages, tools and schema; the reply is `{"tokens": 12}`.
+Request: `{"messages": [...], "parameters": {...}, "tools": [...], "schema": {...}}`. Reply: a
+`Completion` in JSON form. Events: `{"delta": {...}}`, and at the end `{"end": {...}}` with a
+`Completion`. An embedding request is `{"texts": [...], "purpose": "query"}`, its reply `Embeddings`
+in JSON form. Token counts use messages, tools and schema; the reply is `{"tokens": 12}`.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class _PlainDecoder:
     def finish(self) -> Completion:
         if self._end is None:
             text = "".join(self._text)
-            raise IncompleteReply("the reply was cut before its end", text=text)
+            raise IncompleteReply("the reply was interrupted before its end", text=text)
         return self._end
 
 

@@ -1,4 +1,4 @@
-"""The settings of servers that help with their errors: services on machines of one's own."""
+"""Hints for errors of self-hosted servers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _OF_WINDOW: Mapping[str, str] = {
     "max_new_tokens": "--max-total-tokens",
     "max_seq_len": "max_seq_len",
 }
-"""What messages say of a prompt beyond the window, and the option that sets the window where that
-server runs."""
+"""Messages about an exceeded context window, with the option of the server that sets it."""
 
 
 def with_server_setting(error: GenaiError) -> GenaiError:
-    """The error, with the option of the server that helps where its message tells which."""
+    """The error with the option of the server in its hint, if the message identifies the server."""
     if isinstance(error, ContextOverflow):
         message = error.message.lower()
         option = next((option for said, option in _OF_WINDOW.items() if said in message), "")
         if option:
-            error.hint = f"{error.hint}; a server of your own takes more with a larger {option}"
+            error.hint = f"{error.hint}; on your own server, increase {option}"
     return error

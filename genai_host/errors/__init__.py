@@ -1,8 +1,8 @@
-"""The errors of genai-host: one tree, told apart by class and read by field.
+"""The errors of genai-host: one tree of classes with typed fields.
 
 GenaiError
 ├── ConfigurationError          a setting, flag or file is wrong
-│   └── NoRoute                 nothing can run that model as asked
+│   └── NoRoute                 no provider can run the model as requested
 ├── PermissionDenied            the client is not allowed to do this
 ├── ValidationError             data is invalid
 ├── PluginError                 a plugin is broken, or raised unexpectedly
@@ -31,9 +31,9 @@ GenaiError
 ├── ConversationClosed          the conversation was closed
 ├── TurnPaused                  the turn waits for a result from outside
 ├── StoreError                  the store cannot be read or written
-│   └── NotRecorded             what must not happen twice did not happen
+│   └── NotRecorded             a step did not run, as it cannot be recorded
 ├── Conflict                    the data was changed meanwhile
-├── NotFound                    the store has no such thing
+├── NotFound                    the conversation, document or blob is unknown
 └── ReplayError                 an event log does not match the feature
     ├── StepChanged             the feature now yields another step
     └── StepInterrupted         a step that must not run twice was running

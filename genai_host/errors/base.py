@@ -1,4 +1,4 @@
-"""What all errors have."""
+"""The base class of all errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ErrorPlace(TypedDict, total=False):
-    """The fields that say where it happened; see `GenaiError`."""
+    """Fields for where an error happened; see `GenaiError`."""
 
     provider: str
     model: str
@@ -17,7 +17,7 @@ class ErrorPlace(TypedDict, total=False):
 
 
 class ErrorContext(ErrorPlace, total=False):
-    """The fields that every error may carry; see `GenaiError`."""
+    """Fields that every error can have; see `GenaiError`."""
 
     hint: str
     plugin: str
@@ -26,17 +26,19 @@ class ErrorContext(ErrorPlace, total=False):
 
 
 class GenaiError(Exception):
-    """Base of all expected errors: the user can act on it; a bug is never one.
+    """Base of all expected errors, which a user can act on; a bug raises other exceptions.
+
+    All subclasses also accept these arguments.
 
     Args:
-        message: One line, for people.
-        hint: The next step to take, a sentence or a command; empty if none.
-        plugin: Name of the plugin concerned.
-        provider: Name of the provider instance concerned.
-        model: Name of the model concerned.
+        message: One line that describes the error.
+        hint: Next step, one line, for example a command; empty if none.
+        plugin: Name of the plugin.
+        provider: Name of the provider.
+        model: Name of the model.
         status: HTTP status of the reply, if there was one.
-        retryable: Whether the same call may succeed when repeated.
-        raw_reply: The file that the service's reply was added to as it came; empty if none was.
+        retryable: Whether the same call may succeed if it is repeated.
+        raw_reply: File that the raw reply was added to; empty if none.
     """
 
     code: ClassVar[str] = "error"
@@ -67,7 +69,7 @@ class GenaiError(Exception):
         return str(self.args[0])
 
     def fields(self) -> dict[str, Any]:
-        """The fields that are known, the message left out."""
+        """The fields that are set, without the message."""
         return {
             name: value
             for name, value in vars(self).items()
@@ -75,7 +77,16 @@ class GenaiError(Exception):
         }
 
     def located(self, *, plugin: str = "", provider: str = "", model: str = "") -> Self:
-        """Fill in where it happened, as far as that is not known yet."""
+        """Set the fields for where it happened, unless they are set already.
+
+        Args:
+            plugin: Name of the plugin.
+            provider: Name of the provider.
+            model: Name of the model.
+
+        Returns:
+            The same error.
+        """
         self.plugin = self.plugin or plugin
         self.provider = self.provider or provider
         self.model = self.model or model

@@ -1,4 +1,4 @@
-"""What ends or keeps a turn, and what goes wrong with the record of it."""
+"""Errors that end or pause a turn, and errors of the store and the event log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FunctionFailed(GenaiError):
     """A function that a feature called raised an exception.
 
     Args:
-        exception: Its class, for example `ValueError`.
+        exception: Name of the exception class, for example `ValueError`.
     """
 
     code = "function_failed"
@@ -32,7 +32,7 @@ class LimitExceeded(GenaiError):
     """A turn reached one of its limits.
 
     Args:
-        limit: `round_trips`, `steps`, `seconds` or `cost`; a feature may have more.
+        limit: `round_trips`, `steps`, `seconds` or `cost`; features can have others.
     """
 
     code = "limit_exceeded"
@@ -46,11 +46,12 @@ class BudgetExceeded(LimitExceeded):
     """A budget is spent; no call was made.
 
     Args:
-        budget: Which one, for example `users.ann.day`; empty if it is that the cost of the call is
-            not known.
-        spent, most: US dollars, or tokens.
-        renews: When it begins anew (ISO 8601).
-        retry_after: Seconds until then.
+        budget: Name of the budget, for example `users.ann.day`; empty if the cost of the call is
+            unknown.
+        spent: Amount spent in the period, in US dollars or tokens.
+        most: Amount of the budget, in US dollars or tokens.
+        renews: When the period ends (ISO 8601).
+        retry_after: Seconds until the period ends.
     """
 
     code = "budget_exceeded"
@@ -103,7 +104,7 @@ class TurnPaused(GenaiError):
     """The turn waits for a result; give it to `Conversation.resume`.
 
     Args:
-        kind: What it waits for, as the feature names it.
+        kind: Kind of result, for example `approval`; see `Pause`.
     """
 
     code = "turn_waiting"
@@ -117,7 +118,7 @@ class StoreError(GenaiError):
     """The store cannot be read or written.
 
     Args:
-        file: Where it is: a file, or the address of a database.
+        file: Path of the file, or URL of the database.
     """
 
     code = "store"
@@ -128,7 +129,7 @@ class StoreError(GenaiError):
 
 
 class NotRecorded(StoreError):
-    """What must not happen twice did not happen, since it could not be recorded; the turn can be
+    """A step that must not run twice did not run, since it could not be recorded; the turn can be
     resumed."""
 
     code = "not_recorded"

@@ -1,4 +1,4 @@
-"""What was given is wrong, or does not fit together: nothing was sent."""
+"""Errors in the input: nothing was sent."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class ConfigurationError(GenaiError):
     """A setting, an option or the configuration file is wrong.
 
     Args:
-        file, line: Where it stands, if it stands in a file (lines from 1).
-        setting: The name of the setting that is wrong, if it is one that was given.
+        file: File with the error; empty if none.
+        line: Line in the file, from 1; None if unknown.
+        setting: Name of the wrong setting; empty if none.
     """
 
     code = "configuration"
@@ -48,7 +49,7 @@ class ValidationError(GenaiError):
     """Data is invalid.
 
     Args:
-        path: Where in the data, for example `$.content[0].type`.
+        path: Location in the data, for example `$.content[0].type`.
     """
 
     code = "invalid_data"
@@ -70,8 +71,8 @@ class NoRoute(ConfigurationError):
     A plugin or a key is missing, or the model lacks a capability.
 
     Args:
-        reasons: One line for each way that was considered.
-        suggestions: Names that may have been meant.
+        reasons: Why each candidate cannot run, one line each.
+        suggestions: Similar names.
     """
 
     code = "no_route"
@@ -93,8 +94,8 @@ class InvalidParameter(GenaiError):
     """A model parameter is unknown, or has an invalid value.
 
     Args:
-        parameter: Its name.
-        valid: The names that are accepted on this route.
+        parameter: Name of the parameter.
+        valid: Names of the parameters that the route accepts.
     """
 
     code = "invalid_parameter"

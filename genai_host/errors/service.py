@@ -1,4 +1,4 @@
-"""What went wrong at a service, on the way to it, or with what its model answered."""
+"""Errors of a service, of the connection to it, and of a model's answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ProviderError(GenaiError):
     """The service, or the connection to it, failed.
 
     Args:
-        retry_after: Seconds that the service asked to wait; None if it named none.
+        retry_after: Seconds to wait, as requested by the service; None if it requested none.
     """
 
     code = "provider"
@@ -74,7 +74,7 @@ class CircuitOpen(ServiceUnavailable):
     """The circuit is open after repeated failures; no call was made.
 
     Attributes:
-        retry_after: Seconds until it is tried again.
+        retry_after: Seconds until the circuit allows another call.
     """
 
     code = "circuit_open"
@@ -85,7 +85,7 @@ class ProviderTimeout(ProviderError):
 
     Args:
         deadline: `connect`, `first_token`, `idle` or `total`.
-        text: What of an answer had come.
+        text: Text of the answer received so far.
     """
 
     code = "deadline_exceeded"
@@ -109,7 +109,7 @@ class IncompleteReply(ProviderError):
     """The reply was interrupted before its end; it never counts as an answer.
 
     Args:
-        text: What had come.
+        text: Text of the answer received so far.
     """
 
     code = "incomplete_reply"
@@ -129,7 +129,13 @@ class ProviderRemoved(ProviderError):
 def error_of_status(
     status: int, message: str, *, retry_after: float | None = None
 ) -> ProviderError:
-    """The error that an HTTP status means by itself (RFC 9110, RFC 6585)."""
+    """The error of an HTTP status (RFC 9110, RFC 6585).
+
+    Args:
+        status: HTTP status, 400 or more.
+        message: Message of the error.
+        retry_after: Seconds to wait, as requested by the service.
+    """
     if status in (401, 403):
         return AuthenticationFailed(message, status=status)
     if status == 429:
@@ -143,8 +149,8 @@ class GenerationError(GenaiError):
     """The model answered, but the answer is not usable.
 
     Args:
-        reason: The model's own word for why, for example `SAFETY`.
-        detail: Whatever more is known.
+        reason: Finish reason in the service's words, for example `SAFETY`.
+        detail: Further information.
     """
 
     code = "generation"

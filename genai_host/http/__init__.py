@@ -1,9 +1,9 @@
-"""HTTP, for the providers that speak it: `Services.http` is a `Transport`.
+"""The HTTP client for providers: `Services.http` is a `Transport`.
 
-transport       sends a request and reads the reply or its events
-connections     the pool of connections, proxies, certificates
-response        the parser of replies
-stream_parsers  parsers of streams of events
+- `transport`: sends requests and reads replies
+- `connections`: connection pool, proxies, certificates
+- `response`: parser of responses
+- `stream_parsers`: parsers of event streams
 
-Nothing of it is imported before the first request.
+These modules are imported with the first request.
 """

@@ -1,8 +1,8 @@
-"""Connections over HTTP, and whose they are while they are in use.
+"""HTTP connections and their ownership.
 
-requests knows proxies and certificates, urllib3 keeps the connections; what is added is
-that each connection belongs to one exchange from when it leaves its pool until it goes
-back, so that it can be cut from another thread and nobody else's is.
+requests handles proxies and certificates, and urllib3 pools connections. Here each connection
+belongs to one exchange while it is out of its pool, so that another thread can shut it down without
+affecting other calls.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ _KEPT_CONNECTIONS = 256
 
 
 class Exchange:
-    """One request and its reply, while a connection is theirs.
+    """One request and its reply, and the connection that they use.
 
-    `cut` shuts the connection down, from any thread, which ends whoever is blocked on
-    it; before there is one it waits for it. As soon as the connection goes back to its
-    pool it is no longer this exchange's: a cut that comes late must not meet the call
-    of a stranger.
+    `cut` shuts the connection down from any thread, which ends a blocked read. Before there is a
+    connection, it takes effect when there is one. After the connection has returned to its pool, a
+    late `cut` has no effect, since another call may use it.
     """
 
     def __init__(self) -> None:
@@ -58,22 +57,23 @@ class Exchange:
                 self._shut_down()
 
     def end(self) -> None:
-        """Nothing of it is the exchange's any more."""
+        """Release the connection."""
         with self._lock:
             self._over = True
             self._socket = None
 
     def _shut_down(self) -> None:
         if self._socket is not None:
-            with contextlib.suppress(OSError):  # it is closed already
-                # unbound, as the method of an SSLSocket takes TLS away from its reader
+            with contextlib.suppress(OSError):  # already closed
+                # unbound: SSLSocket.shutdown would remove TLS from a concurrent read
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
 class _OwnedConnection:
     """A connection that belongs to an exchange while it is in use.
 
-    is_new   whether this exchange is its first
+    Attributes:
+        is_new: Whether this exchange is its first.
     """
 
     exchange: Exchange | None = None
@@ -95,20 +95,23 @@ class _HttpsConnection(_OwnedConnection, urllib3.connection.HTTPSConnection):
 
 
 def _is_refused_tunnel(error: BaseException) -> bool:
-    """Whether a proxy did not tunnel. TLS begins beyond it."""
+    """Whether a proxy refused a tunnel; TLS starts after the tunnel."""
     return isinstance(error, OSError | HTTPException) and not isinstance(error, ssl.SSLError)
 
 
 class _LendingPool:
-    """A pool that lends its connections, each to one exchange."""
+    """A pool that lends each connection to one exchange."""
 
     def lend(self, exchange: Exchange, seconds: float) -> Any:
-        """A connection that is kept and still good, or a new one.
+        """An idle connection that is still open, or a new one.
 
-        seconds   that it may take to get a new one
+        Args:
+            exchange: The exchange.
+            seconds: Timeout for a new connection.
 
-        Raises what urllib3 raises, `OSError`, and `ProxyError` for what a proxy is to
-        blame for.
+        Raises:
+            OSError: The connection failed.
+            ProxyError: The proxy failed.
         """
         connection = self._get_conn()  # type: ignore[attr-defined]  # mixed into a pool
         connection.exchange = exchange
@@ -130,9 +133,11 @@ class _LendingPool:
         return connection
 
     def take_back(self, connection: Any, *, clean: bool) -> None:
-        """Done with a connection.
+        """Return a connection.
 
-        clean   whether it can be used again
+        Args:
+            connection: The connection.
+            clean: Whether it can be reused.
         """
         exchange, connection.exchange = connection.exchange, None
         exchange.end()
@@ -144,7 +149,7 @@ class _LendingPool:
     def _connect(self, connection: Any) -> None:
         pool: Any = self
         if pool.proxy is not None and pool.scheme == "https":
-            pool._prepare_proxy(connection)  # which connects, by a tunnel
+            pool._prepare_proxy(connection)  # connects through a tunnel
         else:
             connection.connect()
 
@@ -159,14 +164,15 @@ class _HttpsPool(_LendingPool, urllib3.HTTPSConnectionPool):
 
 @frozen
 class Address:
-    """Where requests to one URL go.
+    """Destination of requests to one URL.
 
-    pool     of connections
-    target   what to ask for there
-    host     as the header `Host` has it
-    headers  that go with each request: those for a proxy
-    origin   scheme, host and port, for people
-    proxy    the same of the proxy; empty if there is none
+    Attributes:
+        pool: Connection pool.
+        target: Request target.
+        host: Value of the `Host` header.
+        headers: Headers for the proxy.
+        origin: Scheme, host and port, for messages.
+        proxy: Scheme, host and port of the proxy, for messages; empty if none.
     """
 
     pool: Any
@@ -178,8 +184,8 @@ class Address:
 
 
 class Adapter(HTTPAdapter):
-    """requests' knowledge of proxies and certificates, with one TLS context for all
-    connections: to make one for each costs more than most requests."""
+    """requests' handling of proxies and certificates, with one TLS context for all connections,
+    since creating one costs more than most requests."""
 
     def __init__(self, ca_file: str | None) -> None:
         self._ca_file = ca_file
@@ -188,8 +194,15 @@ class Adapter(HTTPAdapter):
         super().__init__(pool_maxsize=_KEPT_CONNECTIONS, max_retries=0)
 
     def address(self, url: str, proxy: str | None) -> Address:
-        """Raises `ConfigurationError` for what is no address, and for a proxy that cannot be
-        used."""
+        """The destination of a URL.
+
+        Args:
+            url: The URL.
+            proxy: Proxy URL; None for that of the environment, empty for none.
+
+        Raises:
+            ConfigurationError: The URL is invalid, or the proxy is not supported.
+        """
         named = {"http": proxy, "https": proxy} if proxy else {}
         try:
             proxies = environment_proxies(url) if proxy is None else named
@@ -198,16 +211,16 @@ class Adapter(HTTPAdapter):
             pool: Any = self.get_connection_with_tls_context(request, True, proxies)
             host = parse_url(request.url or "").netloc or ""
         except (requests.RequestException, HTTPError, ValueError) as error:
-            raise ConfigurationError(f"the address is not one: {type(error).__name__}") from error
+            raise ConfigurationError(f"the URL is invalid: {type(error).__name__}") from error
         origin = f"{pool.scheme}://{pool.host}{f':{pool.port}' if pool.port else ''}"
         through = pool.proxy_headers if pool.scheme == "http" else {}  # a tunnel has its own
         return Address(pool, self.request_url(request, proxies), host, dict(through), origin, used)
 
     def close(self) -> None:
-        """Close the connections that nobody uses: the pools are only forgotten otherwise,
-        and who still holds one, as the traceback of an error may, keeps them open."""
+        """Close idle connections. requests only drops its pools, and other references, for example
+        in a traceback, would keep the connections open."""
         for manager in (self.poolmanager, *self.proxy_manager.values()):
-            for key in manager.pools.keys():  # noqa: SIM118 - they are not iterated otherwise
+            for key in manager.pools.keys():  # noqa: SIM118 - not iterable otherwise
                 pool = manager.pools.get(key)
                 if pool is not None:
                     pool.close()
@@ -246,17 +259,18 @@ _POOLS = {"http": _HttpPool, "https": _HttpsPool}
 
 
 def environment_proxies(url: str) -> dict[str, str]:
-    """The proxies that the environment has for a URL, by their scheme. Raises
-    `ConfigurationError` if the one for it cannot be used."""
+    """The proxies of the environment for a URL, by scheme. Raises `ConfigurationError` if the
+    relevant one is not supported."""
     proxies = {} if is_here(url) else dict(get_environ_proxies(url, no_proxy=None))
     _checked_proxy(select_proxy(url, proxies), named=False)
     return proxies
 
 
 def proxy_hint(*, named: bool) -> str:
-    """Where a proxy is set.
+    """The setting of a proxy, for a hint.
 
-    named   whether the provider names it, and not the environment
+    Args:
+        named: Whether the proxy comes from the provider's settings, not the environment.
     """
     if named:
         return "check calls.proxy of the provider"
@@ -267,7 +281,7 @@ def proxy_hint(*, named: bool) -> str:
 
 
 def _checked_proxy(proxy: str | None, *, named: bool) -> str:
-    """Its scheme, host and port, for people: its URL may have a password. Raises
+    """Scheme, host and port of a proxy; its URL may contain a password. Raises
     `ConfigurationError`."""
     if not proxy:
         return ""
@@ -277,7 +291,7 @@ def _checked_proxy(proxy: str | None, *, named: bool) -> str:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host or "@" in parts.path + parts.query + parts.fragment:  # a part of the password
+    if not host or "@" in parts.path + parts.query + parts.fragment:  # part of the password
         raise ConfigurationError("the URL of the proxy is not valid", hint=hint)
     shown = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
     if parts.scheme not in _POOLS:

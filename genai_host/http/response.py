@@ -14,20 +14,21 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from genai_host.errors import MalformedReply
 
-_BLOCK = 64 << 10  # bytes that are read at once where many come
-_SMALL = 2 << 10  # and elsewhere: whoever waits for the next holds room for as many
+_BLOCK = 64 << 10  # bytes per read of a large reply
+_SMALL = 2 << 10  # bytes per other read: the buffer of a waiting read
 _LARGEST_HEAD = 256 << 10  # bytes
 
 
 class Response:
-    """A reply that is still being read.
+    """A response that is being read.
 
-    status    0 until the head has come
-    headers   names in lower case; values of one name are joined by commas
-    ended     whether all of it has come
-    clean     whether nothing else has come, and the connection stays open: it can be used
-              again
-    begun     whether anything has come
+    Attributes:
+        status: HTTP status; 0 until the head is read.
+        headers: Headers, with names in lower case; repeated ones are joined by commas.
+        ended: Whether it is complete.
+        clean: Whether the connection stays open and no further data was received, so that it can be
+            reused.
+        begun: Whether any data was received.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -44,14 +45,15 @@ class Response:
 
     @property
     def tells_its_length(self) -> bool:
-        """If it does not, it ends where the connection does; and if it is cut amid its
-        headers it looks like an empty one."""
+        """Whether the length is known. If not, the end of the connection is the end of the body."""
         return "content-length" in self.headers or "transfer-encoding" in self.headers
 
     def read_head(self) -> None:
         """Wait for the status and the headers.
 
-        Raises `OSError` where the connection breaks, `MalformedReply`.
+        Raises:
+            OSError: The connection failed.
+            MalformedReply: The reply is not HTTP/1.1, or its head is too long.
         """
         size = 0
         while not self._has_head:
@@ -64,9 +66,11 @@ class Response:
                 raise MalformedReply(f"the head of the reply is longer than {_LARGEST_HEAD} bytes")
 
     def read_body(self) -> Iterator[bytes]:
-        """The body as it comes, as it was sent: it may be compressed.
+        """Yield the body as received; it may be compressed.
 
-        Raises `OSError` where the connection breaks, `MalformedReply`.
+        Raises:
+            OSError: The connection failed.
+            MalformedReply: The reply is not HTTP/1.1.
         """
         while True:
             if self._body:
@@ -83,7 +87,7 @@ class Response:
                 self.ended = True
 
     def close(self) -> None:
-        """Let go of the parser, which holds this object as this object holds it."""
+        """Release the parser, which refers to this object."""
         self._parser = None
 
     def _receive(self) -> bytes:
@@ -93,15 +97,15 @@ class Response:
 
     def _feed(self, data: bytes) -> None:
         self.begun = True
-        assert self._parser is not None  # nobody reads what is closed
+        assert self._parser is not None  # closed
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             self.clean = False
-            if not self.ended:  # else what comes unasked is no matter
+            if not self.ended:  # other unexpected data is ignored
                 raise MalformedReply("the reply is not HTTP/1.1") from error
 
-    # as the parser calls them
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         self.clean = False
@@ -127,5 +131,5 @@ class Response:
         if self._has_head:
             self.clean = not self.ended and self._parser.should_keep_alive()
             self.ended = True
-        else:  # one of status 1xx, which another one follows (RFC 9110, 15.2)
+        else:  # a status of 1xx, followed by another response (RFC 9110, 15.2)
             self.headers.clear()

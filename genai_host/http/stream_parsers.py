@@ -1,7 +1,7 @@
-"""Parsers of streamed replies (SSE, NDJSON): from the bytes of a body to its events.
+"""Parsers of streamed replies: server-sent events and NDJSON.
 
-Server-sent events are read as the HTML standard defines them (section 9.2, "Server-sent events").
-Both parsers read bytes: in text, a line would end at U+2028 too.
+Server-sent events are read as defined by the HTML standard (section 9.2, "Server-sent events").
+Both parsers read bytes: in text, a line would also end at U+2028.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from genai_host.api.json_text import read_json
 from genai_host.api.providers import StreamParser
 from genai_host.errors import MalformedReply
 
-_LARGEST_EVENT = 16 << 20  # bytes: an image as base64 still fits
+_LARGEST_EVENT = 16 << 20  # bytes, sufficient for an image as base64
 
 
 def read_sse(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
-    """The events of a `text/event-stream`. One that is not ended by a blank line is
-    given too if the reply ends there: some servers leave the last one out."""
-    mark = b"\xef\xbb\xbf"  # of the byte order, which may stand at the very beginning
+    """The events of a `text/event-stream`. The last one may lack the blank line, which some servers
+    omit."""
+    mark = b"\xef\xbb\xbf"  # byte order mark, allowed at the start
     for raw in _split(blocks, b"\n\n", lines_end_otherwise=True):
         event = _read_event(raw.removeprefix(mark) if mark else raw)
         mark = b""
@@ -29,7 +29,7 @@ def read_sse(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
 
 
 def read_ndjson(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
-    """The lines of an `application/x-ndjson`, each one event; blank lines are none."""
+    """The lines of an `application/x-ndjson`, one event each, without blank lines."""
     for raw in _split(blocks, b"\n"):
         line = raw.strip()
         if line:
@@ -42,9 +42,9 @@ FRAMINGS: Mapping[str, StreamParser] = {
     "application/jsonl": read_ndjson,
     "application/json-seq": read_ndjson,
 }
-"""How a streamed reply is read, by its content type."""
+"""Parsers by content type."""
 
-_BLANKS = b"\xef\xbb\xbf \t\r\n"  # and the mark of the byte order
+_BLANKS = b"\xef\xbb\xbf \t\r\n"  # byte order mark
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _MOST_BLANKS = 64 << 10  # bytes
 
@@ -52,12 +52,15 @@ _MOST_BLANKS = 64 << 10  # bytes
 def detect_parser(
     blocks: Iterator[bytes], labelled: StreamParser | None = None
 ) -> tuple[StreamParser | None, Iterator[bytes]]:
-    """How a body is read, by how it begins: services and proxies give streams the content type of
-    other replies, and send streams where none was asked for, or the other way round.
+    """Select the parser of a body by its first bytes, since some services label streams wrongly, or
+    stream although no stream was requested.
 
-    labelled   how it is read by its content type; None for one that is no stream
+    Args:
+        blocks: The body.
+        labelled: Parser for its content type; None if that is no stream.
 
-    Gives the parser, None for a whole reply, and the body with what was read of it.
+    Returns:
+        The parser, None for a complete reply, and the whole body.
     """
     start = b""
     for block in blocks:
@@ -78,8 +81,8 @@ def detect_parser(
 
 
 def _has_lines(held: list[bytes], blocks: Iterator[bytes]) -> bool:
-    """Whether a body has several lines, and the first one is an object. What is read of the
-    blocks for that is added to `held`."""
+    """Whether a body has several lines, and the first one is an object. Blocks read meanwhile are
+    added to `held`."""
     line = bytearray()
     is_ended = False
     for block in chain([held.pop()], blocks):
@@ -104,22 +107,26 @@ def _has_lines(held: list[bytes], blocks: Iterator[bytes]) -> bool:
 def _split(
     blocks: Iterable[bytes], separator: bytes, *, lines_end_otherwise: bool = False
 ) -> Iterator[bytes]:
-    r"""What stands between separators, and what stands after the last one.
+    r"""Split a stream at separators; the last item is the rest.
 
-    lines_end_otherwise   whether \r\n and \r stand for \n as well
+    Args:
+        blocks: The stream.
+        separator: The separator.
+        lines_end_otherwise: Whether \r\n and \r also end lines.
 
-    Raises `MalformedReply` for more than an event may have.
+    Raises:
+        MalformedReply: An event is too long.
     """
     pending: list[bytes] = []
     size = 0
-    tail = b""  # of what is pending: a separator may be cut by the end of a block
-    held = b""  # a \r, which may be half of \r\n
+    tail = b""  # of the pending data: a block may end within a separator
+    held = b""  # a \r, possibly the first half of \r\n
     for block in blocks:
         if lines_end_otherwise and (held or b"\r" in block):
             block, held = _with_plain_line_ends(held + block)
         at = block.find(separator)
         if at >= 0 and not size and at + len(separator) == len(block):
-            yield block[:at]  # one event, whole: so most servers send them
+            yield block[:at]  # one complete event, as most servers send them
             continue
         if at >= 0 or separator in tail + block:
             first, *rest = (b"".join(pending) + block).split(separator)
@@ -139,7 +146,7 @@ def _split(
 
 
 def _with_plain_line_ends(block: bytes) -> tuple[bytes, bytes]:
-    r"""A block whose lines end with \n, and what is to stand before the next one."""
+    r"""A block with \n as line ends, and the bytes to prepend to the next one."""
     held = b"\r" if block.endswith(b"\r") else b""
     if held:
         block = block[:-1]
@@ -147,8 +154,8 @@ def _with_plain_line_ends(block: bytes) -> tuple[bytes, bytes]:
 
 
 def _read_event(raw: bytes) -> StreamEvent | None:
-    """One block of lines; None if it has no data, as comments have none."""
-    if raw.startswith(b"data: ") and b"\n" not in raw:  # nearly all of them
+    """Parse one event; None if it has no data, for example a comment."""
+    if raw.startswith(b"data: ") and b"\n" not in raw:  # the usual case
         return StreamEvent(raw[6:])
     name: str | None = None
     data: list[bytes] = []

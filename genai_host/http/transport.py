@@ -3,10 +3,10 @@
     Transport.send   → _begin → _exchanged → Response → _read_whole → ProviderReply
     Transport.stream → _begin → _exchanged → Response → EventStream → StreamEvent ...
 
-Each provider instance has a transport, over connections of requests and urllib3. There are no
+Each provider has a transport, which uses connections of requests and urllib3. There are no
 retries, redirects, netrc or cookies; of the environment, only the proxy settings are used.
-Compressed replies are decoded (RFC 9110, 8.4). A request is one write, and a reply is read by a
-parser in C: that is most of the cost of a call.
+Compressed replies are decoded (RFC 9110, 8.4). For speed, a request is one write, and a parser in C
+reads the reply.
 """
 
 from __future__ import annotations
@@ -45,23 +45,25 @@ from genai_host.http.stream_parsers import FRAMINGS, detect_parser
 from genai_host.util.names import __version__
 
 ACCEPTED = "gzip, deflate"
-"""What a reply may be compressed with, as `Accept-Encoding`."""
+"""Supported encodings, as `Accept-Encoding`."""
 
-_BLOCK = 1 << 20  # bytes that are unpacked at once: a few may stand for a great many
+_BLOCK = 1 << 20  # bytes decompressed per step, since a few bytes can expand to very many
 _DECODERS = {"gzip": GzipDecoder, "x-gzip": GzipDecoder, "deflate": DeflateDecoder}
 
 
 def unpacked(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """The blocks of a body as they were before they were compressed.
+    """Decompress the blocks of a body.
 
-    encoding   as the header `Content-Encoding` has it
+    Args:
+        blocks: The body.
+        encoding: Value of `Content-Encoding`.
 
-    Raises `MalformedReply` for another encoding than those that are accepted, and for
-    what is not encoded so.
+    Raises:
+        MalformedReply: The encoding is not supported, or the body is invalid.
     """
     make = _DECODERS.get(encoding)
     if make is None:
-        raise MalformedReply("the reply is compressed in a way that was not asked for")
+        raise MalformedReply("the reply has an encoding that was not requested")
     decoder = make()
     try:
         for block in blocks:
@@ -70,26 +72,27 @@ def unpacked(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                 yield data
                 data = decoder.decompress(b"", max_length=_BLOCK)
     except zlib.error as error:
-        raise MalformedReply("the reply is compressed wrongly") from error
+        raise MalformedReply("the compressed reply is invalid") from error
 
 
-_LARGEST_REPLY = 64 << 20  # bytes, decoded: of a whole reply
-_LARGEST_STREAM = 256 << 20  # bytes, decoded: of all events of one
-_ONE_WRITE = 1 << 20  # bytes: up to here a body is sent together with its head
+_LARGEST_REPLY = 64 << 20  # decoded bytes of a complete reply
+_LARGEST_STREAM = 256 << 20  # decoded bytes of all events of a reply
+_ONE_WRITE = 1 << 20  # bytes; smaller bodies are sent together with the head
 _MOST_ADDRESSES = 256
 _USER_AGENT = f"genai-host/{__version__}"
 _PROXY_AUTHENTICATION = 407
 _REFUSED_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b", re.ASCII)
-"""What Python's `http.client` says of it."""
+"""Message of Python's `http.client`."""
 
 
 class Transport:
-    """Sends the requests of one provider instance; keeps its connections.
+    """Sends the requests of one provider, and pools its connections.
 
-    connect   seconds that it may take to get a connection
-    total     seconds after which even a reply that nobody watches is given up
-    proxy     address of the proxy; None for what the environment says, empty for none
-    ca_file   PEM file of the authorities to trust; None for those that requests brings
+    Args:
+        connect: Timeout of connecting, in seconds.
+        total: Seconds after which a reply is abandoned in any case.
+        proxy: Proxy URL; None for that of the environment, empty for none.
+        ca_file: PEM file of trusted certificate authorities; None for those of requests.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class Transport:
         return EventStream(loan, parser, blocks)
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close idle connections."""
         self._addresses.clear()
         self._adapter.close()
 
@@ -168,14 +171,14 @@ class Transport:
         return loan
 
     def _exchanged(self, head: bytes, body: bytes, address: Address, exchange: Exchange) -> _Loan:
-        """A request that was sent, and of whose reply the head has come.
+        """Send a request and read the head of the reply.
 
-        A service may close a connection that it kept, just when it is used again: where it
-        closes one without a word, a new one is taken at once.
+        A service may close an idle connection just when it is reused. If it closes without a reply,
+        a new connection is used immediately.
         """
         while True:
             connection = address.pool.lend(exchange, self._connect)
-            if connection.sock.gettimeout() != self._total:  # to set it lets other threads run
+            if connection.sock.gettimeout() != self._total:  # the call switches threads
                 connection.sock.settimeout(self._total)
             response = Response(connection.sock)
             loan = _Loan(address.pool, connection, exchange, response, self._total)
@@ -201,8 +204,8 @@ class Transport:
         return address
 
     def _not_sent(self, error: Exception, origin: str, proxy: str) -> GenaiError:
-        """What it means that a request failed before there was a reply. The messages of
-        the libraries are not repeated: they quote addresses whole."""
+        """The error of a request that failed before a reply. Messages of the libraries are not
+        included, since they contain complete URLs."""
         if isinstance(error, ProxyError):
             cause = error.original_error
             refused = _REFUSED_TUNNEL.match(str(cause))
@@ -226,7 +229,7 @@ class Transport:
                 f"cannot verify the certificate of {origin}: {_system_reason(error)}",
                 hint="for your own service, set ca_file to its certificate authority",
             )
-        return ServiceUnavailable(f"{origin} broke the connection: {_system_reason(error)}")
+        return ServiceUnavailable(f"{origin} closed the connection: {_system_reason(error)}")
 
     @property
     def _proxy_hint(self) -> str:
@@ -240,7 +243,7 @@ class Transport:
             )
         return ServiceUnavailable(
             f"{proxy} requires another user and password (status {status})",
-            hint=f"write them in its URL, as http://USER:PASSWORD@HOST:PORT: {self._proxy_hint}",
+            hint=f"add them to its URL, http://USER:PASSWORD@HOST:PORT: {self._proxy_hint}",
             status=status,
             retryable=False,
         )
@@ -248,9 +251,10 @@ class Transport:
 
 @frozen
 class _Loan:
-    """A connection for as long as one exchange needs it, and the reply that comes over it.
+    """A connection lent to one exchange, and its reply.
 
-    total   seconds that may pass without a byte
+    Attributes:
+        total: Seconds that may pass without data.
     """
 
     pool: Any
@@ -260,14 +264,13 @@ class _Loan:
     total: float
 
     def end(self) -> None:
-        """Done with it: the connection goes back to its pool if all of the reply has come,
-        and is closed if it has not."""
+        """Return the connection to its pool if the reply is complete, or else close it."""
         if self.connection.exchange is self.exchange:
             self.pool.take_back(self.connection, clean=self.response.clean)
         self.response.close()
 
     def drop(self) -> None:
-        """The connection was of no use: the exchange takes another one."""
+        """Discard an unusable connection; the exchange gets another one."""
         self.exchange.hold(None)
         self.connection.exchange = None
         self.connection.close()
@@ -275,9 +278,10 @@ class _Loan:
 
 
 class EventStream:
-    """A streamed reply: its events, as they come. Iterate once.
+    """The events of a streamed reply; can be iterated once.
 
-    headers   of the reply, their names in lower case
+    Attributes:
+        headers: Headers of the reply, with names in lower case.
     """
 
     def __init__(self, loan: _Loan, parser: StreamParser, blocks: Iterable[bytes]) -> None:
@@ -295,16 +299,17 @@ class EventStream:
             self._loan.end()
 
     def close(self) -> None:
-        """End it, from any thread; the iteration that it finds blocked raises."""
+        """End the stream, from any thread; a blocked iteration raises an error."""
         self._loan.exchange.cut()
         if not self._is_read:
             self._loan.end()
 
 
 def _head(request: HttpRequest, address: Address, encoding: str) -> bytes:
-    """The first line and the headers of a request (RFC 9112, 2 and 3).
+    """The request line and the headers (RFC 9112, 2 and 3).
 
-    Raises `ConfigurationError` for what would end a header.
+    Raises:
+        ConfigurationError: A header contains invalid characters.
     """
     headers = {
         "Host": address.host,
@@ -320,16 +325,16 @@ def _head(request: HttpRequest, address: Address, encoding: str) -> bytes:
     text = "\r\n".join(lines)
     ends = len(lines) - 1
     if text.count("\n") != ends or text.count("\r") != ends or "\0" in text:
-        raise ConfigurationError("a header of the request holds the end of a line")
+        raise ConfigurationError("a header of the request contains a line break")
     try:
         return f"{text}\r\n\r\n".encode("latin-1")
     except UnicodeEncodeError as error:
-        raise ConfigurationError("a header has characters that none may have") from error
+        raise ConfigurationError("a header contains invalid characters") from error
 
 
 def _write(sock: Any, head: bytes, body: bytes) -> None:
-    """Send a request. A service that has heard enough may answer and close before it has
-    heard all: then there is a reply to be read."""
+    """Send a request. A service may reply and close before it has received everything; then the
+    reply is read."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         if len(body) <= _ONE_WRITE:
             sock.sendall(head + body)
@@ -341,8 +346,12 @@ def _write(sock: Any, head: bytes, body: bytes) -> None:
 def _read_whole(
     loan: _Loan, limits: CancelToken, blocks: Iterable[bytes] | None = None
 ) -> ProviderReply:
-    """
-    blocks   of the body, if some have been read
+    """Read the body of a reply.
+
+    Args:
+        loan: The connection and the reply.
+        limits: Cancels the read.
+        blocks: Remaining blocks of the body, if some were read.
     """
     response = loan.response
     try:
@@ -352,35 +361,36 @@ def _read_whole(
     finally:
         loan.end()
     if not body and not response.tells_its_length and response.status != 204:
-        raise IncompleteReply("the reply was cut before its body")
+        raise IncompleteReply("the reply was interrupted before its body")
     return ProviderReply(body, response.status, response.headers)
 
 
 def _blocks(loan: _Loan, limits: CancelToken, most: int) -> Iterator[bytes]:
-    """The body of a reply, as it comes.
+    """Yield the body of a reply.
 
-    Raises `IncompleteReply` where the connection breaks, `MalformedReply` beyond so many
-    bytes.
+    Raises:
+        IncompleteReply: The connection failed.
+        MalformedReply: The body is too long.
     """
     exchange = loan.exchange
     try:
         for block in _bounded(_body(loan.response), most):
             if exchange.is_cut:
                 break
-            if loan.response.ended:  # others may have the connection while this is looked at
+            if loan.response.ended:  # another call may already use the connection
                 loan.end()
             yield block
     except OSError as error:
         limits.check()
         _check_time(error, loan.total)
-        raise IncompleteReply(f"the reply was cut: {_system_reason(error)}") from error
-    if exchange.is_cut:  # which looks like the end to some replies
+        raise IncompleteReply(f"the reply was interrupted: {_system_reason(error)}") from error
+    if exchange.is_cut:  # for some replies this is the end
         limits.check()
         raise IncompleteReply("the reply was closed before its end")
 
 
 def _bounded(blocks: Iterable[bytes], most: int) -> Iterator[bytes]:
-    """The blocks. Raises `MalformedReply` beyond so many bytes."""
+    """Limit the length of a body. Raises `MalformedReply`."""
     size = 0
     for block in blocks:
         size += len(block)
@@ -390,8 +400,8 @@ def _bounded(blocks: Iterable[bytes], most: int) -> Iterator[bytes]:
 
 
 def _check_time(error: BaseException, seconds: float) -> None:
-    """Raises `ProviderTimeout` where it is the time of the socket that was over. Whoever watches
-    the call looks at the same moment, and may come later. What the system gives up has a number."""
+    """Raise `ProviderTimeout` if the socket timed out. The deadline of the call may fire at the
+    same moment. A timeout of the operating system has an errno."""
     if isinstance(error, TimeoutError) and error.errno is None:
         raise ProviderTimeout(
             f"the reply took longer than {seconds:g} s", deadline="total"
@@ -405,8 +415,8 @@ def _body(response: Response) -> Iterator[bytes]:
 
 
 def _system_reason(error: BaseException) -> str:
-    """What the system said, as `Connection refused`, without what a library put around
-    it."""
+    """The reason of the operating system, for example `Connection refused`, without text of
+    libraries."""
     deepest: BaseException | None = error
     reason = type(error).__name__
     seen = 0

@@ -71,11 +71,12 @@ def attachment(source: str | os.PathLike[str]) -> Part:
 
 
 def attachments(sources: Iterable[str], piped: Callable[[], bytes] | None = None) -> list[Part]:
-    """The parts of several files and addresses: each is read once, and what is the same
-    under the same name is sent once.
+    """Read files and URLs as parts; each is read once, and identical ones of the same name are sent
+    once.
 
     Args:
-        piped: Gives what `-` stands for; without it, that is a file as any.
+        sources: Paths, URLs, or `-`.
+        piped: Reads standard input, for `-`; without it, `-` is the name of a file.
     """
     parts: list[Part] = []
     for source in each_once(sources):
@@ -119,12 +120,15 @@ def read_file(name: str, most: int | None = None) -> bytes:
 
 
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
-    """A part from content that is at hand.
+    """Create a part from its content.
 
     Args:
-        media_type: What it is said to be; what the content or the name tell comes first.
+        data: The content.
+        name: File name.
+        media_type: Declared type; content and name take precedence.
 
-    Raises `ConfigurationError` for a picture or a document that is empty.
+    Raises:
+        ConfigurationError: An image or a document is empty.
     """
     kind = _media_type(data, name) or media_type.partition(";")[0].strip()
     is_picture = kind.startswith("image/") and kind != "image/svg+xml"
@@ -295,10 +299,11 @@ def with_fragments(fragments: Iterable[str], asked: str) -> str:
 
 
 def read_fragments(sources: Iterable[str], piped: Callable[[], str] | None = None) -> list[str]:
-    """The fragments of files and addresses, each read once and given once.
+    """Read files and URLs as texts; each is read and returned once.
 
     Args:
-        piped: Gives what `-` stands for; without it, that is a file as any.
+        sources: Paths, URLs, or `-`.
+        piped: Reads standard input, for `-`; without it, `-` is the name of a file.
     """
     found: dict[str, None] = {}
     for source in each_once(sources):

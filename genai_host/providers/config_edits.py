@@ -1,13 +1,12 @@
-"""Changes to the configuration, checked by what the plugins declare before anything is
-written.
+"""Changes to the configuration, validated by the declarations of plugins before they are written.
 
     with edit_config() as document:
         set_keys(document, types, {"providers.my-gate.base_url": "https://gate.example/v1"})
 
-A key is its place in the file, with dots: `defaults.model`, `aliases.NAME`, `approvals.TOOL`,
+A key is a path in the file, with dots: `defaults.model`, `aliases.NAME`, `approvals.TOOL`,
 `tools.NAME.SETTING`, `providers.NAME.SETTING`, `providers.NAME.models.MODEL`,
-`providers.NAME.calls.BOUND`. All values are text, as a command has it; each function raises
-`ConfigurationError` for what does not fit, and then nothing is written.
+`providers.NAME.calls.BOUND`. All values are text, as on the command line. Each function raises
+`ConfigurationError` for an invalid change; then nothing is written.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _REFERENCES = ("env", "file", "keyring")
 
 
 def split_key(key: str) -> tuple[str, ...]:
-    """The names on the way to a key. What is last may have dots itself."""
+    """The parts of a key; the last one may contain dots."""
     table, *rest = key.split(".", 1)
     if key in known_keys():
         return tuple(key.split("."))
@@ -77,8 +76,7 @@ def split_key(key: str) -> tuple[str, ...]:
 def add_instance(
     document: Document, types: Types, name: str, kind: str, values: Mapping[str, str]
 ) -> None:
-    """Add a named instance of a provider type, with its settings, `models.MODEL` and
-    `calls.BOUND`."""
+    """Add a provider of a type, with its settings, `models.MODEL` and `calls.LIMIT`."""
     if not re.fullmatch(PLAIN_NAME, name):
         raise ConfigurationError(f"invalid provider name {name!r}", hint=PLAIN_NAME_RULE)
     if name in document.get("providers", {}):
@@ -98,9 +96,13 @@ def set_keys(
     values: Mapping[str, str],
     sets: Mapping[str, ToolSet[Any]] | None = None,
 ) -> None:
-    """Set some keys. An instance that is not there is added, if a type has its name.
+    """Set keys. A provider that is not in the file is added, if a type has its name.
 
-    sets   the sets of tools, by name
+    Args:
+        document: The configuration file.
+        types: Provider types by name.
+        values: Values by key, as text.
+        sets: Sets of tools by name.
     """
     instances: dict[str, None] = {}
     of_sets: dict[str, ToolSet[Any]] = {}
@@ -127,7 +129,7 @@ def set_keys(
 
 
 def unset_keys(document: Document, keys: Iterable[str]) -> None:
-    """Take keys out: what they set is then as it is without them."""
+    """Remove keys, which restores their defaults."""
     for key in keys:
         *tables, last = split_key(key)
         if tables[:1] == ["providers"] and last == "type":
@@ -155,7 +157,7 @@ def remove_instance(document: Document, name: str) -> None:
 
 
 def enable_instance(document: Document, types: Types, name: str, *, enabled: bool) -> None:
-    """Allow or forbid the use of an instance, named or of the name of its type."""
+    """Enable or disable a provider."""
     if not enabled and name not in types and name not in document.get("providers", {}):
         raise ConfigurationError(
             f"unknown provider {name!r}", hint="list providers: genai-host providers"
@@ -168,7 +170,7 @@ def enable_instance(document: Document, types: Types, name: str, *, enabled: boo
 
 
 def type_named(types: Types, name: str) -> ProviderType[Any]:
-    """Raises `ConfigurationError` for a type that no plugin brings."""
+    """A provider type by its name. Raises `ConfigurationError` if it is unknown."""
     if name not in types:
         hint = what_there_is("vendor", name, sorted(types))
         raise ConfigurationError(f"unknown provider type {name!r}", hint=hint)
@@ -182,11 +184,11 @@ def add_model(
     provider_order: Iterable[str] = (),
     parameters: Mapping[str, Any] | None = None,
 ) -> ModelConfig:
-    """Add a model configuration; what it is then is returned."""
+    """Add a model configuration, and return it."""
     if name in {**document.get("models", {}), **document.get("aliases", {})}:
         raise ConfigurationError(
-            f"there is a model configuration {name!r} already",
-            hint=f"genai-host models set {name} changes it",
+            f"model configuration {name!r} already exists",
+            hint=f"change it: genai-host models set {name}",
         )
     models = _table(document, "models")
     models[name] = _inline({}) if _is_dotted(document, "models") else {}
@@ -201,9 +203,11 @@ def set_model(
     provider_order: Iterable[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> ModelConfig:
-    """Change a model configuration: what is None stays, and a parameter that is None is taken
-    out. Fields of `extra_body` that are not given stay. An alias becomes one. What it is then is
-    returned."""
+    """Change a model configuration, and return it.
+
+    An argument that is None stays, and a parameter that is None is removed. Fields of `extra_body`
+    that are not given stay. An alias becomes a model configuration.
+    """
     if name in document.get("aliases", {}):
         of = of or document["aliases"].pop(name)
         document["aliases"].pop(name, None)
@@ -217,7 +221,7 @@ def set_model(
         if value is None:
             model.get("parameters", {}).pop(key, None)
         elif _has_null(value):
-            raise ConfigurationError(f"the parameter {key} has a null, which TOML has not")
+            raise ConfigurationError(f"parameter {key} contains null, which TOML does not support")
         else:
             table = _inline_table(model, "parameters")
             before = {key: table[key]} if key in table else {}
@@ -255,7 +259,7 @@ def _model(document: Document, name: str) -> Document:
 
 
 def set_named(sets: Mapping[str, ToolSet[Any]], name: str) -> ToolSet[Any]:
-    """Raises `ConfigurationError` for a set of tools that no plugin brings."""
+    """A set of tools by its name. Raises `ConfigurationError` if it is unknown."""
     if name not in sets:
         raise ConfigurationError(
             f"unknown set of tools {name!r}", hint=hint_for(name, sorted(sets))
@@ -297,7 +301,7 @@ def _instance(document: Document, types: Types, name: str) -> Document:
 def _new_instance(document: Document, name: str, kind: str) -> None:
     providers = _table(document, "providers")
     instance = {"type": kind}
-    # a table of its own cannot stand amid `providers.other.type = "x"`
+    # TOML does not allow a table among `providers.other.type = "x"`
     providers[name] = _inline(instance) if _is_dotted(document, "providers") else instance
 
 
@@ -307,7 +311,7 @@ def _is_dotted(document: Document, table: str) -> bool:
 
 
 def _value(settings: type[Any], key: str, name: str, text: str, instance: str = "") -> Any:
-    """A setting from text, as JSON that its class takes."""
+    """Parse the text of a setting to JSON for its class."""
     known = {each.name: each for each in describe(settings)}
     if name not in known:
         raise ConfigurationError(f"unknown setting {key!r}", hint=hint_for(name, known))
@@ -320,17 +324,17 @@ def _value(settings: type[Any], key: str, name: str, text: str, instance: str = 
         raise ConfigurationError(f"{key}: {error}", hint=known[name].help) from error
     if _has_null(value):
         raise ConfigurationError(
-            f"{key}: TOML has no null", hint=f"remove it: genai-host config unset {key}"
+            f"{key}: TOML does not support null", hint=f"remove it: genai-host config unset {key}"
         )
     return value
 
 
 def _reference(key: str, name: str, text: str, instance: str) -> Any:
-    """Where a secret is, in place of the secret."""
+    """Parse a reference to a secret."""
     try:
         value = read_json(text)
     except ValueError:
-        value = None  # the secret itself, by all appearances
+        value = None  # probably the secret itself
     if isinstance(value, dict) and len(value) == 1 and set(value) <= set(_REFERENCES):
         return value
     raise ConfigurationError(
@@ -345,7 +349,7 @@ def _reference(key: str, name: str, text: str, instance: str) -> Any:
 
 
 def _check_instance(types: Types, name: str, instance: Document) -> None:
-    """Look at all of an instance as it is looked at when it is opened."""
+    """Validate a provider, as when it is opened."""
     import tomlkit
 
     plain = tomlkit.item(instance).unwrap()
@@ -357,7 +361,7 @@ def _check_instance(types: Types, name: str, instance: Document) -> None:
 
 
 def _check_set(tools: ToolSet[Any], table: Document) -> None:
-    """The same of a set of tools."""
+    """Validate a set of tools."""
     import tomlkit
 
     given = tomlkit.item(table).unwrap()
@@ -366,7 +370,7 @@ def _check_set(tools: ToolSet[Any], table: Document) -> None:
 
 
 def _any_secret(setting: Setting, given: Any) -> Secret | None:
-    """One that is required may be set afterwards."""
+    """Stands for a required secret, which may be set later."""
     return Secret("") if setting.required else None
 
 
@@ -386,7 +390,7 @@ def _inline_table(document: Document, name: str) -> Document:
 
 
 def _inline(value: Any) -> Any:
-    """A value that stands on its line, whatever stands around it."""
+    """A value on one line, whatever surrounds it."""
     import tomlkit
 
     if isinstance(value, dict):

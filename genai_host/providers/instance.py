@@ -1,7 +1,7 @@
-"""One configured provider: opened once, called within its limits.
+"""A configured provider: opened once, called within its limits.
 
-The HTTP transport of an instance is made with its first request: its dependencies take long to
-import, and many providers need none.
+Its HTTP transport is created with the first request, since its dependencies are slow to import and
+many providers do not use it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from genai_host.util.text import describe_exception
 
 
 class LazyTransport:
-    """What `Services.http` is; `bounds` are to be set before it is used."""
+    """`Services.http` of a provider; set `bounds` before the first request."""
 
     def __init__(self) -> None:
         self.bounds = CallLimits()
@@ -96,17 +96,21 @@ _log = logging.getLogger(__name__)
 
 @frozen
 class ProviderUnavailable:
-    """Why an instance has no provider to ask."""
+    """Why a provider cannot be opened."""
 
     reason: str
 
 
 @frozen
 class ProviderCall:
-    """One call of a provider: bounded, and counted, while it lasts.
+    """A call of a provider in progress.
 
-    without_keys   a text that the service sent, without the keys that it may have sent back
-    heard          what it sends, where that is to be kept; else None
+    Attributes:
+        provider: The provider.
+        limits: Cancels the call.
+        watch: Deadlines of the call.
+        without_keys: Redacts keys in texts of the service.
+        heard: Collects the raw reply, if it is stored; else None.
     """
 
     provider: Provider
@@ -121,8 +125,7 @@ class ProviderCall:
 
 
 class ProviderInstance:
-    """One provider instance: a name, a type, settings, and the provider itself once
-    it is needed, with what bounds its calls."""
+    """A configured provider: name, type, settings and limits; opened on first use."""
 
     def __init__(
         self,
@@ -145,21 +148,23 @@ class ProviderInstance:
         self._gone: ProviderRemoved | None = None
         self._revealed: set[str] = set()
         if not config.enabled:
-            self._gone = ProviderRemoved(f"the provider {name!r} is disabled", provider=name)
+            self._gone = ProviderRemoved(f"provider {name!r} is disabled", provider=name)
 
     @property
     def provider(self) -> Provider:
-        """The provider, opened now if it was not.
+        """The provider, opened on first use.
 
-        Raises `ConfigurationError` if its settings are wrong, `ProviderRemoved` if
-        the instance is gone, and `GenaiError` if its plugin fails to open it.
+        Raises:
+            ConfigurationError: A setting is invalid.
+            ProviderRemoved: The provider was removed or closed.
+            GenaiError: Its plugin cannot open it.
         """
         return self._open().provider
 
     @property
     def is_configured(self) -> bool:
-        """Whether the user configured it: an instance named like its type exists anyway, and
-        disabling and enabling it, or limiting its calls, says nothing of what it is for."""
+        """Whether the user configured it. A provider exists for each type anyway, and disabling it
+        or limiting its calls does not count."""
         config = self.config
         return bool(
             self.name != self.type.name or config.settings or config.models or config.overrides
@@ -170,29 +175,33 @@ class ProviderInstance:
         return any(setting.secret for setting in describe(self.type.settings))
 
     def look(self) -> Provider | ProviderUnavailable:
-        """The provider, or why there is none to ask."""
+        """The provider, or why it cannot be opened."""
         try:
             return self.provider
         except GenaiError as error:
             return ProviderUnavailable(f"{error}{'; ' + error.hint if error.hint else ''}")
 
     def preparation(self, model_id: str = "") -> Preparation | None:
-        """The step that makes it able to run a model (`Provider.preparation`); None if there is
-        none, or if its plugin fails to name it."""
+        """The step that makes a model available (`Provider.preparation`); None if there is none or
+        its plugin fails."""
         provider = self.look()
         if isinstance(provider, ProviderUnavailable):
             return None
         try:
             found = provider.preparation(model_id)
-        except Exception:  # noqa: BLE001 - a plugin's fault must not keep others from being listed
-            _log.warning("the provider %s failed to name its step", self.name, exc_info=True)
+        except Exception:  # noqa: BLE001 - affects only that provider
+            _log.warning("preparation() of provider %s failed", self.name, exc_info=True)
             return None
         return found if isinstance(found, Preparation) else None
 
     def find_key(self, setting: Setting) -> FoundKey | None:
-        """One of its secrets, and where it is; None if there is none.
+        """A secret of the provider, with its source; None if it is not set.
 
-        Raises `ConfigurationError` if what says so is not in order.
+        Args:
+            setting: The setting of the secret.
+
+        Raises:
+            ConfigurationError: The reference to the secret is invalid.
         """
         given = self.config.settings.get(setting.name)
         try:
@@ -202,13 +211,17 @@ class ProviderInstance:
 
     @contextmanager
     def attempt(self, above: Cancellation, model_id: str = "") -> Iterator[ProviderCall]:
-        """One call of this provider: it ends with what is above, with the instance, and
-        at the instance's deadlines.
+        """Context of one call, which ends with the caller's cancellation, with the provider, and at
+        the deadlines.
 
-        model_id   empty for a call of no model
+        Args:
+            above: Cancellation of the caller.
+            model_id: Id of the model; empty for a call without one.
 
-        Raises `RateLimited` if too many wait, `CircuitOpen` if the service failed too
-        often, and what `provider` raises.
+        Raises:
+            RateLimited: The queue is full.
+            CircuitOpen: The circuit is open after repeated failures.
+            GenaiError: The provider cannot be opened.
         """
         with Cancellation(above) as limits:
             opened = self._open()
@@ -228,11 +241,11 @@ class ProviderInstance:
                     self._attempts.discard(limits)
 
     def close(self, why: str = "closed") -> None:
-        """End the calls under way and close the provider; what still uses it fails."""
+        """Cancel the calls in progress and close the provider; later calls fail."""
         with self._lock:
             if self._gone is None:
                 self._gone = ProviderRemoved(
-                    f"the provider {self.name!r} was {why}", provider=self.name
+                    f"provider {self.name!r} was {why}", provider=self.name
                 )
             opened, self._opened = self._opened, None
             attempts = list(self._attempts)
@@ -241,8 +254,8 @@ class ProviderInstance:
         if opened is not None:
             try:
                 opened.provider.close()
-            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
-                _log.warning("the provider %s failed to close", self.name, exc_info=True)
+            except Exception:  # noqa: BLE001 - the others must be closed, too
+                _log.warning("close() of provider %s failed", self.name, exc_info=True)
             opened.http.close()
 
     def _open(self) -> _Opened:
@@ -270,13 +283,13 @@ class ProviderInstance:
             )
         except GenaiError as error:
             raise error.located(provider=self.name) from error
-        except (Exception, SystemExit) as error:  # a plugin's fault must not end the host
+        except (Exception, SystemExit) as error:  # a faulty plugin must not end the host
             raise ConfigurationError(
                 f"cannot open {self._owner}: {describe_exception(error)}", provider=self.name
             ) from error
 
     def read_settings(self) -> Any:
-        """Its settings, as its type has them. Raises `ConfigurationError`."""
+        """Its settings, as an object. Raises `ConfigurationError`."""
         overrides = self.config.overrides
         try:
             return read_settings(
@@ -290,8 +303,7 @@ class ProviderInstance:
             raise self._placed(error, error.setting) from error.__cause__
 
     def read_bounds(self, usual: Mapping[str, float]) -> CallLimits:
-        """What bounds its calls; `usual` where nothing is configured. Raises
-        `ConfigurationError`."""
+        """Its call limits; `usual` has defaults. Raises `ConfigurationError`."""
         overrides = self.config.overrides
         try:
             return read_settings(
@@ -317,8 +329,7 @@ class ProviderInstance:
         return found.secret
 
     def _without_keys(self, text: str) -> str:
-        """A text that its service sent, without the keys that it may have sent back. What
-        stands for a key where none is needed, such as `x`, is none."""
+        """Redact keys in a text of the service. Placeholders such as `x` are not keys."""
         for key in sorted(self._revealed, key=len, reverse=True):
             for written in (key, write_json(key).decode()[1:-1]):
                 text = text.replace(written, "***")
@@ -329,7 +340,7 @@ class ProviderInstance:
         return f"provider {self.name}"
 
     def _placed(self, error: ConfigurationError, *key: str) -> ConfigurationError:
-        """The same with the provider's name, and its place in the file if it has one."""
+        """Add the provider's name to an error, and its place in the configuration file."""
         if self._owner not in str(error):
             error.args = (f"{self._owner}: {error}",)
         if all(key) and self._is_configured(*key):
@@ -342,7 +353,7 @@ class ProviderInstance:
 
 @frozen
 class _Opened:
-    """What an instance has once it is needed."""
+    """State of an opened provider."""
 
     provider: Provider
     bounds: CallLimits

@@ -1,4 +1,4 @@
-"""The provider instances of a host: what is configured, and what comes and goes since."""
+"""The providers of a host: configured ones, and those added or removed since."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from genai_host.util.text import close_matches, did_you_mean
 
 
 class ProviderInstances:
-    """All instances by name: one for each provider type, named like it, and those
-    that are configured under names of their own.
+    """All providers by name: one for each provider type, and those configured under other names.
 
-    Adding and removing tells the observers; `version` grows with it.
+    Adding and removing calls the observers and increments `version`.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class ProviderInstances:
         named = {name: InstanceConfig(name) for name in types}
         named.update(configured)
         self._instances: dict[str, ProviderInstance] = {}
-        self._gone: dict[str, str] = {}  # and how it went
+        self._gone: dict[str, str] = {}  # and why
         for name, config in named.items():
             if config.type in types:
                 self._instances[name] = self._new(name, config)
@@ -59,7 +58,7 @@ class ProviderInstances:
         return name in self._instances
 
     def __getitem__(self, name: str) -> ProviderInstance:
-        """Raises `ProviderRemoved` if there is one no more, `NoRoute` if there never was."""
+        """Raises `ProviderRemoved` if the provider was removed, `NoRoute` if it is unknown."""
         instance = self._instances.get(name)
         if instance is not None:
             return instance
@@ -88,15 +87,17 @@ class ProviderInstances:
         models: Mapping[str, str] | None = None,
         calls: Mapping[str, Any] | None = None,
     ) -> ProviderInstance:
-        """Add a named instance while the host runs; the configuration file stays.
+        """Add a provider to the running host; the configuration file is not changed.
 
-        name       unique; `[a-z0-9-]+`
-        type       name of a provider type
-        settings   of that type, by name
-        models     model name to its id there
-        calls      what bounds its calls, by name; see `genai_host.providers.limits`
+        Args:
+            name: Unique name; `[a-z0-9-]+`.
+            type: Name of the provider type.
+            settings: Settings by name.
+            models: Model ids by model name.
+            calls: Call limits by name; see `genai_host.providers.limits`.
 
-        Raises `ConfigurationError` for a name that is taken and for an unknown type.
+        Raises:
+            ConfigurationError: The name is taken or invalid, or the type is unknown.
         """
         if type not in self._types:
             raise ConfigurationError(
@@ -117,17 +118,17 @@ class ProviderInstances:
         return instance
 
     def remove(self, name: str) -> None:
-        """Remove an instance: conversations that use it fail from now on."""
+        """Remove a provider; calls of conversations that use it fail from now on."""
         self._take_out(name, "removed")
 
     def disable(self, name: str) -> None:
-        """Close an instance and keep it listed as disabled, until `enable`."""
+        """Close a provider and list it as disabled."""
         instance = self._take_out(name, "disabled")
         config = instance.config._replace(enabled=False)
         self._put_back(self._new(name, config))
 
     def enable(self, name: str) -> None:
-        """Take back a `disable`."""
+        """Enable a disabled provider."""
         instance = self[name]
         if not instance.config.enabled:
             config = instance.config._replace(enabled=True)
@@ -135,17 +136,16 @@ class ProviderInstances:
             self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
 
     def reopen(self, name: str) -> None:
-        """Open an instance anew when it is next needed, with the keys that there are then;
-        the calls under way are ended."""
+        """Cancel the calls of a provider, and open it again on its next use, with the
+        current keys."""
         instance = self[name]
         if instance.config.enabled:
             self._put_back(self._new(name, instance.config))
             instance.close("opened anew")
 
     def configure(self, name: str, config: InstanceConfig | None) -> None:
-        """Have an instance as it is configured now; None for no configuration: one that is
-        named like its type is then as it comes, any other is gone. Calls under way with what
-        it was are ended."""
+        """Apply a changed configuration to a provider; None if it was removed from the file. Calls
+        in progress are cancelled."""
         if config is None and name in self._types:
             config = InstanceConfig(name)
         known = name in self
@@ -162,7 +162,7 @@ class ProviderInstances:
             self.remove(name)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all providers."""
         for instance in self:
             instance.close("closed with its host")
 

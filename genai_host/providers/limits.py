@@ -6,7 +6,7 @@ The limits of a provider instance are a table of its configuration:
     first_token = 120
     at_once = 20
 
-Rates are not in that table: a feature sets them for its prompts, and calls wait their turn.
+Rates are not in that table: a feature sets them for its prompts, and calls wait in a queue.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 
-_MOST = 1_000_000_000  # seconds, of which no clock counts many more, or calls
-_AT_MOST: Any = validators.le(_MOST)  # of whole and of other numbers
+_MOST = 1_000_000_000  # maximum of all limits, in seconds or calls
+_AT_MOST: Any = validators.le(_MOST)  # of integers and of other numbers
 
 
 def _seconds(default: float, help: str) -> float:
@@ -44,7 +44,7 @@ def _seconds(default: float, help: str) -> float:
 
 @frozen
 class CallLimits:
-    """Times in seconds; `None` for no bound, or for the usual."""
+    """Call limits of a provider. Times are in seconds; None for no limit or the default."""
 
     connect: float = _seconds(5.0, "seconds to connect")
     first_token: float = _seconds(60.0, "seconds until the first chunk of a streamed reply")
@@ -80,10 +80,11 @@ class CallLimits:
 
 
 class ConcurrencyLimiter:
-    """Lets so many through at once; as many again wait in line, first come first served.
+    """Limits concurrent calls; further calls wait in a FIFO queue.
 
-    at_once   None for no bound
-    line      how many may wait; beyond that a call is refused
+    Args:
+        at_once: Maximum number of concurrent calls; None for no limit.
+        line: Queue size; further calls are refused.
     """
 
     def __init__(self, at_once: int | None = None, line: int = 200) -> None:
@@ -95,13 +96,13 @@ class ConcurrencyLimiter:
 
     @property
     def inside(self) -> int:
-        """How many are through, and have not come back."""
+        """Number of calls in progress."""
         return self._inside
 
     @contextmanager
     def passed(self, limits: CancelToken) -> Iterator[None]:
-        """Around one call. Raises `RateLimited` if the line is full, and what ends
-        `limits` while it waits."""
+        """Context of one call. Raises `RateLimited` if the queue is full, and the error of `limits`
+        while it waits."""
         if self._at_once is None:
             yield
             return
@@ -127,7 +128,7 @@ class ConcurrencyLimiter:
         with limits.on_cancel(called.set):
             called.wait()
         with self._lock:
-            if called in self._waiting:  # it was the limits that called
+            if called in self._waiting:  # woken by a cancellation
                 self._waiting.remove(called)
                 left = False
             else:
@@ -140,7 +141,7 @@ class ConcurrencyLimiter:
             raise
 
     def _leave(self) -> None:
-        """The place goes to the first in line, if there is one."""
+        """Pass the place to the first call in the queue, if there is one."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().set()
@@ -152,26 +153,32 @@ _MOST_MODELS = 256
 
 
 class CircuitBreakers:
-    """Of one provider instance: one of the service, and one of each model.
+    """Circuit breakers of a provider: one for the service, and one for each model.
 
-    A connection that fails tells of the service. A reply that fails (status 5xx, a timeout, a reply
-    that is cut) may be the fault of its model, and says nothing against the others.
+    A failed connection counts against the service. A failed reply (status 5xx, a timeout, an
+    interrupted reply) counts against its model only.
 
-    failures   in a row that open one
-    seconds    that it stays open
+    Args:
+        failures: Consecutive failures that open a circuit.
+        seconds: Seconds that a circuit stays open.
+        clock: Source of time.
     """
 
     def __init__(self, clock: Clock, *, failures: int = 5, seconds: float = 30.0) -> None:
         self._make = partial(CircuitBreaker, clock, failures=failures, seconds=seconds)
         self._service = self._make(is_unreachable)
-        self._models: dict[str, CircuitBreaker] = {}  # used last, comes last
+        self._models: dict[str, CircuitBreaker] = {}  # least recently used first
         self._lock = threading.Lock()
 
     @contextmanager
     def attempt(self, model: str) -> Iterator[None]:
-        """Around one call. Raises `CircuitOpen` if it is not let through.
+        """Context of one call.
 
-        model   its id at the provider; empty for a call of no model
+        Args:
+            model: Id of the model; empty for a call without one.
+
+        Raises:
+            CircuitOpen: A circuit is open.
         """
         with self._service.attempt(), self._of(model).attempt():
             yield
@@ -186,12 +193,14 @@ class CircuitBreakers:
 
 
 class CircuitBreaker:
-    """Closed, it lets calls through; after some failures in a row it is open and lets none; then
-    it lets exactly one through, whose outcome decides.
+    """A circuit breaker: it opens after consecutive failures. After some time it lets one call
+    through, whose outcome closes it or keeps it open.
 
-    is_failure   whether an error counts; others, such as cancelled calls, decide nothing
-    failures     in a row that open it
-    seconds      that it stays open
+    Args:
+        is_failure: Whether an error counts; others, such as `Cancelled`, are ignored.
+        failures: Consecutive failures that open it.
+        seconds: Seconds that it stays open.
+        clock: Source of time.
     """
 
     def __init__(
@@ -214,7 +223,7 @@ class CircuitBreaker:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Around one call. Raises `CircuitOpen` if it is not let through."""
+        """Context of one call. Raises `CircuitOpen`."""
         probes = self._enter()
         try:
             yield
@@ -222,14 +231,14 @@ class CircuitBreaker:
             if self._is_failure(error):
                 self._failed(error)
             elif isinstance(error, Exception) and getattr(error, "status", None):
-                self._succeeded()  # it replied, so it is there
+                self._succeeded()  # a reply shows that the service is up
             elif probes:
                 self._undecided()
             raise
         self._succeeded()
 
     def _enter(self) -> bool:
-        """Whether the call is the one that decides."""
+        """Whether the call is the trial call of an open circuit."""
         if self._opened is None:
             return False
         with self._lock:
@@ -244,7 +253,7 @@ class CircuitBreaker:
             return True
 
     def _seconds_left(self) -> float:
-        if self._opened is None:  # since it was looked at
+        if self._opened is None:  # since it was checked
             return 0.0
         return self._opened + self._seconds - self._clock.monotonic()
 
@@ -269,7 +278,8 @@ class CircuitBreaker:
 
 
 def _cause(error: BaseException) -> str:
-    """A failure as others may read it: what the service sent may quote somebody's conversation."""
+    """The reason of a failure without the service's text, which may quote another user's
+    conversation."""
     status = getattr(error, "status", None)
     if status is not None:
         return f"HTTP status {status}"
@@ -278,7 +288,7 @@ def _cause(error: BaseException) -> str:
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether an error tells of a service without a connection to it."""
+    """Whether an error means that the service cannot be reached."""
     if isinstance(error, ProviderTimeout):
         return error.deadline == "connect"
     return (
@@ -289,8 +299,8 @@ def is_unreachable(error: BaseException) -> bool:
 
 
 def is_failed_reply(error: BaseException) -> bool:
-    """Whether an error tells of a model that does not answer. A refusal (status 4xx) does not, nor
-    does a reply in a form that cannot be read."""
+    """Whether an error means that a model does not answer. A status of 4xx or a malformed reply
+    does not."""
     if isinstance(error, ServiceUnavailable):
         return error.status is not None and not 400 <= error.status < 500
     return isinstance(error, IncompleteReply) or (
@@ -299,16 +309,16 @@ def is_failed_reply(error: BaseException) -> bool:
 
 
 class DeadlineTimer:
-    """Ends one attempt when it takes too long, whatever its provider is blocked on.
+    """Cancels an attempt that exceeds a timeout, even if its provider is blocked.
 
-        with Watch(limits, bounds, clock) as watch:
-            watch.listen_first()
+        with DeadlineTimer(limits, bounds, clock) as watch:
+            watch.expect_first()
             for event in events:
                 watch.heard()
-                ...             # what its reader does meanwhile does not count
+                ...             # the consumer's time does not count
                 watch.listen()
 
-    One alarm looks from time to time; none is set anew for each event.
+    One timer checks periodically; none is set per event.
     """
 
     def __init__(self, limits: Cancellation, bounds: CallLimits, clock: Clock) -> None:
@@ -316,7 +326,7 @@ class DeadlineTimer:
         self._bounds = bounds
         self._clock = clock
         self._end = math.inf
-        self._since = math.inf  # since when somebody has been waiting for an event
+        self._since = math.inf  # start of the current wait for an event
         self._allowed = bounds.idle
         self._waits_for = "idle"
         self._alarm: CancelHandle | None = None
@@ -331,28 +341,28 @@ class DeadlineTimer:
             self._alarm.release()
 
     def wait(self) -> None:
-        """Somebody waits for a whole reply from now on."""
+        """Start waiting for a complete reply."""
         self._end = self._clock.monotonic() + self._bounds.total
         self._set_alarm(self._bounds.total)
 
     def expect_first(self) -> None:
-        """Somebody waits for the first event of a reply from now on."""
+        """Start waiting for the first event of a reply."""
         self._since = self._clock.monotonic()
         self._end = self._since + self._bounds.total
         self._allowed, self._waits_for = self._bounds.first_token, "first_token"
         self._set_alarm(min(self._allowed, self._bounds.total))
 
     def listen(self) -> None:
-        """Somebody waits for the next event from now on."""
+        """Start waiting for the next event."""
         self._since = self._clock.monotonic()
 
     def heard(self) -> None:
-        """An event has come."""
+        """An event was received."""
         self._since = math.inf
         self._allowed, self._waits_for = self._bounds.idle, "idle"
 
     def expect_end(self, seconds: float) -> None:
-        """All has come; the end of the transmission may take this long."""
+        """The reply is complete; the end of the transmission may take this many seconds."""
         self._since = self._clock.monotonic()
         self._allowed = seconds
         self._set_alarm(seconds)
@@ -361,7 +371,7 @@ class DeadlineTimer:
         if self._alarm is not None:
             self._alarm.release()
         self._alarm = self._clock.call_later(seconds, self._look)
-        if self._over:  # meanwhile, in another thread
+        if self._over:  # in another thread
             self._alarm.release()
 
     def _look(self) -> None:
@@ -380,7 +390,7 @@ class DeadlineTimer:
         what = {
             "total": "the reply took longer than",
             "first_token": "no reply began within",
-            "idle": "the reply stood still for",
+            "idle": "no chunk was received for",
         }[deadline]
         self._limits.cancel(ProviderTimeout(f"{what} {seconds:g} s", deadline=deadline))
 
@@ -389,9 +399,11 @@ _log = logging.getLogger(__name__)
 
 
 class RateLimiter:
-    """The rates of one host, one for each model at a provider; models know nothing of
-    each other. As long as calls at one rate count, another one is told of in the log,
-    once, and not kept to."""
+    """Rate limits of a host, one per model and provider.
+
+    While calls at one rate are in progress, another rate for the same model is ignored, with one
+    log message.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -400,8 +412,8 @@ class RateLimiter:
         self._told: set[tuple[str, str, RateLimit]] = set()
 
     def wait(self, route: RouteInfo, rate: RateLimit, cancellation: Cancellation) -> None:
-        """Wait until the model may be called once more, first come first served; raises
-        what ends the call meanwhile."""
+        """Wait, in FIFO order, until the model may be called; raises the error of a
+        cancellation."""
         model = (route.model, route.provider)
         with self._lock:
             line = self._lines.get(model)
@@ -412,19 +424,19 @@ class RateLimiter:
             place = line.enter()
         if conflicts:
             _log.warning(
-                "%s@%s is called %s: that stays, and %s is not kept to", *model, line.rate, rate
+                "%s@%s: rate limit %s remains in effect, %s is ignored", *model, line.rate, rate
             )
         line.wait(place, cancellation)
 
 
 class _Line:
-    """Who waits for one model: the first of them for the time, the others for those before."""
+    """Calls waiting for a model: the first waits for time, the others for the first."""
 
     def __init__(self, rate: RateLimit, clock: Clock) -> None:
         self.rate = rate
         self._clock = clock
         self._lock = threading.Lock()
-        self._calls: deque[float] = deque()  # when they began, those that count
+        self._calls: deque[float] = deque()  # start times of the calls that count
         self._waiting: deque[threading.Event] = deque()
 
     def is_idle(self) -> bool:
@@ -433,7 +445,7 @@ class _Line:
             return not self._waiting and not self._calls
 
     def enter(self) -> threading.Event:
-        """A place at the end."""
+        """A place at the end of the queue."""
         first = threading.Event()
         with self._lock:
             self._waiting.append(first)
@@ -442,8 +454,11 @@ class _Line:
         return first
 
     def wait(self, first: threading.Event, cancellation: Cancellation) -> None:
-        """
-        first   the place
+        """Wait until a place in the queue is first.
+
+        Args:
+            first: The place.
+            cancellation: Ends the wait.
         """
         try:
             with cancellation.on_cancel(first.set):
@@ -461,7 +476,7 @@ class _Line:
             self._leave(first)
 
     def _seconds_to_wait(self) -> float:
-        """For the first; 0 is a call."""
+        """Seconds that the first call has to wait."""
         with self._lock:
             now = self._forget_old()
             if len(self._calls) >= self.rate.requests:
@@ -470,7 +485,7 @@ class _Line:
             return 0.0
 
     def _forget_old(self) -> float:
-        """The time that it is now."""
+        """Drop old start times; returns the current time."""
         now = self._clock.monotonic()
         while self._calls and self._calls[0] + self.rate.seconds <= now:
             self._calls.popleft()

@@ -1,4 +1,4 @@
-"""Whether provider instances can answer: tried, within seconds, and remembered for a short time."""
+"""Checks whether providers can answer, with a timeout and a short-lived cache."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _UNREACHABLE = (ServiceUnavailable, ProviderTimeout, IncompleteReply)
 
 @frozen
 class Readiness:
-    """What was found when a provider instance was tried.
+    """Result of the check of a provider.
 
     Attributes:
         reason: Why it cannot answer; empty if it can.
-        reachable: False if nobody answered.
-        missing_models: IDs of models that cannot run there, and why.
+        reachable: Whether the service could be reached.
+        missing_models: Ids of models that cannot run, with the reason.
     """
 
     reason: str = ""
@@ -37,11 +37,12 @@ class Readiness:
 
 
 class ReadinessProbes:
-    """Tries provider instances, all at once, and remembers what was found.
+    """Checks providers concurrently and caches the results.
 
     Args:
-        seconds: How long to wait for an instance before it counts as unreachable.
-        kept: For how many seconds a result holds.
+        clock: Source of time.
+        seconds: Timeout of a check; a provider that exceeds it counts as unreachable.
+        kept: Seconds that a result is valid.
     """
 
     def __init__(self, clock: Clock, *, seconds: float = 5.0, kept: float = 10.0) -> None:
@@ -54,22 +55,22 @@ class ReadinessProbes:
         )
 
     def readiness(self, instances: Iterable[ProviderInstance]) -> dict[str, Readiness]:
-        """Whether each instance can answer, by its name."""
+        """The result of each provider, by name."""
         instances = list(instances)
-        with self._lock:  # who asks at the same time waits for the same result
+        with self._lock:  # concurrent callers share one check
             oldest = self._clock.monotonic() - self._kept
             old = [each for each in instances if self._found.get(each, _NEVER)[0] <= oldest]
             self._try(old)
             return {each.name: self._found[each][1] for each in instances}
 
     def forget(self, instance: ProviderInstance) -> None:
-        """Try an instance again when it is asked for: it was changed, or made ready."""
+        """Drop the cached result of a provider that was changed or prepared."""
         with self._lock:
             self._found.pop(instance, None)
 
     def _try(self, instances: list[ProviderInstance]) -> None:
         asked: dict[ProviderInstance, Provider] = {}
-        for instance in instances:  # opening them is no part of the time
+        for instance in instances:  # opening them does not count
             found = _without_asking(instance)
             if isinstance(found, Provider):
                 asked[instance] = found
@@ -91,7 +92,7 @@ _NEVER = (-math.inf, Readiness())
 
 
 class _Probe:
-    """One instance, tried in a thread of its own, which is left alone if it takes too long."""
+    """A check in its own thread, which is abandoned after the timeout."""
 
     def __init__(
         self, instance: ProviderInstance, provider: Provider, limits: Cancellation
@@ -104,7 +105,7 @@ class _Probe:
         threading.Thread(target=self._run, name=f"probe of {instance.name}", daemon=True).start()
 
     def wait(self) -> Readiness | None:
-        """What was found; None if the limits ended before."""
+        """The result; None if the check was cancelled."""
         with self._limits.on_cancel(self._done.set):
             self._done.wait()
         return self._found
@@ -118,7 +119,8 @@ class _Probe:
 
 
 def _without_asking(instance: ProviderInstance) -> Provider | Readiness:
-    """The provider to ask; or what is known without: it lacks something, or has no probe."""
+    """The provider to check, or its result if no check is needed: it is not ready, or has
+    no check."""
     provider = instance.look()
     if isinstance(provider, ProviderUnavailable):
         return Readiness(provider.reason)
@@ -139,7 +141,7 @@ def _tried(instance: ProviderInstance, provider: Provider, limits: CancelToken) 
     except GenaiError as error:
         return Readiness(_line(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
-        _log.info("the provider %s failed when it was tried", instance.name, exc_info=True)
+        _log.info("probe() of provider %s failed", instance.name, exc_info=True)
         return Readiness(f"its plugin failed: {describe_exception(error)}")
 
 

@@ -114,9 +114,11 @@ class Backend(Protocol):
 class KeyRing:
     """Secrets by name.
 
-    backend   None for the one that the library finds, when it is first needed
+    Args:
+        backend: None for the one that the library finds, when it is first needed.
 
-    Raises `ConfigurationError` where the keyring refuses.
+    Raises:
+        ConfigurationError: The keyring refuses.
     """
 
     def __init__(self, backend: Backend | None = None) -> None:

@@ -76,15 +76,18 @@ class SecretStore:
         given: Any = None,
         table: str = "providers",
     ) -> FoundKey | None:
-        """The secret of an instance; None if there is none.
+        """The secret of a provider or a set of tools; None if it is not set.
 
         Args:
-            kind: Name of the instance's type.
-            given: What the configuration says of it: a reference.
-            table: Of the configuration; nothing is kept but for providers.
+            instance: Name of the provider.
+            setting: The setting of the secret.
+            kind: Name of the provider type.
+            given: Reference in the configuration.
+            table: Table of the configuration; only secrets of `providers` are stored.
 
-        Raises `ConfigurationError` for a secret that stands in the configuration itself,
-        and for a reference to nothing.
+        Raises:
+            ConfigurationError: The configuration contains the secret itself, or a reference to
+                nothing.
         """
         own = variable_of(table, instance, setting.name)
         if self._variable(own):

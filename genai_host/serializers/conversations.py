@@ -27,7 +27,8 @@ def cost_row(cost: Cost) -> dict[str, Any] | None:
 def utc(moment: float) -> str:
     """ISO 8601 in UTC, to the millisecond.
 
-    moment   seconds since 1970
+    Args:
+        moment: Seconds since 1970.
     """
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
 
@@ -45,9 +46,11 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
 
 
 def wait_row(wait: Pause[Any] | None, **named: str) -> dict[str, Any]:
-    """What a turn waits for, in JSON.
+    """A pause in JSON.
 
-    named   what comes before it
+    Args:
+        wait: The pause; None if there is none.
+        **named: Fields to put first.
     """
     asks = {} if wait is None else {"kind": wait.kind, "payload": wait.payload}
     return {**named, **asks}
@@ -72,7 +75,10 @@ def row_of(summary: Summary) -> dict[str, Any]:
 def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
     """A turn in JSON.
 
-    at   when it was begun, in seconds since 1970
+    Args:
+        turn: The turn.
+        at: Start, in seconds since 1970.
+        codec: Converts values to JSON.
     """
     return {
         "turn": turn.number,

@@ -120,11 +120,15 @@ def _row(
 def listed_rows(
     instance: ProviderInstance, above: Cancellation | None = None
 ) -> list[dict[str, Any]]:
-    """The models that a provider says it has, asked within the bounds of its calls.
+    """The models that a provider lists, queried within its call limits.
 
-    above   ends the call as well
+    Args:
+        instance: The provider.
+        above: Cancels the query.
 
-    Raises what the call raises, and `PluginError` if the plugin fails.
+    Raises:
+        PluginError: The plugin failed.
+        GenaiError: The query failed.
     """
     try:
         with Cancellation(above) as cancellation, instance.attempt(cancellation) as attempt:

@@ -11,8 +11,12 @@ from genai_host.plugins.index import InstalledPlugin, LoadResult
 def plugin_row(
     found: InstalledPlugin, outcome: LoadResult | None, config: Config
 ) -> dict[str, Any]:
-    """
-    outcome   of loading it; None if it was not loaded
+    """A plugin as a row of a listing.
+
+    Args:
+        found: The plugin.
+        outcome: Result of loading it; None if it was not loaded.
+        config: The configuration.
     """
     status, reason, fix = "unchecked", "", ""
     blocked = config.blocks(found.name, found.distribution)

@@ -250,7 +250,7 @@ class RequestHandler:
             return reply
         _log.error("the reply to %s %s has headers that none has", request.method, request.path)
         _close(reply)
-        problem = HttpProblem(500, "internal", "this failed; the log of the server says why")
+        problem = HttpProblem(500, "internal", "internal error; see the log of the server")
         return error_reply(request.path, request.headers, problem)
 
     def _wants_body(self) -> bool:
@@ -331,7 +331,7 @@ class RequestHandler:
 
 
 def _too_large(route: HttpRoute) -> Refused:
-    return Refused(HttpProblem(413, "too_large", f"at most {route.size} bytes are taken here"))
+    return Refused(HttpProblem(413, "too_large", f"the body must have at most {route.size} bytes"))
 
 
 def _close(reply: RouteResponse) -> None:

@@ -179,7 +179,7 @@ class ServerState:
             return self._loaded.result().answer(request, found, begins)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("%s %s failed", request.method, request.path)
-            problem = HttpProblem(500, "internal", "this failed; the log of the server says why")
+            problem = HttpProblem(500, "internal", "internal error; see the log of the server")
             return error_reply(request.path, request.headers, problem)
 
     def watching(self, request: RouteRequest, found: Found | HttpProblem) -> Watching:

@@ -1,1 +1,1 @@
-"""What API surfaces over HTTP are made of; independent of the server."""
+"""Parts from which HTTP APIs are made; independent of the server."""

@@ -29,29 +29,36 @@ from genai_host.errors import ValidationError
 def offered_tool(
     name: str, description: str, parameters: Mapping[str, Any] | None, path: str
 ) -> ToolSchema:
-    """A tool, if its parameters are a JSON Schema of an object: services take that on trust,
-    or refuse it in words of their own.
+    """Validate a tool of a client.
 
-    path   where it stands in the request
+    Its parameters must be a JSON Schema of an object: services do not check that, or report it in
+    their own words.
 
-    Raises `ValidationError`.
+    Args:
+        name: Name of the tool.
+        description: Description of the tool.
+        parameters: JSON Schema of its parameters; None for none.
+        path: Location in the request.
+
+    Raises:
+        ValidationError: The tool is invalid.
     """
     if not name:
         raise ValidationError("a tool has no name", path=path)
     parameters = parameters or {}
     if parameters.get("type", "object") != "object":
-        raise ValidationError(f"the parameters of {name} are no object", path=path)
+        raise ValidationError(f"the parameters of {name} are not an object", path=path)
     check_schema(parameters, path)
     return ToolSchema(name, description, parameters)
 
 
 _MOST_VALUES = 5000
-"""Of one schema, and four times as many of all tools of a request: the check of a schema takes
-about half a millisecond for each schema in it."""
+"""Maximum number of values in a schema; four times as many in all tools of a request. Checking
+takes about half a millisecond per subschema."""
 
 
 def check_schema(schema: Mapping[str, Any], path: str) -> None:
-    """Raises `ValidationError` if it is no JSON Schema, or too large."""
+    """Check that a schema is a valid JSON Schema and not too large. Raises `ValidationError`."""
     if _size(schema) > _MOST_VALUES:
         raise ValidationError(f"the schema has more than {_MOST_VALUES} values", path=path)
     try:
@@ -61,7 +68,7 @@ def check_schema(schema: Mapping[str, Any], path: str) -> None:
 
 
 def _size(schema: Any) -> int:
-    """The number of values in it."""
+    """Number of values in a schema."""
     count, pending = 0, [schema]
     while pending:
         value = pending.pop()
@@ -74,15 +81,18 @@ def _size(schema: Any) -> int:
 
 
 class CallReader:
-    """Reads the tool calls of one request, whose arguments come as the text of a JSON object."""
+    """Reads the tool calls of a request, whose arguments are the text of a JSON object."""
 
     def __init__(self) -> None:
         self._budget = ValueBudget()
 
     def read(self, id: str, name: str, arguments: str) -> ToolCall:
-        """Arguments that are no object, or are nested too deeply, stay as the model wrote them:
-        it is to see them again. Raises `ValidationError` where those of all calls have too many
-        values."""
+        """Read a call. Invalid arguments stay as the model wrote them, since it will see them
+        again.
+
+        Raises:
+            ValidationError: The arguments of all calls have too many values.
+        """
         try:
             value = self._budget.read(arguments) if arguments.strip() else {}
         except ValueError:
@@ -93,12 +103,12 @@ class CallReader:
 
 
 CHOICES = ("auto", "none", "required")
-"""What may be said of all tools."""
+"""Tool choices that are not tool names."""
 
 
 def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema], str]:
-    """The tools and the choice, where that of a name is to be taken. One that is called as a
-    choice is offered alone, which says the same."""
+    """Tools and tool choice for the choice of a name. A tool whose name is a tool choice is offered
+    alone, which means the same."""
     if name not in CHOICES:
         return tools, name
     return [tool for tool in tools if tool.name == name], "required"
@@ -107,10 +117,17 @@ def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema]
 def result_and_files(
     id: str, name: str, parts: Iterable[Part], error: bool = False
 ) -> tuple[ToolResult, list[File]]:
-    """The result of a tool, and the documents in it: a result holds texts and pictures, and says
-    where a document was, which the user is to show after it.
+    """The result of a tool, and its documents. A result contains text and images only; it mentions
+    documents, which the user's message contains.
 
-    Raises `ValidationError` for other parts.
+    Args:
+        id: Id of the call.
+        name: Name of the tool.
+        parts: Parts of the result.
+        error: Whether the call failed.
+
+    Raises:
+        ValidationError: There is a part of another kind.
     """
     content: list[Part] = []
     files: list[File] = []
@@ -123,11 +140,12 @@ def result_and_files(
 
 
 _MOST = 512
-"""Tools of one request: checking each takes its time."""
+"""Maximum number of tools in a request, since each is checked."""
 
 
 def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
-    """Raises `ValidationError` if two have one name, or there are too many."""
+    """Check that names are unique and that there are not too many tools. Raises
+    `ValidationError`."""
     by_name: dict[str, ToolSchema] = {}
     values = 0
     for tool in tools:
@@ -139,26 +157,28 @@ def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
         if len(by_name) == _MOST:
             raise ValidationError(f"there are more than {_MOST} tools", path=path)
         if tool.name in by_name:
-            raise ValidationError(f"two tools are called {tool.name}", path=path)
+            raise ValidationError(f"two tools have the name {tool.name}", path=path)
         by_name[tool.name] = tool
     return list(by_name.values())
 
 
 class Pairing:
-    """Of one conversation, read from its beginning on."""
+    """Pairs tool calls and results of one conversation, read from the beginning."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._numbers = count(1)
-        # names of tools, by id; a dict would look for its first among all that left it
+        # tool names by id; in a dict, finding the first is slow after removals
         self._waiting: OrderedDict[str, str] = OrderedDict()
         self._by_given: defaultdict[str, deque[str]] = defaultdict(deque)
         self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
     def call(self, given: str, name: str) -> str:
-        """The id of a call: the one that it came with, or one that is made for it.
+        """The id of a call: the given one, or a new one.
 
-        given   may be empty, or that of an earlier call as well
+        Args:
+            given: Id from the client; empty or repeated ids are replaced.
+            name: Name of the tool.
         """
         id = given
         while not id or id in self._ids:
@@ -170,10 +190,16 @@ class Pairing:
         return id
 
     def result(self, given: str, name: str, path: str) -> tuple[str, str]:
-        """The id and the name of the call that a result answers: the one of that id, or the
-        earliest of that name, or of any if it has none, that no result has answered.
+        """The id and the name of the call that a result belongs to: the call of that id, or else
+        the first unanswered one of that name, or of any name.
 
-        Raises `ValidationError` if there is none.
+        Args:
+            given: Id from the client; may be empty.
+            name: Name of the tool; may be empty.
+            path: Location in the request.
+
+        Raises:
+            ValidationError: There is no such call.
         """
         id = self._first(self._by_given[given]) if given else None
         if id is None:
@@ -183,15 +209,14 @@ class Pairing:
         return id, self._waiting.pop(id)
 
     def _first(self, ids: deque[str]) -> str | None:
-        """Of those that wait."""
+        """The first unanswered call."""
         while ids and ids[0] not in self._waiting:
             ids.popleft()
         return ids[0] if ids else None
 
 
 def merge_consecutive(messages: Iterable[Message], *roles: str) -> list[Message]:
-    """With those that follow each other of one of these roles as one: the results of calls
-    that were made at once, or what a client has kept piece by piece."""
+    """Merge consecutive messages of the same role, for example the results of parallel calls."""
     found: list[Message] = []
     for role, alike in groupby(messages, key=lambda message: message.role):
         if role in roles:

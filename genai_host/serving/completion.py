@@ -1,11 +1,11 @@
-"""Answers a request for a completion: a model or a feature is asked, whole or in a stream.
+"""Answers completion requests with a model or a feature, complete or streamed.
 
     answer → _of_model → Host.prompt
            → _of_feature → Host.open → Conversation.stream
 
 Each API reads its own requests into a `ChatRequest`, and writes the result in its own form. The
 conversation with a feature is closed when the request ends. `capabilities` is for formats whose
-requests name things that not every model has, and that may be left out.
+requests can contain options that not every model supports.
 """
 
 from __future__ import annotations
@@ -63,30 +63,30 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def close_on_disconnect(limits: CancelToken, conversation: Conversation) -> Iterator[None]:
-    """Close a conversation when this is left, or once limits end: the turn under way raises
-    what they end with, and one that is interrupted can be gone on with."""
+    """Close a conversation on exit, or when `limits` are cancelled: the running turn raises their
+    error, and can be resumed if it was interrupted."""
     try:
         with conversation, limits.on_cancel(lambda: conversation.close(ended_with(limits))):
             yield
-    except ConversationClosed as error:  # before the turn began
+    except ConversationClosed as error:  # before the turn started
         raise (ended_with(limits) or Cancelled("cancelled")) from error
 
 
 @contextmanager
 def _expected() -> Iterator[None]:
-    """What nobody expects becomes an error that a stream can tell of: a client that sees only
-    its connection end takes what it has for the whole."""
+    """Convert unexpected exceptions to an error that a stream can report: if the connection just
+    ended, the client would take the answer for complete."""
     try:
         yield
     except (GenaiError, StopIteration):
         raise
     except Exception as error:
         _log.exception("an answer failed")
-        raise PluginError("this failed; the log of the server says why") from error
+        raise PluginError("internal error; see the log of the server") from error
 
 
 FEATURE = "feature:"
-"""What a name begins with that stands for a feature and not for a model."""
+"""Prefix of model names that refer to a feature."""
 
 
 def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -95,15 +95,16 @@ def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 @frozen(kw_only=True)
 class ChatRequest:
-    """One request, free of the form of its API.
+    """A chat request, independent of the form of its API.
 
-    model        a name as `Host.open` takes it, or `feature:NAME`; None for the usual one
-    messages     what was said, oldest first
-    tools        tools that the client runs itself
-    tool_choice  `auto`, `none`, `required` or the name of a tool; None leaves it to the model
-    schema       JSON Schema of the answer; None for free text
-    parameters   model parameters, by the host's names
-    in_pieces    whether the answer is wanted as it is written
+    Attributes:
+        model: Name of the model (see `Host.open`), or `feature:NAME`; None for the default model.
+        messages: The conversation, oldest message first.
+        tools: Tools that the client runs.
+        tool_choice: `auto`, `none`, `required` or a tool name; None for the model's default.
+        schema: JSON Schema of the answer; None for free text.
+        parameters: Model parameters by the host's names.
+        in_pieces: Whether the answer is streamed.
     """
 
     model: str | None
@@ -116,15 +117,15 @@ class ChatRequest:
 
 
 COMMENT = b": ping\n\n"
-"""What clients of server-sent events skip."""
+"""Comment in an event stream, which clients ignore."""
 
 
 class CompletionStream:
-    """An answer: iterate over its pieces, once; `completion` is the whole.
+    """An answer: iterate over its chunks once; then `completion` has the complete answer.
 
-    `begin` waits for the first piece: what fails before is raised there, so that the reply can
-    still have the status of that, and again where the pieces are asked for, if it has been sent
-    meanwhile. `close`, or closing the reply, ends the answer.
+    `begin` waits for the first chunk. It raises an error that occurs before it, so that the reply
+    can have its status; if the headers are already sent, the iteration raises it again. `close`, or
+    closing the reply, cancels the answer.
     """
 
     def __init__(self, answer: Generator[Delta, None, Completion]) -> None:
@@ -157,9 +158,9 @@ class CompletionStream:
 
     @property
     def completion(self) -> Completion:
-        """The whole answer, once the pieces have ended."""
+        """The complete answer, after the last chunk."""
         if self._whole is None:
-            raise RuntimeError("the pieces have not ended")
+            raise RuntimeError("the chunks have not ended")
         return self._whole
 
     def close(self) -> None:
@@ -167,10 +168,17 @@ class CompletionStream:
 
 
 def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionStream:
-    """What is asked, which is sent once it begins. The client going ends it.
+    """Prepare the answer of a request; it is sent when it begins. A disconnect of the client
+    cancels it.
 
-    Raises what a call raises, as `GenaiError`; `ValidationError` for what a feature is not
-    asked for.
+    Args:
+        host: The host.
+        asked: The request.
+        request: The HTTP request.
+
+    Raises:
+        ValidationError: A feature does not support the request.
+        GenaiError: The call failed.
     """
     if asked.model is not None and asked.model.startswith(FEATURE):
         return CompletionStream(_of_feature(host, asked, request))
@@ -178,7 +186,7 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
 
 
 def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
-    """Ask, and wait for the whole answer; see `answer`."""
+    """The complete answer of a request; see `answer`."""
     answering = answer(host, asked, request)
     for _ in answering:
         pass
@@ -187,7 +195,7 @@ def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
 
 
 def _out_of_its_fence(completion: Completion) -> Completion:
-    """A model that is asked for JSON in words may put it into a fence of Markdown."""
+    """Remove a Markdown code fence, which a model may put around JSON."""
     if not completion.text.lstrip().startswith("```"):
         return completion
     message = completion.message
@@ -197,10 +205,15 @@ def _out_of_its_fence(completion: Completion) -> Completion:
 
 
 def finish_word(completion: Completion, words: Mapping[FinishReason, str]) -> str:
-    """Why a model stopped, in the words of an API.
+    """The finish reason in the words of an API.
 
-    Raises `UnexpectedFinish` for a reason that the API has no word for: any of its words would say
-    that the answer is usable.
+    Args:
+        completion: The answer.
+        words: Words of the API by finish reason.
+
+    Raises:
+        UnexpectedFinish: The API has no word for it; other words would mean that the answer is
+            usable.
     """
     word = words.get(completion.finish)
     if word is None:
@@ -219,12 +232,13 @@ def streamed(
     kind: str = "text/event-stream",
     silence: bytes = COMMENT,
 ) -> RouteResponse:
-    """A reply whose body is written as the answer comes.
+    """A reply whose body is written while the answer is generated.
 
-    answering   has not begun: it begins within `RouteResponse.begin`
-    write       the bytes of the answer: what fails on the way, it writes as well
-    kind        its media type
-    silence     as `RouteResponse` has it
+    Args:
+        answering: The answer; it begins within `RouteResponse.begin`.
+        write: Yields the bytes of the answer, including an error.
+        kind: Media type.
+        silence: Keep-alive data; see `RouteResponse`.
     """
     headers = {"content-type": kind, "cache-control": "no-store"}
     body = _Body(answering, write)
@@ -232,8 +246,8 @@ def streamed(
 
 
 class _Body:
-    """Closing it ends the answer, also where nobody has asked for the first bytes: a
-    generator that has not begun would not notice."""
+    """A body whose `close` cancels the answer, even before its first bytes: a generator that has
+    not started would not notice."""
 
     def __init__(
         self, answering: CompletionStream, write: Callable[[CompletionStream], Iterator[bytes]]
@@ -273,13 +287,13 @@ def _of_model(
     if is_kept:
         try:
             _keep(host, asked, completion, request.user)
-        except StoreError as error:  # which keeps nobody from an answer
+        except StoreError as error:  # does not prevent the answer
             warn_unrecorded(error)
     return completion
 
 
 def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> None:
-    """Put what was asked and answered into the store, as a conversation of one turn."""
+    """Store request and answer as a conversation of one turn."""
     feature = host.feature(host.config.feature)
     route = completion.route
     *before, message = asked.messages
@@ -306,10 +320,10 @@ def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> 
 
 
 def _choice_of(host: Host, route: RouteInfo) -> ModelChoice:
-    """A name that resolves to it; that of a model which is passed through says where."""
+    """A name that resolves to the model of an answer, with the provider for an undeclared model."""
     is_passed = route.model.startswith(f"{route.provider}/")
     name = route.model if is_passed else f"{route.model}@{route.provider}"
-    if route.configuration not in host.catalog.configurations:  # any more
+    if route.configuration not in host.catalog.configurations:  # no longer
         return ModelChoice(name, route.configuration)
     return evolve(host.catalog.choice(route.configuration), model=name)
 
@@ -317,12 +331,12 @@ def _choice_of(host: Host, route: RouteInfo) -> ModelChoice:
 def _of_feature(
     host: Host, asked: ChatRequest, request: RouteRequest
 ) -> Generator[Delta, None, Completion]:
-    """A feature has tools and models of its own: what it is given is what was said."""
+    """Answer with a feature. It has its own tools and models, so it receives only the messages."""
     name = (asked.model or "").removeprefix(FEATURE)
     if name not in host.registry.features:
         raise NotFound(f"unknown model {asked.model!r}", hint="GET /v1/models lists them")
     if asked.tools:
-        raise ValidationError(f"{FEATURE}{name} takes no tools: it has its own", path="$.tools")
+        raise ValidationError(f"{FEATURE}{name} accepts no tools: it has its own", path="$.tools")
     if not asked.messages or asked.messages[-1].role != "user":
         raise ValidationError("the last message must be the user's", path="$.messages")
     *before, message = asked.messages
@@ -339,21 +353,23 @@ def _of_feature(
         for event in conversation.stream(message):
             if isinstance(event.data, Delta):
                 shown.append(event.data.text)
-                # its calls of tools are no client's to run, and signatures none's to keep
+                # clients must neither run its tool calls nor store its signatures
                 yield Delta(event.data.text, event.data.reasoning)
             elif event.answer is not None:
                 said = event.answer
-    if not "".join(shown).endswith(said.summary):  # it was not shown as it was written
+    if not "".join(shown).endswith(said.summary):  # it was not streamed
         yield Delta(f"\n\n{said.summary}" if shown else said.summary)
     return Completion(Message("assistant", said.summary), usage=said.usage, value=said.data)
 
 
 @frozen
 class Capabilities:
-    """
-    parameters     that it takes, name to JSON Schema
-    capabilities   as `CAPABILITIES` names them
-    dialect        that it is spoken to in; empty for a feature
+    """Options that a model or a feature supports.
+
+    Attributes:
+        parameters: JSON Schemas of the accepted parameters by name.
+        capabilities: Capabilities; see `CAPABILITIES`.
+        dialect: Name of the dialect; empty for a feature.
     """
 
     parameters: Mapping[str, Any] = field(factory=dict)
@@ -362,14 +378,23 @@ class Capabilities:
 
 
 def capabilities(host: Host, model: str, operation: Operation = "chat") -> Capabilities:
-    """What the best route can; a feature takes no parameters that may be left out, as it has
-    models of its own. Raises `NoRoute`, and `NotFound` for a feature that is not there."""
+    """The capabilities of the best route. A feature accepts no model parameters.
+
+    Args:
+        host: The host.
+        model: Name of the model, or `feature:NAME`.
+        operation: Kind of call.
+
+    Raises:
+        NoRoute: No provider can run the model.
+        NotFound: The feature is unknown.
+    """
     if model.startswith(FEATURE):
         if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
             raise NotFound(f"unknown model {model!r} for {operation}")
         return Capabilities()
     try:
         best = host.catalog.resolve(model, None, operation)[0]
-    except NoRoute:  # what it lacked may have come since
+    except NoRoute:  # keys or weights may have been added since
         best = host.refresh().resolve(model, None, operation)[0]
     return Capabilities(best.parameters, best.capabilities, best.dialect)

@@ -1,7 +1,4 @@
-"""Errors in the form of the API that a request is for.
-
-The path and the headers of a request decide which API that is.
-"""
+"""Errors in the form of an API, which the path and the headers of a request determine."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ from genai_host.api import HttpProblem, RouteResponse
 from genai_host.serving import router
 
 _CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
-"""What a service refuses is no gateway's failure: the request has to be another one."""
+"""Statuses of errors that services report and the client must correct."""
 
 
 def status_of(problem: HttpProblem) -> int:
     return 400 if problem.code in _CLIENTS_FAULT else problem.status
 
 
-# what stands after a colon may be part of a model's name, as `llama3:latest`
+# a colon may be part of a model name such as `llama3:latest`
 _OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*")
 _GOOGLE = ("x-goog-api-key", "x-goog-api-client")
 _OF_ANTHROPIC = re.compile(r"/v1/(messages|complete)(/.*)?")
@@ -33,7 +30,7 @@ _OF_OPENAI = re.compile(r"/v1(/.*)?")
 
 
 def error_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> RouteResponse:
-    """The reply to a request that has a problem."""
+    """The reply for a problem, in the form of the API."""
     api = _api(path, headers)
     if not api:
         return router.problem_reply(path, headers, problem)
@@ -41,7 +38,7 @@ def error_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> 
 
 
 def _api(path: str, headers: Mapping[str, str]) -> str:
-    """The package of the API; empty where there is no other form than the host's own."""
+    """The package of the API; empty for the host's own form."""
     if _OF_GEMINI.fullmatch(path):
         return "gemini"
     if _OF_ANTHROPIC.fullmatch(path):

@@ -1,7 +1,7 @@
-"""The list of models, in the form of the API that a client speaks.
+"""The list of models, in the form of the client's API.
 
-Several APIs have `GET /v1/models`: a header of the request decides which form is sent.
-`served_models` has the names that are valid as `model` in requests to these APIs.
+Several APIs have `GET /v1/models`: a header of the request determines the form. `served_models` has
+the names that are valid as `model` in requests to these APIs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from genai_host.serving.completion import FEATURE
 
 @frozen
 class ServedModel:
-    """
-    name         `model@provider`, `provider/id`, a model configuration, or `feature:NAME`
-    owner        the provider instance; `genai-host` for a feature
-    operation    what it is for
-    window       tokens that prompt and answer share; None if unknown
-    capabilities as `CAPABILITIES` names them
-    help         one line; may be empty
+    """An entry of the list of models.
+
+    Attributes:
+        name: `model@provider`, `provider/id`, a model configuration, or `feature:NAME`.
+        owner: Name of the provider; `genai-host` for a feature.
+        operation: Kind of call.
+        window: Context window in tokens; None if unknown.
+        capabilities: Capabilities; see `CAPABILITIES`.
+        help: One line; may be empty.
     """
 
     name: str
@@ -38,8 +40,7 @@ class ServedModel:
 
 
 def served_models(host: Host) -> list[ServedModel]:
-    """Every route that runs, the first of each name; the model configurations that run; the
-    features."""
+    """The first working route of each name, the working model configurations, and the features."""
     found: dict[str, ServedModel] = {}
     catalog = host.probe()
     for route in catalog.matrix():
@@ -59,7 +60,7 @@ def served_models(host: Host) -> list[ServedModel]:
             operation = catalog.model_named(name).operation
             best = catalog.resolve(name, None, operation)[0]
         except GenaiError:
-            continue  # it stands for nothing that runs
+            continue  # it cannot run
         found.setdefault(
             name,
             ServedModel(name, best.provider, best.operation, best.window, best.capabilities),
@@ -71,18 +72,22 @@ def served_models(host: Host) -> list[ServedModel]:
 
 
 def name_in(parameters: Mapping[str, str]) -> str:
-    """The name of a model in a path, which may have slashes in it."""
+    """The model name in a path, which may contain slashes."""
     return "/".join(
         parameters[each] for each in ("provider", "owner", "model") if each in parameters
     )
 
 
 def served_model(host: Host, name: str) -> ServedModel:
-    """The one of a name; also of one that resolves and is not listed, as `smollm2`.
+    """A model by its name, also if it can be resolved but is not listed, for example `smollm2`.
+
+    Args:
+        host: The host.
+        name: The name.
 
     Raises:
-        NotFound: There is no such feature.
-        NoRoute: There is no such model, or it cannot run now.
+        NotFound: The feature is unknown.
+        NoRoute: The model is unknown or cannot run.
     """
     for each in served_models(host):
         if each.name == name:
@@ -99,7 +104,7 @@ _BY_HEADER = {
     "anthropic-version": "genai_host.server.anthropic.handlers",
     "x-goog-api-key": "genai_host.server.gemini.handlers",
 }
-"""What the clients of an API send, and those of others do not."""
+"""Headers that only the clients of one API send."""
 
 _USUAL = "genai_host.server.openai.handlers"
 _HERE = "genai_host.serving.models"
@@ -114,13 +119,13 @@ ROUTES: tuple[HttpRoute, ...] = (
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
-    """The models that there are."""
+    """The list of models."""
     reply: RouteResponse = _form_of(request).listed(request, host)
     return reply
 
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
-    """One of them. A name may have slashes in it."""
+    """A model of the list. Its name may contain slashes."""
     reply: RouteResponse = _form_of(request).one(request, host)
     return reply
 

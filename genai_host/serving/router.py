@@ -1,8 +1,8 @@
-"""What is answered over HTTP: the route that a request is for, and its reply.
+"""Routes HTTP requests to their handlers, and writes replies.
 
     HttpRoutes.answer → _found → _handler (imported once) → the function of the route
 
-Nothing is raised: what goes wrong is a reply as well, in the form that the API has for it, or
+Errors are not raised: they become replies in the form of the API, or
 
     {"error": {"code": "invalid_data", "message": "...", "hint": "...", "path": "$.message"}}
 """
@@ -28,7 +28,7 @@ from genai_host.util.text import short_repr
 
 Handler = Callable[[RouteRequest], RouteResponse]
 Form = Callable[[str, Mapping[str, str], HttpProblem], RouteResponse]
-"""A problem as a reply, of a path and the headers of a request."""
+"""Writes a problem as a reply, given path and headers of the request."""
 Begins = Callable[[RouteResponse], None]
 Found = tuple[HttpRoute, Mapping[str, str]]
 
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def problem_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> RouteResponse:
-    """A problem in the form of routes that have no other."""
+    """A problem in the default form."""
     error = {
         "code": problem.code,
         "message": problem.message,
@@ -47,32 +47,34 @@ def problem_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -
 
 
 DROPPED = "x-genai-host-dropped"
-"""The header that names the fields of a request that were left out."""
+"""Header with the names of ignored fields."""
 
 _LONGEST_NAME = 100
 _NOT_IN_NAMES = re.compile(r"[^\w.\[\]$-]", re.ASCII)
 
 
 def _naming(dropped: Sequence[str], reply: RouteResponse) -> RouteResponse:
-    """The reply with the fields that were left out of the request."""
+    """The reply with the header for ignored fields."""
     names = [_NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] for name in dropped[:MOST_DROPPED]]
     told = ", ".join([*names, "..."] if len(dropped) > MOST_DROPPED else names)
-    _log.debug("left out of the request: %s", told)
+    _log.debug("ignored fields of the request: %s", told)
     return evolve(reply, headers={**reply.headers, DROPPED: told})
 
 
 def with_retry_after(problem: HttpProblem) -> dict[str, str]:
-    """The headers of the reply to a problem: whole seconds, as RFC 9110 has it."""
+    """Headers of the reply to a problem; `retry-after` is in whole seconds (RFC 9110)."""
     if problem.retry_after is None:
         return dict(problem.headers)
     return {**problem.headers, "retry-after": str(math.ceil(problem.retry_after))}
 
 
 class HttpRoutes:
-    """Of one host. May be used from many threads.
+    """The HTTP routes of a host. Thread-safe.
 
-    own    routes of whoever serves it, which come before those of plugins
-    form   how problems are told
+    Args:
+        host: The host.
+        own: Routes of the server, which take precedence over those of plugins.
+        form: Writes problems.
     """
 
     def __init__(
@@ -88,18 +90,17 @@ class HttpRoutes:
         self._made: dict[type, Any] = {}
 
     def start(self) -> None:
-        """Load those that are to be loaded before anybody asks. One that cannot be keeps no
-        other from it: whoever asks is told."""
+        """Load the routes with `starts`. A failure is logged and does not affect others."""
         for route in self._starting:
             try:
                 self._handler(route)
-            except GenaiError as error:  # as where nothing is kept: expected
-                _log.info("the route %s has nothing to go on with: %s", route.key, error)
-            except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
-                _log.exception("the route %s cannot be loaded", route.key)
+            except GenaiError as error:  # expected, for example without a store
+                _log.info("route %s cannot resume work: %s", route.key, error)
+            except Exception:  # noqa: BLE001 - a faulty plugin must not end the server
+                _log.exception("cannot load route %s", route.key)
 
     def limit(self, method: str, path: str) -> int:
-        """Bytes of a body that may be sent there; 0 where there is no route."""
+        """Maximum size of a body in bytes; 0 if there is no route."""
         found = self.find(method, path)
         return 0 if isinstance(found, HttpProblem) else found[0].size
 
@@ -109,11 +110,14 @@ class HttpRoutes:
         found: Found | HttpProblem | None = None,
         begins: Begins | None = None,
     ) -> RouteResponse:
-        """The reply to a request, its `parameters` still empty. It has begun.
+        """The reply to a request, whose `parameters` are still empty. The reply has begun.
 
-        found    what `find` gave for it, where that was asked before
-        begins   is given a reply before it begins, which may take its time; it may send that
-                 even if it fails to begin, and has to close it. None where nobody waits
+        Args:
+            request: The request.
+            found: Result of `find`, if it was called before.
+            begins: Receives a reply before it begins, which may take long. It may send the headers
+                before, even if the reply then fails, and must close the reply. None if no client
+                waits.
         """
         found = found or self.find(request.method, request.path)
         reply = self._answered(request, found, begins)
@@ -128,26 +132,26 @@ class HttpRoutes:
             return found
         route, parameters = found
         if len(request.body) > route.size:
-            return HttpProblem(413, "too_large", f"at most {route.size} bytes are taken here")
+            return HttpProblem(413, "too_large", f"the body must have at most {route.size} bytes")
         dropped: list[str] = []
         try:
             reply = self._handler(route)(evolve(request, parameters=parameters, dropped=dropped))
             if not isinstance(reply, RouteResponse):
                 raise TypeError(
-                    f"{route.load} gave {short_repr(reply)}, which is not a RouteResponse"
+                    f"{route.load} returned {short_repr(reply)}, which is not a RouteResponse"
                 )
             reply = _naming(dropped, reply) if dropped else reply
             if reply.begin is not None:
                 _begin(reply, reply.begin, begins)
         except GenaiError as error:
             return HttpProblem.of(error)
-        except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
-            _log.exception("the route %s failed", route.key)
-            return HttpProblem(500, "internal", "this failed; the log of the server says why")
+        except Exception:  # noqa: BLE001 - a faulty plugin must not end the server
+            _log.exception("route %s failed", route.key)
+            return HttpProblem(500, "internal", "internal error; see the log of the server")
         return reply
 
     def close(self) -> None:
-        """Close what was made for routes, as far as it can be."""
+        """Close the objects that were created for routes."""
         with self._lock:
             made = list(self._made.values())
             self._made.clear()
@@ -157,11 +161,11 @@ class HttpRoutes:
             try:
                 if close is not None:
                     close()
-            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
-                _log.warning("%s failed to close", type(each).__name__, exc_info=True)
+            except Exception:  # noqa: BLE001 - the others must be closed, too
+                _log.warning("close() of %s failed", type(each).__name__, exc_info=True)
 
     def find(self, method: str, path: str) -> Found | HttpProblem:
-        """The route for a request, and what stands in the path for each name."""
+        """The route of a request, and the values of its path parameters."""
         segments = [unquote(segment) for segment in _segments(path)]
         exact = self._own.exact(method, segments)
         if exact is not None:
@@ -212,7 +216,9 @@ def _begin(reply: RouteResponse, begin: Callable[[], None], begins: Begins | Non
 class _Pattern:
     """The path of a route, in segments.
 
-    rank   of paths that fit, the greatest is taken: literal segments count from the left
+    Attributes:
+        rank: Of the matching paths, the one with the highest rank is used: literal segments count
+            from the left.
     """
 
     def __init__(self, route: HttpRoute) -> None:
@@ -222,13 +228,14 @@ class _Pattern:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it fits one path alone."""
+        """Whether it has no parameters."""
         return all(self.rank)
 
     def match(self, segments: Sequence[str]) -> Mapping[str, str] | None:
-        """What stands for each name; None for a path that does not fit.
+        """Values of the parameters; None if the path does not match.
 
-        segments   as many as it has, percent-decoded
+        Args:
+            segments: Segments of the path, percent-decoded, of the same number.
         """
         parameters = {}
         for mine, given in zip(self.segments, segments, strict=True):
@@ -240,7 +247,7 @@ class _Pattern:
 
 
 class _Patterns:
-    """Those that fit are found without a look at all of them."""
+    """Finds matching patterns without checking all of them."""
 
     def __init__(self, routes: Iterable[HttpRoute]) -> None:
         self._plain: dict[tuple[str, ...], list[_Pattern]] = {}
@@ -252,7 +259,7 @@ class _Patterns:
                 self._named.setdefault(len(pattern.segments), []).append(pattern)
 
     def exact(self, method: str, segments: Sequence[str]) -> HttpRoute | None:
-        """The route of that path, if it has nothing in braces: none comes before it."""
+        """The route of a path without parameters, which takes precedence."""
         for pattern in self._plain.get(tuple(segments), ()):
             if pattern.route.method == method:
                 return pattern.route

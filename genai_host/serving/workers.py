@@ -1,4 +1,4 @@
-"""Threads that answer requests: made when they are needed, and used again."""
+"""A pool of threads that handle requests, created on demand and reused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-_IDLE = 10.0  # seconds without work after which a thread ends
+_IDLE = 10.0  # seconds after which an idle thread ends
 
 _log = logging.getLogger(__name__)
 
@@ -16,8 +16,8 @@ Work = Callable[[], None]
 
 
 class Workers:
-    """As many as are needed at once: whoever hands out the work bounds it. The one that
-    ended last is taken first, so that the others can end."""
+    """A pool without a size limit: the caller limits the work. The thread that became idle last is
+    used first, so that others can end."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -28,16 +28,23 @@ class Workers:
         self._made = 0
 
     def submit(self, work: Work) -> None:
-        """Have it done, in some thread. Raises `RuntimeError` once this is closed, or if
-        the system gives no more threads."""
+        """Run a function in a thread. Raises `RuntimeError` if the pool is closed or the system
+        refuses another thread."""
         with self._lock:
             if self._is_closed:
-                raise RuntimeError("the workers have gone home")
+                raise RuntimeError("the workers are closed")
             worker = self._idle.pop() if self._idle else self._new()
             worker.todo.put(work)
 
     def close(self, seconds: float) -> bool:
-        """Take no more work, and wait for what is under way; whether all of it ended."""
+        """Accept no more work and wait for running work.
+
+        Args:
+            seconds: Timeout.
+
+        Returns:
+            Whether all work has ended.
+        """
         with self._lock:
             self._is_closed = True
             for worker in self._idle:
@@ -57,7 +64,7 @@ class Workers:
         return worker
 
     def _rest(self, worker: _Worker) -> bool:
-        """Whether there may be more for it."""
+        """Whether the thread got more work."""
         with self._lock:
             if self._is_closed:
                 self._all.discard(worker)
@@ -66,7 +73,7 @@ class Workers:
             return True
 
     def _leave(self, worker: _Worker) -> bool:
-        """Whether it may end: not if it was given work just now."""
+        """Whether the thread may end: not if it has just been given work."""
         with self._lock:
             if worker not in self._idle:
                 return False
@@ -94,7 +101,7 @@ class _Worker(threading.Thread):
             try:
                 work()
             except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
-                _log.exception("what answers a request failed")
+                _log.exception("handling a request failed")
             del work
             if not self._workers._rest(self):
                 return

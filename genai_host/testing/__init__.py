@@ -1,17 +1,17 @@
 """What plugins are tested with; docs/testing.md shows how.
 
-clock           time that passes when a test says so
-plugins         plugins made on the spot
-fake_model      a model in this process that says what a function says
-fake_service    a service over HTTP on this machine that does what a test says
-route_server    the routes of plugins over HTTP on this machine
-environments    distributions in a folder; wheels, and environments to install them into
-replaying       a conversation made again from its record, after every entry
+- `clock`: time that passes when a test says so
+- `plugins`: plugins made on the spot
+- `fake_model`: a model in this process that says what a function says
+- `fake_service`: a service over HTTP on this machine that does what a test says
+- `route_server`: the routes of plugins over HTTP on this machine
+- `environments`: distributions in a folder; wheels, and environments to install them into
+- `replaying`: a conversation made again from its record, after every entry
 
 For these pytest is needed, `pip install genai-host[testing]`:
 
-suites          tests for a plugin's own to subclass
-pytest_plugin   fixtures
+- `suites`: tests for a plugin's own to subclass
+- `pytest_plugin`: fixtures
 """
 
 from genai_host.testing.clock import ManualClock

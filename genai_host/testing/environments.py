@@ -31,15 +31,18 @@ def make_distribution(
     entry_points: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> Path:
-    """Install a distribution into a folder, as an installer would leave it there.
+    """Install a distribution into a directory, as an installer does; replaces an earlier one.
 
     Args:
-        folder: As it stands on `sys.path`.
-        entry_points: In the group of our plugins: name to value; None for a plugin that has the
-            distribution's name and its module.
-        files: Path below the folder to text; None for an empty module.
+        folder: The directory, which is on `sys.path`.
+        name: Name of the distribution.
+        version: Its version.
+        entry_points: Entry points of plugins by name; None for one plugin with the name and the
+            module of the distribution.
+        files: Texts by path in the directory; None for an empty module.
 
-    Returns its `.dist-info` folder. Anything that it had there before is replaced.
+    Returns:
+        Its `.dist-info` directory.
     """
     module = name.replace("-", "_")
     texts = dict(files if files is not None else {f"{module}.py": ""})
@@ -65,11 +68,11 @@ def _record_line(folder: Path, path: str) -> str:
 
 
 class Environment:
-    """A virtual environment, and a home for what runs in it.
+    """A virtual environment, and a home directory for its programs.
 
-    Args:
+    Attributes:
         python: Its interpreter.
-        genai_host: The command, once it is installed there.
+        genai_host: Path of the installed command.
     """
 
     def __init__(self, folder: Path, home: Path) -> None:
@@ -132,7 +135,9 @@ def build_wheel(source: Path, out: Path) -> Path:
 def uv(*arguments: str) -> None:
     """Run uv, which is looked for beside this Python and on PATH.
 
-    Raises `FileNotFoundError` if it is not installed, `RuntimeError` if it fails.
+    Raises:
+        FileNotFoundError: It is not installed.
+        RuntimeError: It fails.
     """
     places = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     found = shutil.which("uv", path=places)

@@ -94,18 +94,20 @@ def echo(heard: RecordedPrompt) -> str:
 
 
 class FakeModel:
-    """A plugin: provider `fake`, and models `fake` for chat, `fake-embed` for embeddings,
-    whose vectors are equal for equal texts, and `fake-moderate` for moderation.
+    """A plugin with the provider `fake` and its models: `fake` for chat, `fake-embed` for
+    embeddings, whose vectors are equal for equal texts, and `fake-moderate`.
 
     Args:
-        answer: What is to be said; raises `GenaiError` for a failure. It is called from whatever
-            thread calls the model.
-        flags: Whether a text breaks the rules.
-        faults: What is to go wrong, by the number of the call, those for embeddings and moderation
-            counted as well: an error to raise, or `HANG`.
-        prompts: What was heard.
-        calls: How many calls there were.
-        hanging: Set once a call hangs.
+        answer: Returns the answer, or raises `GenaiError`; called in the thread that calls the
+            model.
+
+    Attributes:
+        flags: Whether a text violates the rules.
+        faults: Faults by number of the call, including embedding and moderation: an error to raise,
+            or `HANG`.
+        prompts: The prompts received.
+        calls: Number of calls.
+        hanging: Set when a call hangs.
     """
 
     def __init__(self, answer: Callable[[RecordedPrompt], Said] = echo) -> None:

@@ -116,11 +116,12 @@ def sse_reply(events: Sequence[Step], **options: Any) -> Reply:
 
 
 class FakeService:
-    """Answers each request with the next of `replies`; the last one again and again.
+    """Answers each request with the next of `replies`; the last one is repeated.
 
     Args:
-        answer: Makes the reply to each request, in place of `replies`; called from many threads.
-        tls: A context to serve https with.
+        replies: The replies.
+        answer: Creates the reply to each request, instead of `replies`; called from many threads.
+        tls: TLS context, for https.
     """
 
     def __init__(

@@ -33,10 +33,13 @@ _CHANCE = random.random.__self__  # type: ignore[attr-defined]  # the one that a
 
 
 class Watched:
-    """A feature's `respond`, with an eye on what it calls.
+    """A feature's `respond` that records forbidden calls.
 
     Args:
-        calls: What it called that it must not, and where.
+        respond: The function.
+
+    Attributes:
+        calls: Forbidden calls, with their location.
     """
 
     def __init__(self, respond: Callable[[Turn[Any]], FeatureSteps]) -> None:

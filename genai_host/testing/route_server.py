@@ -24,13 +24,17 @@ from genai_host.serving.router import Form, HttpRoutes, problem_reply
 
 
 class RouteServer:
-    """Answers on a free port of 127.0.0.1, a thread for each connection, until it is
-    closed. The host stays open.
+    """Serves the routes of a host on a free port of 127.0.0.1, with a thread per connection, until
+    it is closed. It does not close the host.
 
     Args:
-        own, form: As `HttpRoutes` takes them.
-        user: Who asks.
-        url: Where, without a slash at the end.
+        host: The host.
+        own: See `HttpRoutes`.
+        form: See `HttpRoutes`.
+        user: User of all requests.
+
+    Attributes:
+        url: Its URL, without a trailing slash.
     """
 
     def __init__(
@@ -140,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "transfer-encoding" in self.headers or not length.isdecimal():
             return HttpProblem(411, "length_required", "the length of the body is needed")
         if int(length[:20]) > most:
-            return HttpProblem(413, "too_large", f"at most {most} bytes are taken here")
+            return HttpProblem(413, "too_large", f"the body must have at most {most} bytes")
         return None
 
     def _send(self, reply: RouteResponse) -> None:

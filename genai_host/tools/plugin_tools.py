@@ -20,8 +20,10 @@ from genai_host.util.text import did_you_mean, message_of
 
 
 class PluginTools:
-    """
-    toolbox   calls them, each with the approval that the user wants for it
+    """The tools of all plugins, with the user's settings and approval rules.
+
+    Attributes:
+        toolbox: Calls the tools.
     """
 
     def __init__(
@@ -48,13 +50,13 @@ class PluginTools:
         )
 
     def named(self, name: str, until: Cancellation) -> Tool:
-        """One of them. Raises `ConfigurationError` if there is none, and what it was
-        cancelled with."""
+        """A tool by its name. Raises `ConfigurationError` if it is unknown, and the error of the
+        cancellation."""
         tools = self.toolbox.tools(until)
         if name in tools:
             return tools[name]
         fault = self.toolbox.fault(name)
-        if isinstance(fault, ConfigurationError):  # it knows where that stands
+        if isinstance(fault, ConfigurationError):  # has its file and line
             error = copy.copy(fault)
             error.args = (f"unknown tool {name!r}: {fault}",)
             raise error from fault
@@ -64,10 +66,11 @@ class PluginTools:
         raise ConfigurationError(f"unknown tool {name!r}", hint=did_you_mean(name, tools) or known)
 
     def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
-        """What a conversation may be limited to: names, and beginnings of names as `git__*`.
+        """Validate the names of the tools that a conversation is limited to; `git__*` matches a
+        prefix.
 
-        Raises `ConfigurationError` for what can be the name of no tool. Whether a source
-        has it is not asked.
+        Raises:
+            ConfigurationError: No tool can have such a name. Tools of sources are not looked up.
         """
         if given is None:
             return None

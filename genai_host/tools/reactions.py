@@ -1,7 +1,7 @@
-"""Reactions as people see them, by what their types say of them: text, and pictures.
+"""Reactions (client actions) for people: as text and images, as declared by their types.
 
-Both are made of what tools gave, and the text by code of plugins. Whatever that does, nothing
-is raised, and what comes of it is bounded; it may hold anything that a text can.
+Reactions come from tools, and the text from code of plugins. Errors are not raised, and results are
+bounded; the text can contain any characters.
 """
 
 from __future__ import annotations
@@ -21,20 +21,24 @@ from genai_host.tools.threads import run_in_thread
 from genai_host.util.text_encoding import decode_base64
 
 MOST_LINES = 1000
-"""Of the text of one reaction; what is beyond is left out, and said."""
+"""Maximum number of lines per reaction; the rest is replaced by a note."""
 
 MOST_LETTERS = 10
-"""Of a line, for each column that there is: those that stand above others take none."""
+"""Maximum number of characters of a line per terminal column, since combining characters take no
+column."""
 
-_SECONDS = 5.0  # that a view may take
+_SECONDS = 5.0  # timeout of a view
 
 _log = logging.getLogger(__name__)
 
 
 class ReactionViews:
-    """
-    kinds     types of reactions, by name
-    seconds   how long one view may take
+    """Renders reactions as text.
+
+    Args:
+        kinds: Types of reactions by name.
+        clock: Source of time.
+        seconds: Timeout of a view.
     """
 
     def __init__(
@@ -45,10 +49,12 @@ class ReactionViews:
         self._seconds = seconds
 
     def lines(self, reaction: Mapping[str, Any], width: int) -> list[str] | None:
-        """A reaction as text, none of whose lines has a line break; None where its type
-        has no view, or one that fails, which is logged.
+        """A reaction as lines of text; None if its type has no view or the view fails, which is
+        logged.
 
-        width   columns that there are; lines that take more are not cut here
+        Args:
+            reaction: The reaction.
+            width: Width of the terminal in columns; longer lines are not truncated here.
         """
         kind = self._kinds.get(reaction["type"])
         if kind is None or not kind.text_view:
@@ -58,10 +64,10 @@ class ReactionViews:
             return _viewed(kind.text_view, copy.deepcopy(dict(reaction)), width)
 
         def failed(error: BaseException) -> None:
-            _log.warning("a reaction %s could not be shown", kind.name, exc_info=error)
+            _log.warning("cannot render a reaction %s", kind.name, exc_info=error)
 
         with Cancellation() as scope:
-            slow = LimitExceeded(f"it took longer than {self._seconds:g} s", limit="seconds")
+            slow = LimitExceeded(f"the view took longer than {self._seconds:g} s", limit="seconds")
             alarm = self._clock.call_later(self._seconds, lambda: scope.cancel(slow))
             try:
                 return run_in_thread(kind.name, view, failed, scope)
@@ -72,8 +78,7 @@ class ReactionViews:
                 alarm.release()
 
     def pictures(self, reaction: Mapping[str, Any]) -> list[Image]:
-        """What there is in the fields that its type says have pictures. What is none is
-        left out."""
+        """Images in the fields that the type declares; invalid ones are omitted."""
         kind = self._kinds.get(reaction["type"])
         fields = () if kind is None else kind.pictures
         found = (_picture(reaction.get(field), reaction) for field in fields)
@@ -93,8 +98,8 @@ def _viewed(address: str, reaction: dict[str, Any], width: int) -> list[str]:
 
 def _lines(given: Any, most: int) -> Iterator[str]:
     for each in given:
-        if type(each) is not str:  # a class of its own may do anything
-            raise TypeError(f"a view gives lines, not one of {type(each).__name__}")
+        if type(each) is not str:  # a subclass may do anything
+            raise TypeError(f"a view returns lines, not one of {type(each).__name__}")
         for line in each.split("\n"):
             yield line[:most]
 
@@ -115,7 +120,7 @@ def _picture(value: Any, reaction: Mapping[str, Any]) -> Image | None:
 
 
 def _of_data_url(url: str) -> Image | None:
-    """RFC 2397."""
+    """Parse a `data:` URL (RFC 2397)."""
     head, comma, body = url[len("data:") :].partition(",")
     media_type, *parameters = head.lower().split(";")
     if not comma or not media_type.startswith("image/"):

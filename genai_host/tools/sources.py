@@ -1,6 +1,6 @@
-"""Sources of tools: bounded calls of them, and configured sets of tools.
+"""Sources of tools, and configured sets of tools, with timeouts.
 
-A source that hangs or fails offers no tools for a while. A set of tools that has settings is opened
+A source that hangs or fails offers no tools for a while. A set of tools with settings is opened
 with its table of the configuration when its tools are first requested.
 """
 
@@ -25,22 +25,23 @@ from genai_host.tools.threads import run_in_thread
 from genai_host.util.text import describe_with_hint, short_repr
 
 MOST = 1000
-"""Tools of one source."""
+"""Maximum number of tools of a source."""
 
 BETWEEN = "__"
-"""What stands between the name of a source and that of its tool."""
+"""Separator between the name of a source and that of a tool."""
 
-_SECONDS = 30.0  # that a source may take: a server may have to be started
-_PAUSE = 60.0  # seconds that one that failed is left alone
+_SECONDS = 30.0  # timeout of a source, which may have to start a server
+_PAUSE = 60.0  # seconds before a failed source is tried again
 
 _log = logging.getLogger(__name__)
 
 
 class ToolSources:
-    """May be used from many threads.
+    """Sources of tools. Thread-safe.
 
-    seen     what each source had when it last said so, by full name
-    faults   why a source has none for now, by its name
+    Attributes:
+        seen: Tools last listed by all sources, by full name.
+        faults: Why a source currently offers no tools, by its name.
     """
 
     def __init__(self, sources: Iterable[ToolSource], clock: Clock) -> None:
@@ -52,9 +53,11 @@ class ToolSources:
         self.faults: dict[str, BaseException] = {}
 
     def tools(self, until: Cancellation, only: Sequence[str] | None = None) -> Mapping[str, Tool]:
-        """What all of them have now, by full name. Raises what it was cancelled with.
+        """The current tools of all sources, by full name. Raises the error of the cancellation.
 
-        only   names and beginnings of names: who can have none of these is not asked
+        Args:
+            until: Cancels the lookup.
+            only: Names and prefixes; sources that cannot match are skipped.
         """
         return {
             name: tool
@@ -64,8 +67,8 @@ class ToolSources:
         }
 
     def tool(self, name: str, until: Cancellation) -> Tool | None:
-        """The tool of that full name; None if there is none. One that was seen is not looked
-        for again: that was when it was offered."""
+        """A tool by its full name; None if it is unknown. A tool that was listed before is not
+        looked up again."""
         source = self._sources.get(of_source(name))
         seen = self.seen.get(name)
         return seen if seen or source is None else self._tools(source, until).get(name)
@@ -74,8 +77,8 @@ class ToolSources:
         for source in self._sources.values():
             try:
                 source.close()
-            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
-                _log.warning("the tools of %s failed to close", source.name, exc_info=True)
+            except Exception:  # noqa: BLE001 - the others must be closed, too
+                _log.warning("close() of the tools of %s failed", source.name, exc_info=True)
 
     def _tools(self, source: ToolSource, until: Cancellation) -> dict[str, Tool]:
         with self._lock:
@@ -92,7 +95,7 @@ class ToolSources:
             return found
 
     def _asked(self, source: ToolSource, until: Cancellation) -> dict[str, Tool] | None:
-        """None if it did not answer, or not with tools."""
+        """The tools of a source; None if it failed."""
 
         def failed(error: BaseException) -> None:
             self.faults[source.name] = error
@@ -114,13 +117,13 @@ class ToolSources:
 
 
 def of_source(name: str) -> str:
-    """The source whose tool has that full name."""
+    """The source of the tool with a full name."""
     return name.partition(BETWEEN)[0]
 
 
 def may_have(source: str, only: Sequence[str] | None) -> bool:
-    """Whether a source can have one of some tools: names, and beginnings of names as `git__*`;
-    None for any."""
+    """Whether a source can have one of some tools: names, and prefixes such as `git__*`; None for
+    any."""
     own = source + BETWEEN
     for name in only or ():
         if name.endswith("*"):
@@ -132,32 +135,35 @@ def may_have(source: str, only: Sequence[str] | None) -> bool:
 
 
 def fits(name: str, only: Sequence[str] | None) -> bool:
-    """Whether a tool is one of them."""
+    """Whether a tool name matches."""
     return only is None or any(
         name.startswith(each[:-1]) if each.endswith("*") else name == each for each in only
     )
 
 
 def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
-    """By full name, those left out that cannot have one. Raises `TypeError` for what is no
-    tool."""
+    """Tools by full name, without those whose name is too long. Raises `TypeError` if one is not a
+    `Tool`."""
     found: dict[str, Tool] = {}
     for tool in islice(tools, MOST):
         if not isinstance(tool, Tool):
-            raise TypeError(f"it gives {short_repr(tool)}, which is not a Tool")
+            raise TypeError(f"it returned {short_repr(tool)}, which is not a Tool")
         name = f"{source.name}{BETWEEN}{tool.name}"
         try:
             found[name] = evolve(tool, name=name)
         except TypeError:
-            _log.warning("the tool %s is left out: its name is too long", name)
+            _log.warning("tool %s is left out: its name is too long", name)
     return found
 
 
 class ConfiguredToolSource(ToolSource):
-    """A set as a source of its tools. May be used from many threads.
+    """A set of tools with its settings. Thread-safe.
 
-    config   what is configured for it
-    file     where that stands, for errors; empty if in no file
+    Args:
+        declared: The set.
+        config: Its configuration.
+        keys: Source of secrets.
+        file: Path of the configuration file, for errors; empty if there is none.
     """
 
     def __init__(
@@ -173,8 +179,12 @@ class ConfiguredToolSource(ToolSource):
         self._closed = False
 
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
-        """Raises `ConfigurationError` for settings that are wrong, and whatever `open` and
-        the source that it makes raise."""
+        """The tools, opened on first use.
+
+        Raises:
+            ConfigurationError: A setting is invalid.
+            Exception: The set cannot be opened, or its source failed.
+        """
         with self._lock:
             if self._opened is None:
                 self._opened = self._open()
@@ -186,11 +196,11 @@ class ConfiguredToolSource(ToolSource):
 
     @property
     def holds_a_source(self) -> bool:
-        """Whether it was opened as a source, which can be closed, and not as a list."""
+        """Whether it was opened as a source, which can be closed."""
         return isinstance(self._opened, ToolSource)
 
     def close(self) -> None:
-        self._closed = True  # not under the lock: somebody may wait under it
+        self._closed = True  # not under the lock, which another thread may hold while it waits
         if isinstance(self._opened, ToolSource):
             self._opened.close()
 
@@ -220,16 +230,24 @@ class ConfiguredToolSource(ToolSource):
 
 
 def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) -> FoundKey | None:
-    """A secret of a set of tools, and where it is; None if there is none.
+    """A secret of a set of tools, with its source; None if it is not set.
 
-    Raises `ConfigurationError` if what says so is not in order.
+    Args:
+        keys: Source of secrets.
+        name: Name of the set.
+        config: Its configuration.
+        setting: The setting of the secret.
+
+    Raises:
+        ConfigurationError: The reference to the secret is invalid.
     """
     given = config.settings.get(setting.name)
     return keys.find(name, setting, kind=name, given=given, table="tools")
 
 
 def warn_unknown(config: Config, known: Mapping[str, ToolSet[Any]]) -> None:
-    """Of tables that no set of tools has: its plugin may be missing."""
+    """Warn of tables in the configuration for unknown sets of tools, whose plugin may be
+    missing."""
     there = ", ".join(known) or "none"
     for name, each in config.tools.items():
         if name not in known:

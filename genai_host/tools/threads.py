@@ -1,5 +1,4 @@
-"""Work of a plugin, in a thread of its own: it may hang, or end its thread, and whoever
-waits for it is not kept."""
+"""Runs code of plugins in a separate thread, since it may hang or end its thread."""
 
 from __future__ import annotations
 
@@ -16,13 +15,16 @@ T = TypeVar("T")
 def run_in_thread(
     name: str, work: Callable[[], T], failed: Callable[[BaseException], T], until: Cancellation
 ) -> T:
-    """Do it and wait for what comes of it, in the context (`contextvars`) of who waits.
+    """Run a function in a thread, with the caller's context (`contextvars`), and wait for its
+    result.
 
-    name     of the thread
-    failed   what comes of whatever the work raises, `SystemExit` too
-    until    being cancelled need not wait; the thread is left alone then
+    Raises the error of the cancellation.
 
-    Raises what it was cancelled with.
+    Args:
+        name: Name of the thread.
+        work: The function.
+        failed: Converts an exception of the function, `SystemExit` included, to a result.
+        until: Ends the wait; the thread is then abandoned.
     """
     done = threading.Event()
     outcome: list[T] = []

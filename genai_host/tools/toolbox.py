@@ -1,10 +1,9 @@
-"""The tools of all plugins: which of them can be offered, and one call of one of them.
+"""The tools of all plugins: which of them are offered, and how they are called.
 
-    Toolbox.call → _refusal (unknown, denied, not approved, of no use here)
+    Toolbox.call → _refusal (unknown, denied, not approved, not available here)
                  → run_in_thread → SchemaValidator.check → Tool.run → _kept (capped, as recorded)
 
-Whatever goes wrong becomes an output that tells the model of it. Nothing is raised but
-what ends the turn.
+Errors become outputs for the model. Only what ends the turn is raised.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ from genai_host.util.text import describe_exception, message_of, one_line, short
 T = TypeVar("T")
 
 MOST_TEXT = 100_000
-"""Characters of all texts of an output; what is beyond is cut off."""
+"""Maximum number of characters of all texts of an output; the rest is truncated."""
 
 MOST_IMAGES = 20 * 2**20
-"""Bytes of all its pictures; those beyond are left out."""
+"""Maximum number of bytes of all images of an output; further ones are omitted."""
 
 MOST_PARTS = 1000
-"""Texts and pictures; those beyond are left out."""
+"""Maximum number of texts and images of an output; further ones are omitted."""
 
 MOST_DATA = 2**20
-"""Bytes of its reactions and its context, as JSON; more is an error."""
+"""Maximum number of bytes of reactions and context, as JSON; more is an error."""
 
-_LOOK = 5.0  # seconds that a tool may take to say what it is, and whether it applies
+_LOOK = 5.0  # timeout of a tool's schema and of `applies`, in seconds
 
 
 _log = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 @frozen
 class _Known:
-    """A tool as it is called: described once, and its schema compiled once."""
+    """A tool with its schema, described and compiled once."""
 
     schema: ToolSchema
     checker: SchemaValidator
@@ -72,20 +71,23 @@ class _Known:
 
 @frozen
 class _Run:
-    """What a tool gets beside its arguments."""
+    """The `ToolContext` of a call."""
 
     context: Mapping[str, Any]
     limits: CancelToken
 
 
 class Toolbox:
-    """May be used from many threads.
+    """Offers and calls tools. Thread-safe.
 
-    tools       by name
-    sources     of further ones
-    approvals   what the user says of some, by name or by what names begin with (`git__*`)
-    reactions   types of reactions, by name; those of other types pass
-    observers   are told of what runs
+    Args:
+        tools: Tools by name.
+        sources: Sources of further tools.
+        codec: Converts values to JSON.
+        approvals: Approval rules of the user by name or prefix (`git__*`).
+        clock: Source of time.
+        reactions: Types of reactions by name; undeclared types are not checked.
+        observers: Plugins that observe calls.
     """
 
     def __init__(
@@ -114,44 +116,43 @@ class Toolbox:
         self._known: dict[str, tuple[Tool, _Known | ValidationError]] = {}
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
-        """The same with no more than some tools.
+        """The same toolbox, limited to some tools.
 
-        names   names, and beginnings of names as `git__*`; None for all
+        Args:
+            names: Names, and prefixes such as `git__*`; None for all.
         """
-        limited = copy.copy(self)  # what it holds is shared
+        limited = copy.copy(self)  # its state is shared
         limited._only = names
         return limited
 
     def tools(self, until: Cancellation) -> dict[str, Tool]:
-        """All that there are now, by name, with the approval that the user wants for each.
-
-        Raises what it was cancelled with.
-        """
+        """The current tools by name, with the user's approval rules. Raises the error of the
+        cancellation."""
         sourced = self._sources.tools(until, self._only)
         further = {name: self._approved(tool) for name, tool in sourced.items()}
         return self._fitting({**further, **self._tools})
 
     def fault(self, name: str) -> BaseException | None:
-        """Why the source of a tool has none for now; None if nothing is wrong with it."""
+        """Why the source of a tool is unavailable; None if it is available."""
         return self._sources.faults.get(of_source(name))
 
     def close(self) -> None:
         self._sources.close()
 
     def schema(self, tool: Tool) -> ToolSchema:
-        """A tool as the model sees it. Raises `ValidationError` if it cannot be described."""
+        """A tool as sent to the model. Raises `ValidationError` if it cannot be described."""
         return self._know(tool).schema
 
     def unenforced(self, tool: Tool) -> list[str]:
-        """What of its parameters' schema is not enforced, and why. Raises `ValidationError` if
-        the tool cannot be described."""
+        """Patterns in the parameters that are not enforced, with the reason. Raises
+        `ValidationError` if the tool cannot be described."""
         return self._know(tool).checker.unenforced()
 
     def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[AvailableTool, ...]:
-        """The tools that apply in a context and are not denied, by name. One that cannot
-        be described, or cannot say whether it applies, does not.
+        """The tools that apply in a context and are not denied, by name. A tool is omitted if it
+        cannot be described or its `applies` fails.
 
-        Raises what it was cancelled with.
+        Raises the error of the cancellation.
         """
         return tuple(
             AvailableTool(self.schema(tool), tool.approval)
@@ -160,10 +161,8 @@ class Toolbox:
         )
 
     def why_not(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
-        """Why a tool is not offered in a context; empty if it is.
-
-        Raises what it was cancelled with.
-        """
+        """Why a tool is not offered in a context; empty if it is. Raises the error of the
+        cancellation."""
         if tool.approval == "deny":
             return "it is denied"
         return self._absence(tool, context, until)
@@ -177,13 +176,16 @@ class Toolbox:
         approved: bool = False,
         parent: str = "",
     ) -> ToolOutput:
-        """Call a tool, and wait for its output, or for one that tells the model what is
-        wrong.
+        """Call a tool and wait for its output, which describes an error if the call fails.
 
-        approved   whether a human has said that it may run
-        parent     the id of the turn that it is for, as observers are told it
+        Raises only the error of the cancellation.
 
-        Raises what it was cancelled with, and nothing else.
+        Args:
+            call: The call.
+            context: JSON from the client.
+            until: Cancels the call.
+            approved: Whether a person approved the call.
+            parent: Id of the turn, for observers.
         """
         tool = self._tool(call.name, until)
         refusal = self._refusal(tool, call, context, until, approved)
@@ -202,16 +204,16 @@ class Toolbox:
             until.check()
             _log.warning("the tool %s took longer than %g seconds", tool.name, tool.seconds)
             return _failed(
-                f"{tool.name} took longer than {tool.seconds:g} seconds: it was given up, and "
-                "may have been done"
+                f"{tool.name} took longer than {tool.seconds:g} seconds: it was abandoned and "
+                "may still complete"
             )
 
     def interrupted(self, call: ToolCall) -> ToolOutput | None:
-        """The output of a call whose end nobody knows; None if it may run again."""
+        """The output of a call whose outcome is unknown; None if the tool may run again."""
         tool = self._tools.get(call.name) or self._sources.seen.get(call.name)
         if tool is not None and tool.repeatable:
             return None
-        return _failed(f"{short_repr(call.name)} was interrupted, and may have been done")
+        return _failed(f"{short_repr(call.name)} was interrupted and may have completed")
 
     def _fitting(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         return {name: tools[name] for name in sorted(tools) if fits(name, self._only)}
@@ -225,9 +227,8 @@ class Toolbox:
         return None if found is None else self._approved(found)
 
     def _approved(self, tool: Tool) -> Tool:
-        """A tool with the approval that the user wants for it: what is said of its name
-        comes before what is said of names that begin so, and there the longest beginning
-        counts, wherever it stands."""
+        """A tool with the user's approval rule: that of its name, or else that of the longest
+        matching prefix."""
         said = [tool.name] if tool.name in self._approvals else []
         said = said or [
             each
@@ -244,7 +245,7 @@ class Toolbox:
         until: Cancellation,
         approved: bool,
     ) -> str:
-        """Why a call is not made; empty if it is."""
+        """Why a call is refused; empty if it is not."""
         if tool is None:
             known = ", ".join(self._fitting({**self._sources.seen, **self._tools})) or "none"
             return one_line(f"unknown tool {short_repr(call.name)}; choose from: {known}")
@@ -258,11 +259,11 @@ class Toolbox:
                 f"the arguments of {tool.name} are not a JSON object: {short_repr(call.malformed)}"
             )
         if tool.approval == "ask" and not approved:
-            return f"tool {tool.name!r} needs the approval of the user, and has none"
+            return f"tool {tool.name!r} needs the approval of the user"
         return ""
 
     def _absence(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
-        """Why a tool cannot be used in a context; empty if it can."""
+        """Why a tool is unavailable in a context; empty if it is available."""
         before, known = self._known.get(tool.name, (None, None))
         if before == tool and known is not None and tool.applies is always:
             return message_of(known) if isinstance(known, ValidationError) else ""
@@ -271,13 +272,13 @@ class Toolbox:
             self._know(tool)
             applies = tool.applies(self._copy(context))
             if not isinstance(applies, bool):
-                raise TypeError(f"applies gives {short_repr(applies)}, neither True nor False")
+                raise TypeError(f"applies returned {short_repr(applies)}, not True or False")
             return "" if applies else "it does not apply in this context"
 
         def failed(error: BaseException) -> str:
             is_ours = isinstance(error, GenaiError)
             why = message_of(error) if is_ours else describe_exception(error)
-            _log.warning("the tool %s cannot be offered: %s", tool.name, why, exc_info=error)
+            _log.warning("tool %s cannot be offered: %s", tool.name, why, exc_info=error)
             return why
 
         try:
@@ -286,13 +287,13 @@ class Toolbox:
             )
         except LimitExceeded:
             until.check()
-            _log.warning("the tool %s does not say whether it applies", tool.name)
-            return "it did not answer in time whether it is available"
+            _log.warning("applies of tool %s failed", tool.name)
+            return "its check for availability timed out"
 
     def _know(self, tool: Tool) -> _Known:
-        """Raises `ValidationError` if the tool cannot be described."""
+        """Describe a tool. Raises `ValidationError` if that is not possible."""
         before, known = self._known.get(tool.name, (None, None))
-        if before != tool or known is None:  # several threads may make it: they are alike
+        if before != tool or known is None:  # threads may compute the same
             known = self._described(tool)
             self._known[tool.name] = tool, known
         if isinstance(known, ValidationError):
@@ -324,10 +325,10 @@ class Toolbox:
             try:
                 return self._kept(output_of(given))
             except (ValidationError, TypeError) as error:
-                raise TypeError(f"it gave what is not an output: {message_of(error)}") from error
+                raise TypeError(f"invalid output: {message_of(error)}") from error
 
         def failed(error: BaseException) -> ToolOutput:
-            if isinstance(error, GenaiError):  # which tools raise on purpose
+            if isinstance(error, GenaiError):  # raised by the tool on purpose
                 return _failed(f"{tool.name} failed: {message_of(error)}")
             _log.warning("the tool %s failed", tool.name, exc_info=error)
             return _failed(f"{tool.name} failed: {describe_exception(error)}")
@@ -337,9 +338,11 @@ class Toolbox:
     def _within(
         self, seconds: float, name: str, until: Cancellation, work: Callable[[Cancellation], T]
     ) -> T:
-        """Do it under a cancellation of its own, which ends after some time.
+        """Run a function under a new cancellation with a timeout.
 
-        Raises `LimitExceeded` then, or what the outer one was cancelled with.
+        Raises:
+            LimitExceeded: The timeout was exceeded.
+            GenaiError: The error of the outer cancellation.
         """
         with Cancellation(until) as scope:
             up = LimitExceeded(f"{name} took longer than {seconds:g} seconds", limit="seconds")
@@ -347,17 +350,17 @@ class Toolbox:
             try:
                 return work(scope)
             except BaseException:
-                scope.cancel()  # who has given up waiting has given up on it
+                scope.cancel()  # the wait was abandoned, and so is the work
                 raise
             finally:
                 alarm.release()
 
     def _copy(self, value: Mapping[str, Any]) -> Any:
-        """A tool may change what it gets."""
+        """A copy, since a tool may modify its arguments."""
         return json_round_trip(value, self._codec)
 
     def _kept(self, output: ToolOutput) -> ToolOutput:
-        """An output as it will be on record, and no larger than it may be."""
+        """An output in its recorded form, bounded in size."""
         output = evolve(output, content=tuple(_capped(output)))
         form = json_round_trip(output, self._codec)
         size = len(write_json([form.get("reactions"), form.get("context")]))
@@ -368,14 +371,14 @@ class Toolbox:
         return evolve(kept, ends=True) if any(ends) else kept
 
     def _ends(self, reaction: Mapping[str, Any]) -> bool:
-        """Whether a reaction ends the turn. Raises `ValidationError` for one that does not have
-        the form of its type."""
+        """Whether a reaction ends the turn. Raises `ValidationError` if it does not match
+        its type."""
         kind = self._reactions.get(reaction["type"])
         if kind is None:
             return False
         try:
             checker = self._forms.get(kind.name)
-            if checker is None:  # each of several threads may make it: they are alike
+            if checker is None:  # concurrent threads compute the same
                 checker = self._forms.setdefault(kind.name, SchemaValidator({**kind.schema}))
             checker.check({name: value for name, value in reaction.items() if name != "type"})
         except ValidationError as error:
@@ -384,24 +387,24 @@ class Toolbox:
 
 
 def _capped(output: ToolOutput) -> Iterator[Text | Image]:
-    """Its content, cut where it is too much; what is missing is said."""
+    """The content of an output, truncated with a note if it is too large."""
     text, images = MOST_TEXT, MOST_IMAGES
     for number, part in enumerate(output.content):
         if number == MOST_PARTS:
-            yield Text(f"({len(output.content) - number} more parts were left out)")
+            yield Text(f"({len(output.content) - number} more parts were omitted)")
             return
         if isinstance(part, Text):
             if len(part.text) <= text:
                 yield part
             else:
                 rest = len(part.text) - text
-                yield Text(f"{part.text[:text]}\n(cut here: {rest} more characters)")
+                yield Text(f"{part.text[:text]}\n(truncated: {rest} more characters)")
             text = max(0, text - len(part.text))
         elif len(part.data) <= images:
             images -= len(part.data)
             yield part
         else:
-            yield Text(f"(a picture of {len(part.data)} bytes was left out)")
+            yield Text(f"(a picture of {len(part.data)} bytes was omitted)")
 
 
 def _failed(why: str) -> ToolOutput:

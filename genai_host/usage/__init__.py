@@ -1,1 +1,1 @@
-"""What calls cost: recorded, aggregated, and limited by budgets."""
+"""Usage and cost of calls: recorded, aggregated, and limited by budgets."""

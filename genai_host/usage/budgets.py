@@ -1,11 +1,10 @@
-"""What users may spend in a day and in a month: looked at before each call of a model.
+"""Budgets of users per day and month, checked before each model call.
 
-    Budgets.toll → Purse.enter    raises `BudgetExceeded` where a budget is spent
-                   Purse.leave    adds what the call cost
+    Budgets.toll → Purse.enter    raises `BudgetExceeded` if a budget is spent
+                   Purse.leave    adds the cost of the call
 
-What was spent is kept by a `Ledger`, which all processes share that have the same store.
-Calls that are under way together do not know of each other: a budget may be overshot by what
-they cost, and by no call more. Days and months are those of UTC.
+Spending is stored in a `Ledger`, which all processes with the same store share. Parallel calls can
+exceed a budget by up to the cost of the calls in progress. Days and months are in UTC.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from genai_host.errors import BudgetExceeded, ConfigurationError, GenaiError, St
 from genai_host.plugins.observers import CallRecord
 
 EVERYBODY = "*"
-"""In place of a user: all of them together."""
+"""In place of a user: all users together."""
 
 Account = tuple[str, str]
-"""A user, or `EVERYBODY`, and a period as `2030-01-31` or `2030-01`."""
+"""A user, or `EVERYBODY`, and a period such as `2030-01-31` or `2030-01`."""
 
 Period = Literal["day", "month"]
 Unit = Literal["dollars", "tokens"]
@@ -38,16 +37,18 @@ _FORMS: Mapping[Period, str] = {"day": "%Y-%m-%d", "month": "%Y-%m"}
 
 
 def user_of(owner: str) -> str:
-    """Whose the conversations of an owner are: what plugins keep of a user's is kept under
+    """The user who owns the conversations of an owner; plugins store conversations of a user under
     `PLUGIN/USER`."""
     return owner.rpartition("/")[2]
 
 
 class Spent(NamedTuple):
-    """
-    dollars   of the calls whose cost is known
-    tokens    of all calls, as far as services told them
-    unknown   how many calls there were whose cost is not known
+    """Spending in one period.
+
+    Attributes:
+        dollars: US dollars of the calls with a known cost.
+        tokens: Tokens of all calls, if reported.
+        unknown: Number of calls with an unknown cost.
     """
 
     dollars: float = 0.0
@@ -56,28 +57,30 @@ class Spent(NamedTuple):
 
 
 class Ledger(Protocol):
-    """What was spent. May be used from many threads, and by many processes at once; raises
-    `StoreError`."""
+    """Stores spending. Safe for several threads and processes; raises `StoreError`."""
 
     def spent(self, accounts: Sequence[Account]) -> Mapping[Account, Spent]:
-        """Of accounts on which nothing was spent, there is none."""
+        """Spending by account, without accounts that have none."""
 
     def spend(self, accounts: Sequence[Account], spent: Spent) -> None:
-        """Add it to each of them, all or none."""
+        """Add spending to all accounts, or to none."""
 
     def users(self, periods: Sequence[str]) -> Iterable[str]:
-        """Who has spent something in one of these periods; `EVERYBODY` as well."""
+        """Users with spending in one of the periods, including `EVERYBODY`."""
 
 
 @frozen
 class Budget:
-    """What may be spent, and what was.
+    """A budget and its spending in the current period.
 
-    user     whose it is, or `EVERYBODY`
-    most     US dollars, or tokens
-    spent    of the current period
-    unknown  calls in it whose cost is not known, and is not in `spent`
-    renews   when the next period begins
+    Attributes:
+        user: The user, or `EVERYBODY`.
+        period: `day` or `month`.
+        unit: Unit of `most` and `spent`.
+        most: Amount, in US dollars or tokens.
+        spent: Spending in the current period.
+        unknown: Number of calls in the period with an unknown cost, which `spent` does not include.
+        renews: Start of the next period.
     """
 
     user: str
@@ -90,7 +93,7 @@ class Budget:
 
     @property
     def name(self) -> str:
-        """As the configuration has it: `users.ann.day`."""
+        """Name in the configuration, for example `users.ann.day`."""
         owner = "total" if self.user == EVERYBODY else f"users.{self.user}" if self.user else "user"
         return f"{owner}.{self.period}{'_tokens' * (self.unit == 'tokens')}"
 
@@ -100,9 +103,12 @@ class Budget:
 
 
 class Budgets:
-    """Those of one host.
+    """The budgets of a host.
 
-    ledger   gives what keeps what was spent; None if there is nothing
+    Args:
+        config: The configuration.
+        clock: Source of time.
+        ledger: Returns the ledger; None if there is no store.
     """
 
     def __init__(
@@ -114,13 +120,13 @@ class Budgets:
         self._told: set[str] = set()
 
     def toll(self, user: str) -> Purse | None:
-        """What stands before the calls of a user; None if nothing bounds what they spend."""
+        """The middleware for the calls of a user; None if no budget applies."""
         bounds = self._bounds(user)
         return Purse(self, bounds) if bounds else None
 
     def states(self, users: Iterable[str] = ()) -> list[Budget]:
-        """How the budgets stand: that of all users, and those of these users, and of all who
-        have one of their own or have spent something. Raises what `ledger` raises."""
+        """The total budget, those of the given users, and those of all users with a budget or
+        spending. Raises what `ledger` raises."""
         now = self._now()
         there = self._kept().users([now.strftime(form) for form in _FORMS.values()])
         named = {*users, *self._config.users, *there, ""} - {EVERYBODY}
@@ -130,7 +136,7 @@ class Budgets:
         return found
 
     def state(self, user: str) -> list[Budget]:
-        """How those stand that bound one user, but that of all."""
+        """The budgets of one user, without the total."""
         return self._found(_bounds_of(user, self._config.of(user)), self._now())
 
     def check(self, route: Route, bounds: Sequence[_Bound]) -> None:
@@ -152,15 +158,15 @@ class Budgets:
         if spent.unknown and route.candidate.name not in self._told:
             self._told.add(route.candidate.name)
             _log.warning(
-                "the cost of a call of %s is unknown: no budget counts it", route.candidate.name
+                "the cost of a call of %s is unknown and counts for no budget", route.candidate.name
             )
         try:
             self._kept().spend(_accounts(bounds, now), spent)
-        except StoreError as error:  # the answer is there: the next call will not be made
-            _log.warning("what a call cost is on no budget: %s", error)
+        except StoreError as error:  # the answer is valid; the next call will be refused
+            _log.warning("the cost of a call was not added to any budget: %s", error)
 
     def called(self, route: Route, error: GenaiError | None, report: CallRecord) -> Spent | None:
-        """What a call has spent; None if there was none, or it cost nothing."""
+        """Spending of a call; None if none was made or it was free."""
         call = called(route.info, self._clock, error, report)
         if call is None:
             return None
@@ -187,8 +193,8 @@ class Budgets:
         ledger = self._ledger()
         if ledger is None:
             raise ConfigurationError(
-                "there are budgets, and no store to keep what is spent",
-                hint="give the host one: Host(store=Store())",
+                "budgets need a store for the spending",
+                hint="open the host with one: Host(store=Store())",
             )
         return ledger
 
@@ -197,14 +203,15 @@ class Budgets:
 
 
 class Purse:
-    """The `CallMiddleware` of a user's calls."""
+    """The `CallMiddleware` for the calls of a user."""
 
     def __init__(self, budgets: Budgets, bounds: Sequence[_Bound]) -> None:
         self._budgets = budgets
         self._bounds = bounds
 
     def enter(self, route: Route) -> None:
-        """Raises `BudgetExceeded` if a budget is spent; `StoreError` if that is not known."""
+        """Raises `BudgetExceeded` if a budget is spent, `StoreError` if the spending cannot be
+        read."""
         self._budgets.check(route, self._bounds)
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
@@ -239,7 +246,7 @@ def _accounts(bounds: Iterable[_Bound], now: datetime.datetime) -> list[Account]
 
 
 def _end(period: Period, now: datetime.datetime) -> datetime.datetime:
-    """When the next one begins."""
+    """Start of the next period."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if period == "day":
         return today + datetime.timedelta(days=1)
@@ -258,11 +265,11 @@ def _exceeded(budget: Budget, now: datetime.datetime) -> BudgetExceeded:
     )
     return BudgetExceeded(
         f"the budget {whose}for a {budget.period} is spent: "
-        f"{spent} of {most} {unit}; it begins anew at {renews}",
+        f"{spent} of {most} {unit}; it resets at {renews}",
         budget=budget.name,
         spent=budget.spent,
         most=budget.most,
         renews=budget.renews.isoformat(timespec="seconds"),
         retry_after=(budget.renews - now).total_seconds(),
-        hint="wait until then, or ask whoever runs this for more",
+        hint="wait until then, or ask the operator for a larger budget",
     )

@@ -26,18 +26,22 @@ from genai_host.calls.route import Route
 from genai_host.errors import GenaiError, StoreError
 from genai_host.plugins.observers import CallRecord
 
-DOUBLING = 4  # buckets
-SHORTEST = 0.001  # seconds: what takes less is in the first bucket
+DOUBLING = 4  # buckets per doubling
+SHORTEST = 0.001  # seconds; shorter calls are in the first bucket
 _DAY = 86400  # seconds
 
 
 class Key(NamedTuple):
-    """What calls that are summed up have in common.
+    """Key of a group of calls.
 
-    day       in UTC, as `2030-01-31`
-    feature   for which they were; empty for none
-    code      of their error; empty if they succeeded
-    bucket    of how long they took
+    Attributes:
+        day: Day in UTC, for example `2030-01-31`.
+        owner: User of the calls.
+        feature: Name of the feature; empty for none.
+        provider: Name of the provider.
+        model: Name of the model.
+        code: Code of the error; empty for a success.
+        bucket: Bucket of the duration; see `bucket_of`.
     """
 
     day: str
@@ -51,10 +55,13 @@ class Key(NamedTuple):
 
 @define
 class UsageTotals:
-    """
-    dollars   of the calls whose cost is known
-    unknown   how many calls there were whose cost is not
-    seconds   that they took, and of the slowest of them
+    """Usage of a group of calls.
+
+    Attributes:
+        dollars: US dollars of the calls with a known cost.
+        unknown: Number of calls with an unknown cost.
+        seconds: Total duration.
+        slowest: Longest duration in seconds.
     """
 
     calls: int = 0
@@ -69,7 +76,7 @@ class UsageTotals:
 
 
 class UsageAggregate:
-    """Sums on their way to the store. Threads that share one take turns."""
+    """Usage totals that are not yet stored. Not thread-safe."""
 
     def __init__(self) -> None:
         self._sums: dict[Key, UsageTotals] = {}
@@ -82,7 +89,7 @@ class UsageAggregate:
         return sum(each.calls for each in self._sums.values())
 
     def count(self, user: str, feature: str, call: Attempt) -> None:
-        """A call that has just ended."""
+        """Add a call that has just ended."""
         route, usage = call.route, call.usage
         day, bucket = day_of(call.started), bucket_of(call.seconds)
         key = Key(day, user, feature, route.provider, route.model, call.code, bucket)
@@ -93,9 +100,12 @@ class UsageAggregate:
         sums.reasoning_tokens += usage.reasoning
 
     def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
-        """A call that is on record, which may say anything.
+        """Add a recorded call, which may contain invalid values.
 
-        call   as `store.tables.tries` has it
+        Args:
+            user: User of the call.
+            feature: Name of the feature.
+            call: The call as in `store.tables.tries`.
         """
         seconds = _amount(call["seconds"])
         day, bucket = day_of(_amount(call["started"])), bucket_of(seconds)
@@ -108,11 +118,11 @@ class UsageAggregate:
         sums.reasoning_tokens += call["reasoning_tokens"] or 0
 
     def __iter__(self) -> Iterator[tuple[Key, UsageTotals]]:
-        """In the order of their keys, so that of two who write none waits for the other."""
+        """In the order of the keys, so that concurrent writers do not deadlock."""
         return iter(sorted(self._sums.items(), key=lambda each: each[0]))
 
     def _of(self, key: Key, seconds: float, cost: float | None) -> UsageTotals:
-        """The sum that a call belongs to, with its time and cost."""
+        """The totals of a call's group, with its time and cost added."""
         sums = self._sums.get(key)
         if sums is None:
             sums = self._sums[key] = UsageTotals()
@@ -128,13 +138,14 @@ class UsageAggregate:
 
 
 def day_of(moment: float) -> str:
-    """The day in UTC, as `2030-01-31`.
+    """The day in UTC, for example `2030-01-31`.
 
-    moment   seconds since 1970
+    Args:
+        moment: Seconds since 1970.
     """
     try:
         return _day(int(moment // _DAY))
-    except (OverflowError, ValueError, OSError):  # a record from elsewhere may say anything
+    except (OverflowError, ValueError, OSError):  # an imported event log may contain any value
         return "1970-01-01"
 
 
@@ -144,20 +155,20 @@ def _day(number: int) -> str:
 
 
 def bucket_of(seconds: float) -> int:
-    """Bucket n has what took longer than n - 1 quarters of a doubling from a millisecond on,
-    and at most n."""
+    """The bucket of a duration: bucket n has durations above n - 1 and up to n quarters of a
+    doubling, starting at one millisecond."""
     if seconds <= SHORTEST:
         return 0
     return math.ceil(DOUBLING * math.log2(seconds / SHORTEST))
 
 
 def middle_of(bucket: int) -> float:
-    """Seconds."""
+    """The middle of a bucket in seconds."""
     return SHORTEST * float(2.0 ** ((bucket - 0.5) / DOUBLING)) if bucket else SHORTEST
 
 
 def _amount(value: Any) -> float:
-    """A number as it is on record, which may come from elsewhere; 0 for what is none."""
+    """A recorded number, or 0 if it is invalid: it may come from an imported event log."""
     is_amount = type(value) in (int, float) and 0 <= value <= 1e12
     return float(value) if is_amount else 0.0
 
@@ -167,9 +178,11 @@ _PAUSE = 2.0  # seconds
 
 
 class UsageRecorder:
-    """Of one host.
+    """Counts the calls of a host that are in no event log.
 
-    write   adds them to the statistics; may raise `StoreError`
+    Args:
+        clock: Source of time.
+        write: Adds totals to the statistics; may raise `StoreError`.
     """
 
     def __init__(self, write: Callable[[UsageAggregate], None], clock: Clock) -> None:
@@ -181,7 +194,7 @@ class UsageRecorder:
         self._closing = threading.Event()
 
     def toll(self, user: str, feature: str = "") -> UsageMiddleware:
-        """What counts the calls of a user."""
+        """The middleware that counts the calls of a user."""
         return UsageMiddleware(self, user, feature)
 
     def count(
@@ -197,7 +210,7 @@ class UsageRecorder:
                 self._thread.start()
 
     def flush(self) -> None:
-        """Write what is not written yet."""
+        """Write totals that are not yet stored."""
         with self._lock:
             tally, self._tally = self._tally, UsageAggregate()
         if not tally:
@@ -205,7 +218,7 @@ class UsageRecorder:
         try:
             self._write(tally)
         except StoreError as error:
-            _log.warning("%d calls are not in the statistics: %s", tally.calls, error)
+            _log.warning("usage of %d calls was not stored: %s", tally.calls, error)
 
     def close(self) -> None:
         self._closing.set()
@@ -224,7 +237,7 @@ class UsageRecorder:
 
 @frozen
 class UsageMiddleware:
-    """The `CallMiddleware` of a user's calls."""
+    """The `CallMiddleware` for the calls of a user."""
 
     _meter: UsageRecorder
     _user: str

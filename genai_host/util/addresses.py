@@ -1,4 +1,4 @@
-"""Addresses of machines."""
+"""Network addresses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(name: str) -> bool:
-    """Whether an address, or a name without a port, is this machine to itself."""
+    """Whether a host name or an address, without a port, is a loopback address."""
     if name == "localhost":
         return True
     address = address_of(name)
@@ -15,7 +15,7 @@ def is_loopback(name: str) -> bool:
 
 
 def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a text is, with or without brackets; None if it is none."""
+    """Parse an IP address, with or without brackets; None if it is not one."""
     try:
         return ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -23,8 +23,8 @@ def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def is_here(url: str) -> bool:
-    """Whether a URL leads to this machine, where no proxy of the environment is asked."""
+    """Whether a URL refers to this machine; then proxies of the environment are not used."""
     try:
         return is_loopback(urlsplit(url).hostname or "")
-    except ValueError:  # it is none
+    except ValueError:  # not an address
         return False

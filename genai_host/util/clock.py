@@ -1,4 +1,4 @@
-"""Real time, and one thread that calls back when it has come."""
+"""Real time, and a thread for timers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from collections.abc import Callable
 _log = logging.getLogger(__name__)
 
 _QUARTER = 900  # seconds
-_LONGEST_WAIT = 3600.0  # systems cannot wait for as long as one can ask
+_LONGEST_WAIT = 3600.0  # systems limit the length of a wait
 
 
 class SystemClock:
-    """Time as the system tells it. Its thread starts with the first `call_later`."""
+    """The system's time. The thread for timers starts with the first `call_later`."""
 
     def __init__(self) -> None:
         self._alarms: list[tuple[float, int, Alarm]] = []
@@ -26,8 +26,8 @@ class SystemClock:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
-        # and the quarter of an hour in which it is that: no offset changes within one, and to
-        # look it up takes five times as long as the time, and a lock of libc's
+        # and the quarter of an hour that it is valid for: no offset changes within one, and a
+        # look-up takes five times as long as the time and a lock of libc
         self._zone: tuple[int, datetime.tzinfo | None] = (-1, None)
 
     def monotonic(self) -> float:
@@ -55,7 +55,7 @@ class SystemClock:
         return alarm
 
     def close(self) -> None:
-        """End the thread; alarms that are still to come never will."""
+        """End the thread; pending timers never fire."""
         with self._changed:
             self._closed = True
             self._alarms.clear()
@@ -83,8 +83,8 @@ class SystemClock:
         return bool(self._alarms) and self._alarms[0][0] <= time.monotonic()
 
     def _forget(self) -> None:
-        """Most alarms are released long before they are due: sweep them out when
-        they have become the greater part."""
+        """Remove released timers once they are the majority; most are released long before they are
+        due."""
         with self._changed:
             self._released += 1
             if self._released > 64 and self._released * 2 > len(self._alarms):
@@ -94,7 +94,7 @@ class SystemClock:
 
 
 class Alarm:
-    """A call to come; `release`, or leaving it as a context, takes it back."""
+    """A timer; a context manager that cancels it on exit."""
 
     def __init__(self, callback: Callable[[], None], on_release: Callable[[], None]) -> None:
         self._callback: Callable[[], None] | None = callback
@@ -121,8 +121,8 @@ class Alarm:
 
 
 def _ring(alarm: Alarm) -> None:
-    """There is one thread for the alarms of all: none of them may end it."""
+    """Run a callback; an exception must not end the thread of all timers."""
     try:
         alarm.ring()
-    except BaseException:  # noqa: BLE001 - whatever it is, the next alarm must ring
-        _log.warning("what was to be done at its time failed", exc_info=True)
+    except BaseException:  # noqa: BLE001 - the next timer must run in any case
+        _log.warning("a timer callback failed", exc_info=True)

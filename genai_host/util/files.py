@@ -1,5 +1,5 @@
-"""Small files that are written whole, or not at all, by one process at a time. Nobody but
-their owner can read them."""
+"""Small files that are written atomically, by one process at a time, and that only their owner can
+read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ from genai_host.errors import ConfigurationError
 from genai_host.util.paths import ELSEWHERE
 from genai_host.util.text_encoding import encoding_of
 
-_SECONDS = 30.0  # to wait for another process that changes the file
+_SECONDS = 30.0  # timeout of waiting for another process
 
 
 @contextlib.contextmanager
 def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
-    """While it lasts, no other process changes the file; its folder is made if there is
-    none. Raises `ConfigurationError` if it cannot be written, or after a while."""
+    """Context in which no other process changes a file; its directory is created if necessary.
+
+    Args:
+        path: The file.
+        hint: Hint of the error.
+
+    Raises:
+        ConfigurationError: The file cannot be written, or another process holds it for too long.
+    """
     from filelock import FileLock, Timeout
 
     lock = FileLock(f"{path}.lock", timeout=_SECONDS)
@@ -26,7 +33,7 @@ def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
         if os.path.exists(path) and not os.path.isfile(path):  # a device would be replaced
             raise OSError(errno.EINVAL, "it is no file")
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        # a lock would be waited for as well where no file can be made
+        # locking would wait even if no file can be created
         os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, 0o600))
         try:
             lock.acquire()
@@ -44,7 +51,7 @@ def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
-    """What the system refuses meanwhile becomes a `ConfigurationError`."""
+    """Context that converts `OSError` to a `ConfigurationError`."""
     try:
         yield
     except OSError as error:
@@ -54,14 +61,18 @@ def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
 
 
 def read_text(path: str) -> str | None:
-    """What a file holds, with its line ends; None if there is none. It is UTF-8, or what its byte
-    order mark says. Raises `ConfigurationError` if it cannot be read, or is no text; what it holds
-    is not in the error, nor in what caused that."""
+    """The text of a file with its line ends; None if it does not exist. The encoding is UTF-8 or
+    that of its byte order mark.
+
+    Raises:
+        ConfigurationError: The file cannot be read or is not text. The error does not contain its
+            content.
+    """
     try:
         with open(path, "rb") as stream:
             data = stream.read()
         return data.decode(encoding_of(data))
-    except (FileNotFoundError, NotADirectoryError):  # as below a home that is no folder
+    except (FileNotFoundError, NotADirectoryError):  # for example if the home directory is a file
         return None
     except OSError as error:
         raise ConfigurationError(
@@ -74,7 +85,7 @@ def read_text(path: str) -> str | None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Put a text in a file's place. Raises `OSError`, and leaves the old one then."""
+    """Replace a file. Raises `OSError`, and keeps the old file then."""
     unfinished = f"{path}.{os.getpid()}.new"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

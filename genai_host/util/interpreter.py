@@ -1,4 +1,4 @@
-"""Python in another process, which finds the modules that this one finds."""
+"""Python in another process with the same module search path."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if not getattr(sys.flags, "safe_path", False):
 
 
 def has_interpreter() -> bool:
-    """Whether another one can be started: a frozen program is none, nor is a program of another
-    language in which Python is embedded."""
+    """Whether a Python interpreter can be started: not in a frozen program, nor if Python is
+    embedded."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def interpreter_command(code: str, *arguments: str) -> list[str]:
-    """The command that runs code, which finds its arguments in `sys.argv[1:]`."""
+    """The command that runs code with arguments in `sys.argv[1:]`."""
     return [sys.executable, "-c", _SAME_FIRST + code, sys.path[0], *arguments]

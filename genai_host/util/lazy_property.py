@@ -1,5 +1,5 @@
-"""A property that is made when it is first looked at: once, whoever looks at the same
-time. (`functools.cached_property` makes it once for each of them.)"""
+"""A property that is computed once, on first use, also with concurrent threads.
+`functools.cached_property` computes it once per thread."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class lazy_property(Generic[T]):  # noqa: N801 - it is used as a decorator
-    """Decorates a method of a class whose instances have a reentrant `_lock`."""
+class lazy_property(Generic[T]):  # noqa: N801 - used as a decorator
+    """Decorator for a method of a class whose instances have a reentrant `_lock`."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make
@@ -30,7 +30,7 @@ class lazy_property(Generic[T]):  # noqa: N801 - it is used as a decorator
             return self
         with instance._lock:
             if self._name not in vars(instance):
-                # kept under the same name, it is found from now on without coming here
+                # stored under the same name, it is found without this descriptor from now on
                 vars(instance)[self._name] = self._make(instance)
             made: T = vars(instance)[self._name]
             return made

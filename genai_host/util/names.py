@@ -9,29 +9,29 @@ from typing import Literal
 from genai_host.util.text import did_you_mean
 
 APP = "genai-host"
-"""The distribution, the command, and the folders of a user."""
+"""Name of the distribution, the command and the user's directories."""
 
 GROUP = "genai_host"
-"""The group of entry points that plugins stand in; the prefix of their hooks' project."""
+"""Entry point group of plugins, and prefix of their hooks."""
 
 API_VERSION = 1
-"""The version of the interface between host and plugins."""
+"""Version of the interface between host and plugins."""
 
 PLAIN_NAME_RULE = "use lower-case letters, digits and single hyphens"
 PLAIN_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
-"""What provider types, instances, features, dialects and commands may be called."""
+"""Form of the names of provider types, providers, features, dialects and commands."""
 
 ALIAS = r"[A-Za-z0-9][A-Za-z0-9._:-]*"
-"""What a user's own name for a model may be: no part of it says where and how to run it."""
+"""Form of the user's names for models, without provider or dialect."""
 
-SERVER_SECRET = "GENAI_HOST_SERVER_TOKEN"  # noqa: S105 - the name of it
-"""The environment variable with the token of whoever runs the server."""
+SERVER_SECRET = "GENAI_HOST_SERVER_TOKEN"  # noqa: S105 - the name of the variable
+"""Environment variable with the token of the server's owner."""
 
 SAFE = "GENAI_HOST_SAFE"
-"""The environment variable that keeps out plugins of third parties."""
+"""Environment variable that excludes third-party plugins."""
 
 VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG", SAFE, SERVER_SECRET)
-"""Environment variables of the host that stand for no key of its configuration."""
+"""Environment variables of the host that are not configuration keys."""
 
 HTTP_PATHS = (
     "/api/chat",
@@ -56,8 +56,8 @@ HTTP_PATHS = (
     "/v1/responses",
     "/v1beta",
 )
-"""What the host answers over HTTP itself, with all that is below: no plugin may. What else
-there is under `/v1` of the services whose APIs it speaks is for whoever brings it."""
+"""Path prefixes of the host, which plugins cannot use. Other paths below `/v1`, which belong to the
+imitated APIs, are available to plugins."""
 
 COMMANDS = {
     "ask": "Send one prompt and print the answer.",
@@ -83,44 +83,43 @@ COMMANDS = {
     "uninstall": "Uninstall plugins.",
     "upgrade": "Upgrade plugins.",
 }
-"""The host's own subcommands, which no plugin may take, and their help."""
+"""Subcommands of the host with their help; plugins cannot use these names."""
 
 
 def our_distributions() -> list[str]:
-    """The distributions of this project, besides the host. Only these are ever suggested: whoever
-    registers another name that the host suggests would run code beside all keys."""
-    import pkgutil  # importlib.resources takes more time
+    """Other distributions of this project. The host suggests only these: a suggested name that
+    another party could register would run their code with access to all keys."""
+    import pkgutil  # importlib.resources is slower
 
     return (pkgutil.get_data(__package__, "distributions.txt") or b"").decode().split()
 
 
 def normal_name(distribution: str) -> str:
-    """A distribution's name, the same however it is written (PyPA, Names and
-    normalization)."""
+    """Normalize the name of a distribution (PyPA, Names and normalization)."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def third_parties(distributions: Iterable[str]) -> set[str]:
-    """Those of the distributions that are none of this project."""
+    """The distributions that are not part of this project."""
     ours = {APP, *our_distributions()}
     return {each for each in distributions if normal_name(each) not in ours}
 
 
 def install_line(distribution: str) -> str:
-    """The command that installs a distribution; empty for one that is not ours."""
+    """The command that installs a distribution; empty if it is not ours."""
     return f"{APP} install {distribution}" if distribution in our_distributions() else ""
 
 
 def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
-    """The command that installs our plugin for a provider or a feature that is not here; empty
-    if there is none."""
+    """The command that installs our plugin for a provider or feature; empty if there is none."""
     return install_line(f"genai-{kind}-{name}")
 
 
 def vendors_hint(here: Iterable[str] = ()) -> str:
-    """A hint where no provider can do what is wanted: which of our plugins bring more providers.
+    """A hint that names our plugins for further providers.
 
-    here   the providers that there are; the hint is empty if no plugin is left
+    Args:
+        here: Names of the configured providers; empty if no plugin is left.
     """
     known = {f"genai-vendor-{name}" for name in here}
     vendors = [
@@ -137,8 +136,14 @@ STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
 
 
 def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Sequence[str]) -> str:
-    """A hint where a provider or a feature is not here: what may bring it, or may be meant, or
-    which there are."""
+    """A hint for an unknown provider or feature: the plugin to install, similar names, or the
+    available ones.
+
+    Args:
+        kind: Kind of plugin.
+        wanted: The unknown name.
+        known: Available names.
+    """
     there = f"choose from {', '.join(names)}" if (names := list(known)) else "none is installed"
     line = plugin_line(kind, wanted)
     if line:

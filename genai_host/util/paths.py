@@ -1,9 +1,9 @@
-"""Where the host keeps its files: the platform's usual places.
+"""Paths of the host's files: the usual directories of the platform.
 
-`GENAI_HOST_HOME` moves all of them below one folder; `GENAI_HOST_CONFIG` names the
-configuration file alone, which must exist then. None of the others need exist. All
-paths are absolute. Without a home directory they are where nothing can be, so that nothing is
-read or kept: `has_home` says so.
+`GENAI_HOST_HOME` moves all of them to one directory; `GENAI_HOST_CONFIG` names the
+configuration file alone, which must exist then. The others need not exist. All paths are
+absolute. Without a home directory (see `has_home`) they are in a place that cannot exist, so
+that nothing is read or stored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import sys
 
 from genai_host.util.names import APP
 
-_NOWHERE = os.path.abspath(os.devnull)  # no one can make a folder in it, root neither
+_NOWHERE = os.path.abspath(os.devnull)  # not even root can create a directory there
 ELSEWHERE = "set GENAI_HOST_HOME to a folder that may be written"
-"""The next step where a file of the host cannot be written."""
+"""Hint if a file of the host cannot be written."""
 
 # XDG Base Directory Specification 0.8
 _XDG = {
@@ -27,43 +27,43 @@ _XDG = {
 
 
 def config_dir() -> str:
-    """Folder of what the user configures; no name for the configuration moves it."""
+    """Directory of the user's configuration; `GENAI_HOST_CONFIG` does not move it."""
     return _folder("config")
 
 
 def config_file() -> str:
-    """The configuration file: the one that is named, else the usual one."""
+    """The configuration file: that of `GENAI_HOST_CONFIG`, or else the usual one."""
     return named_config_file() or os.path.join(_folder("config"), "config.toml")
 
 
 def named_config_file() -> str:
-    """The configuration file that the environment names; empty if it names none."""
+    """The configuration file of `GENAI_HOST_CONFIG`; empty if it is not set."""
     named = os.environ.get("GENAI_HOST_CONFIG")
     return os.path.abspath(named) if named else ""
 
 
 def templates_dir() -> str:
-    """Folder of the user's templates."""
+    """Directory of the user's templates."""
     return os.path.join(_folder("config"), "templates")
 
 
 def keys_file() -> str:
-    """The file of secrets; no name for the configuration moves it."""
+    """The file of secrets; `GENAI_HOST_CONFIG` does not move it."""
     return os.path.join(_folder("config"), "keys.json")
 
 
 def cache_dir() -> str:
-    """Folder of what can be made again."""
+    """Directory of files that can be recreated."""
     return _folder("cache")
 
 
 def data_dir(owner: str) -> str:
-    """Folder of large files, such as weights, of one owner (a provider type)."""
+    """Directory of large files, such as weights, of a provider type."""
     return os.path.join(_folder("data"), owner)
 
 
 def state_dir() -> str:
-    """Folder of what is kept between runs, such as what was typed at a prompt."""
+    """Directory of state between runs, such as the history of the prompt."""
     return _folder("state")
 
 
@@ -81,28 +81,29 @@ def _folder(kind: str, platform: str = sys.platform) -> str:
 
 
 def has_home() -> bool:
-    """Whether there is a home directory, or folders in its place: else nothing is kept."""
+    """Whether there is a home directory, or directories in its place; otherwise nothing is
+    stored."""
     return not any(_folder(kind).startswith(_NOWHERE) for kind in _XDG)
 
 
 def _home() -> str:
-    """A user that is in no list of users may have none, as in a container: there `~` stands for
-    itself, and would be a folder of the working directory."""
+    """The home directory. A user without one, for example in a container, would otherwise get a
+    directory named `~` in the working directory."""
     home = os.path.expanduser("~")
     if os.path.isabs(home):
         return home
     try:
         import pwd
 
-        listed = pwd.getpwuid(os.getuid()).pw_dir  # HOME is a relative path
+        listed = pwd.getpwuid(os.getuid()).pw_dir  # HOME is relative
     except (ImportError, KeyError):
         return _NOWHERE
     return listed if os.path.isabs(listed) else _NOWHERE
 
 
 def _folder_of_platform(kind: str) -> str:
-    """Kept off the usual path: importing platformdirs costs more than all else that
-    listing the plugins takes, and what it does on Linux is three lines."""
+    """The directory of the platform. platformdirs is slow to import and only used for other systems
+    than Linux."""
     import platformdirs
 
     find = {

@@ -1,5 +1,4 @@
-"""What went wrong in a plugin, in words, whatever its author wrote: neither the `repr`
-of what a plugin hands over, nor the text of its exceptions, is sure to be one."""
+"""Descriptions of errors and values of plugins, whose `repr` and messages may raise exceptions."""
 
 from __future__ import annotations
 
@@ -16,21 +15,20 @@ _short.maxstring = _short.maxother = 100
 
 
 def describe_exception(error: BaseException) -> str:
-    """`ValueError: what it says`, on one line; an exception that cannot say it is named."""
+    """`ValueError: message`, on one line; only the class if the message fails."""
     return one_line(f"{type(error).__name__}: {message_of(error)}").strip(": ")
 
 
 def message_of(error: BaseException) -> str:
-    """What an exception says, without its class, on one line."""
+    """The message of an exception on one line, without its class."""
     try:
         return one_line(str(error))
-    except BaseException:  # noqa: BLE001 - any code may stand there, `SystemExit` too
+    except BaseException:  # noqa: BLE001 - may run any code, even raise `SystemExit`
         return "it cannot say what is wrong"
 
 
 def describe_with_hint(error: BaseException) -> str:
-    """What is wrong, and what to do about it, if the error says that. The class of an error
-    that can be expected is left out."""
+    """The message of an exception with its hint; the class only if it is unexpected."""
     hint = getattr(error, "hint", None)
     if not isinstance(hint, str):
         return describe_exception(error)
@@ -38,15 +36,15 @@ def describe_with_hint(error: BaseException) -> str:
 
 
 def short_repr(value: object) -> str:
-    """A value in an error, shortened."""
+    """A truncated repr for error messages."""
     try:
         return one_line(_short.repr(value))
-    except BaseException:  # noqa: BLE001 - any code may stand there, `SystemExit` too
+    except BaseException:  # noqa: BLE001 - may run any code, even raise `SystemExit`
         return f"a {type(value).__name__}"
 
 
 def docstring(function: Any) -> str:
-    """The docstring of a function; from its source where Python has dropped it (`-OO`)."""
+    """The docstring of a function; from its source if Python runs with `-OO`."""
     import inspect
 
     text = inspect.getdoc(function)
@@ -54,7 +52,7 @@ def docstring(function: Any) -> str:
         import ast
         import textwrap
 
-        with contextlib.suppress(OSError, TypeError, SyntaxError):  # there is no such source
+        with contextlib.suppress(OSError, TypeError, SyntaxError):  # no source
             source = inspect.getsource(getattr(function, "__func__", function))
             found = ast.parse(textwrap.dedent(source)).body[0]
             if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -67,11 +65,11 @@ def one_line(text: str) -> str:
     return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."
 
 
-_LIKENESS = 0.7  # `mok` is meant to be `mock` (0.86), and `nope` no `openai` (0.6)
+_LIKENESS = 0.7  # accepts `mok` for `mock` (0.86), but not `nope` for `openai` (0.6)
 
 
 def close_matches(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known names that are most like an unknown one, which is never among them."""
+    """The known names that are most similar to an unknown one."""
     import difflib
 
     by_fold = {each.casefold(): each for each in known if each != name}
@@ -80,7 +78,7 @@ def close_matches(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
-    """A hint with the names that may be meant; empty if there are none. It is not for commands
-    that remove something: a guess is no reason to remove something else."""
+    """A hint with similar names; empty if there are none. Not for commands that remove
+    something."""
     near = close_matches(name, known, most)
     return f"did you mean {' or '.join(near)}?" if near else ""

@@ -1,4 +1,4 @@
-"""Text from bytes that come from outside: files, standard input, data URLs."""
+"""Text from external bytes: files, standard input, data URLs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import codecs
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as the mark of UTF-16 does, so it comes first
+    (codecs.BOM_UTF32_LE, "utf-32"),  # first, since it begins like the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -20,19 +20,24 @@ _PLAIN_ALPHABET = bytes.maketrans(b"-_", b"+/")
 
 
 def encoding_of(head: bytes, default: str = "utf-8") -> str:
-    """The encoding that a byte order mark names, as Windows writes it; else the default.
+    """The encoding of a byte order mark, as Windows writes it, or else the default.
 
     Args:
-        head: The first bytes, at least four if there are as many.
-        default: The encoding if there is no mark.
+        head: The first bytes, four if available.
+        default: Encoding without a mark.
     """
     return next((name for mark, name in _MARKS if head.startswith(mark)), default)
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes look like text: they begin with a byte order mark; or are UTF-8 with few
-    control characters, none of them NUL; or have no control characters in another encoding. Only
-    the first 8 KiB are looked at."""
+    """Whether bytes look like text.
+
+    They begin with a byte order mark, or are UTF-8 with few control characters and no NUL, or have
+    no control characters in another encoding. Only the first 8 KiB are checked.
+
+    Args:
+        data: The bytes.
+    """
     if encoding_of(data, ""):
         return True
     head = data[:_HEAD]
@@ -40,22 +45,22 @@ def is_text(data: bytes) -> bool:
     if b"\0" in head:
         return False
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # which may end within a character
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # may end within a character
     except UnicodeDecodeError:
         return not controls
     return controls <= max(_FEW, len(head) // 20)
 
 
 def decode_text(data: bytes, default: str = "utf-8") -> str:
-    """Text of bytes in an encoding that nothing names.
+    """Decode text of unknown encoding.
 
-    A byte order mark decides. Else it is the default, and where that does not fit, Windows-1252,
-    which older files of Western Europe have. A text that is UTF-8 for the most part stays UTF-8,
-    with U+FFFD in place of what is not.
+    A byte order mark decides. Otherwise the default is used, and if it fails, Windows-1252, which
+    older files of Western Europe use. A text that is mostly UTF-8 is decoded as UTF-8, with U+FFFD
+    for invalid bytes.
 
     Args:
         data: The whole text.
-        default: The encoding to expect, such as that of the user's locale.
+        default: Expected encoding, for example that of the user's locale.
     """
     encoding = encoding_of(data, default)
     try:
@@ -70,12 +75,16 @@ def decode_text(data: bytes, default: str = "utf-8") -> str:
 
 
 def decode_base64(text: str) -> bytes:
-    """Bytes of Base64 (RFC 4648) in either alphabet, with or without padding. Line ends are
-    ignored, as MIME and the `base64` command write them; blanks within are not, as they may have
-    been `+` before a form was decoded.
+    """Decode Base64 (RFC 4648) in either alphabet, with or without padding.
+
+    Line ends are ignored, since MIME and the `base64` command write them. Blanks are not, since
+    they may have been `+` before a form was decoded.
+
+    Args:
+        text: The Base64 text.
 
     Raises:
-        ValueError: It is not Base64. The error does not repeat it.
+        ValueError: It is not Base64. The error does not contain it.
     """
     try:
         plain = text.strip().encode("ascii").translate(_PLAIN_ALPHABET, _LINE_ENDS).rstrip(b"=")

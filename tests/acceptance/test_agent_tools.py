@@ -169,7 +169,7 @@ class TestFlooding:
         conversation = wrong_then_right(make_host, lambda *_: "x" * 100_000_000)
         assert conversation.say("hi").text == "done"
         text = text_of(told(conversation))
-        assert text == "x" * MOST_TEXT + "\n(cut here: 99900000 more characters)"
+        assert text == "x" * MOST_TEXT + "\n(truncated: 99900000 more characters)"
 
     def test_a_generator_is_no_output(self, make_host: MakeHost) -> None:
         conversation = wrong_then_right(make_host, _without_end)

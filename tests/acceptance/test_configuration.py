@@ -47,7 +47,7 @@ def test_item_02_several_instances_of_one_type_each_with_address_and_key(
     done(terminal, "config", "set", "providers.one.default_model=llama")
     assert read_config().providers["one"].settings["default_model"] == "llama"
     done(terminal, "config", "disable", "one")
-    assert "the provider 'one' is disabled" in refused(terminal, "ask", "-p", "one", "hi")
+    assert "provider 'one' is disabled" in refused(terminal, "ask", "-p", "one", "hi")
     done(terminal, "config", "enable", "one")
     done(terminal, "config", "remove", "two")
     assert "unknown provider 'two'" in refused(terminal, "ask", "-p", "two", "hi")

@@ -104,7 +104,7 @@ def test_item_05_the_matrix_says_what_runs_and_why_the_rest_does_not(make_host: 
     assert not matrix["mock", "keyless"].runs
     for model, provider, reason in (
         ("mock", "keyless", "no key: set MOCK_KEY"),
-        ("stranger", "mock", "no shared dialect: stranger speaks unheard-of"),
+        ("stranger", "mock", "no common dialect: stranger supports unheard-of"),
         ("mock", "ollama", "genai-host install genai-vendor-ollama"),
     ):
         with pytest.raises(NoRoute) as caught:

@@ -206,5 +206,5 @@ def test_tokens_are_counted(host: Host, service: FakeService, route: str) -> Non
 
 
 def test_where_no_tokens_are_counted_it_is_said(host: Host) -> None:
-    with pytest.raises(NoRoute, match="ollama counts no tokens of ollama-chat"):
+    with pytest.raises(NoRoute, match="ollama cannot count tokens of ollama-chat"):
         host.count_tokens("how many?", model="llama-3.3-70b@ollama+ollama-chat")

@@ -48,7 +48,7 @@ class TestTool:
             ({"name": None}, "name must be as"),
             ({"description": " "}, "Tool 't': description must be a string, and not blank"),
             ({"description": None}, "description must be"),
-            ({"run": "run"}, "run must be something to call"),
+            ({"run": "run"}, "run must be a callable"),
             ({"parameters": []}, "parameters must be a JSON Schema, or a function"),
             ({"parameters": {1: {}}}, "parameters must be"),
             ({"approval": "maybe"}, "approval must be one of allow, ask, deny"),
@@ -57,7 +57,7 @@ class TestTool:
             ({"seconds": 0}, "seconds must be a number of seconds above 0"),
             ({"seconds": float("inf")}, "seconds must be"),
             ({"seconds": True}, "seconds must be"),
-            ({"applies": None}, "applies must be something to call"),
+            ({"applies": None}, "applies must be a callable"),
         ],
     )
     def test_a_wrong_field_is_told_where_it_is_made(
@@ -195,7 +195,7 @@ class TestTypedFunctions:
         )
 
     def test_an_argument_that_its_type_refuses_is_named(self) -> None:
-        with pytest.raises(ValidationError, match="the argument place does not fit"):
+        with pytest.raises(ValidationError, match="argument 'place':"):
             visit.run({"place": {"latitude": 91}}, RUN)
 
     @pytest.mark.parametrize("arguments", [{"no": 1}, {"run": 1, "a": 1}])

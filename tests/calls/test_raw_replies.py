@@ -61,4 +61,4 @@ def test_what_cannot_be_written_is_told_of_and_no_more(
     with caplog.at_level(logging.WARNING):
         assert replies.add("m@p", "one") == ""
     (record,) = caplog.records
-    assert "a raw reply is not kept" in record.getMessage()
+    assert "a raw reply was not stored" in record.getMessage()

@@ -205,7 +205,7 @@ class TestParameters:
         with pytest.raises(InvalidParameter) as caught:
             host.open("chat", "m", parameters={"temprature": 1})
         assert caught.value.hint == (
-            "did you mean temperature? To send it to the service as it is: extra_body.temprature"
+            "did you mean temperature? To send it unchanged to the service: extra_body.temprature"
         )
 
     def test_a_provider_that_sends_no_body_takes_none(self, host: Host) -> None:
@@ -256,7 +256,7 @@ class TestErrors:
             (ProviderReply(b'{"detail": "no"}', 400), BadRequest, "^no$"),
             (ProviderReply(b'[{"error": {"message": "no"}}]', 503), ServiceUnavailable, "^no$"),
             (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
-            (ProviderReply(b"odd"), PluginError, "dialect wire gives a int"),
+            (ProviderReply(b"odd"), PluginError, "dialect wire returned a int"),
         ],
     )
     def test_provider_then_dialect_then_status_explain_a_failure(

@@ -63,15 +63,15 @@ class TestDefaultModel:
         code, out, err = terminal("ask", "-v", "hi")
         assert code == 0
         assert out.strip()
-        assert "the main model is smollm2-135m@local (it costs nothing)" in err
+        assert "the main model is smollm2-135m@local (it is free)" in err
         _, out, _ = terminal("doctor")
-        assert "chat with smollm2-135m@local (it costs nothing)" in out
+        assert "chat with smollm2-135m@local (it is free)" in out
         assert terminal("config", "default", "model", "mock@mock")[0] == 0
         assert "mock@mock (configured as the default)" in terminal("ask", "-v", "hi")[2]
 
     def test_item_2_a_configured_service_is_the_default(self, terminal: Terminal) -> None:
         assert terminal("config", "set", "providers.openai.organization=mine")[0] == 0
-        assert "(the provider openai is configured)" in terminal("doctor")[1]
+        assert "(provider openai is configured)" in terminal("doctor")[1]
         assert terminal("config", "set", "defaults.prefer=anthropic")[0] == 0
         assert "(anthropic is in defaults.prefer)" in terminal("doctor")[1]
 

@@ -264,7 +264,7 @@ class TestModels:
     ) -> None:
         configure(home, '[providers.mock]\ntype = "mock"\nenabled = false\n')
         code, _, err = terminal("models", "--at", "mock")
-        assert (code, "the provider 'mock' is disabled" in err) == (1, True)
+        assert (code, "provider 'mock' is disabled" in err) == (1, True)
 
 
 def test_features_are_listed_with_roles_and_settings(terminal: Terminal) -> None:

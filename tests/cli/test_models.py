@@ -96,9 +96,9 @@ def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
             "is not a valid configuration name",
             "match [A-Za-z0-9]",
         ),
-        (("add", "mine", "--of", "mock"), "there is a model configuration 'mine' already", "set"),
+        (("add", "mine", "--of", "mock"), "model configuration 'mine' already exists", "set"),
         (("set", "min", "--of", "mock"), "unknown model configuration 'min'", "did you mean mine?"),
-        (("set", "mine", "--of", "yours"), "leads in a circle: mine of yours of mine", ""),
+        (("set", "mine", "--of", "yours"), "is circular: mine of yours of mine", ""),
         (("remove", "min"), "unknown model configuration 'min'", "did you mean mine?"),
     ],
 )

@@ -127,7 +127,7 @@ class TestText:
     def test_one_whose_view_fails_is_named(self, terminal: Terminal) -> None:
         code, out, err = terminal("tools", "call", "see", "kind=wrong")
         assert (code, out) == (0, "seen\n")
-        assert err.startswith("warning: a reaction wrong could not be shown\nreaction: wrong {")
+        assert err.startswith("warning: cannot render a reaction wrong\nreaction: wrong {")
         assert "Traceback" in terminal("-v", "tools", "call", "see", "kind=wrong")[2]
 
     def test_one_that_is_a_picture_alone_is_not_named(self, terminal: Terminal) -> None:

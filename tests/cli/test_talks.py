@@ -271,7 +271,7 @@ class TestNotRecorded:
         for command in (["ask", "-p", "mock", "hi"], ["chat", "-p", "mock"]):
             code, out, err = terminal(*command, stdin="hi\n" * ("chat" in command))
             assert (code, out) == (0, "hi\n")
-            assert err.startswith("warning: the conversation goes on unrecorded: ")
+            assert err.startswith("warning: the conversation continues unrecorded: ")
             assert "move it away" in err
             assert err.count("\n") == 1
         assert file.read_bytes() == b"precious notes, and no database" * 100
@@ -306,7 +306,7 @@ class TestNotRecorded:
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, "x" * 100_000 + "\n"), done.stderr
-        assert "goes on unrecorded" in done.stderr
+        assert "continues unrecorded" in done.stderr
         assert done.stderr.count("\n") == 1
 
 

@@ -230,7 +230,10 @@ def test_each_says_whether_it_is_offered(terminal: Terminal) -> None:
     assert offered["odd"].startswith("no: ")
     found = {row["name"]: row for row in json.loads(terminal("tools", "--json")[1])}
     assert (found["draw"]["offered"], found["draw"]["approval"]) == (True, "ask")
-    assert (found["wipe"]["offered"], found["wipe"]["why_not"]) == (False, "it is denied")
+    assert (found["wipe"]["offered"], found["wipe"]["why_not"]) == (
+        False,
+        "it is denied",
+    )
     assert "offered: no: it does not apply" in terminal("tools", "show", "later")[1]
 
 

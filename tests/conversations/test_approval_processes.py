@@ -183,7 +183,7 @@ def test_another_process_decides_in_python(processes: Processes) -> None:
     assert processes.trace == {"twice all": 1}
 
 
-MAY_HAVE = "was interrupted, and may have been done"
+MAY_HAVE = "was interrupted and may have completed"
 
 
 @pytest.mark.slow

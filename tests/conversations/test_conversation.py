@@ -334,7 +334,7 @@ class TestReturns:
             return Answer("only text")
 
         host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-        with pytest.raises(OutputValidationError, match="the answer of f is not what was asked"):
+        with pytest.raises(OutputValidationError, match="the answer of f does not match"):
             host.open("f").say("hi", returns=City)
 
     def test_a_class_without_a_schema_is_refused_before_the_call(self, host: Host) -> None:

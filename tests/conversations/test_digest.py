@@ -254,7 +254,7 @@ class Called:
     ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_put_on_record_is_refused(value: Any) -> None:
-    with pytest.raises(TypeError, match="cannot be put on record"):
+    with pytest.raises(TypeError, match="cannot be recorded"):
         digest(CallFunction(add, {"a": value}))
 
 

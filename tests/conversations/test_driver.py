@@ -181,7 +181,7 @@ class TestSteps:
         conversation = converse(
             respond, roles={"main": "chat", "judge": "chat"}, optional={"judge"}
         )
-        assert "no model for its role 'judge'" in conversation.say("hi").text
+        assert "no model for role 'judge'" in conversation.say("hi").text
 
     @pytest.mark.parametrize("wrong", [3, None, "prompt", object()])
     def test_what_is_no_step_is_a_bug_of_the_feature(
@@ -209,7 +209,7 @@ class TestSteps:
         self, converse: Converse, given: Any
     ) -> None:
         kind = type(given).__name__
-        with pytest.raises(PluginError, match=f"respond of the feature story gives .*{kind}") as e:
+        with pytest.raises(PluginError, match=f"respond of feature story returns .*{kind}") as e:
             converse(lambda turn: given, roles={}).say("hi")
         assert "yield" in e.value.hint
 
@@ -223,7 +223,7 @@ class TestSteps:
                 raise AssertionError("the feature is not asked") from None
             return Answer("")
 
-        with pytest.raises(PluginError, match=r"the feature story .* cannot be put on record"):
+        with pytest.raises(PluginError, match=r"the feature story .* cannot be recorded"):
             converse(respond, roles={}).say("hi")
 
 
@@ -302,7 +302,7 @@ class TestFunctions:
             raise AssertionError
 
         conversation = converse(respond, roles={})
-        assert "give gave what cannot be put on record" in conversation.say("hi").text
+        assert "give returned a value that cannot be recorded" in conversation.say("hi").text
         json.dumps(conversation.record.to_json(), allow_nan=False)  # type: ignore[union-attr]
 
 
@@ -751,7 +751,7 @@ class TestWaiting:
             return Answer("")
 
         conversation = converse(respond, roles={})
-        with pytest.raises(PluginError, match="cannot be put on record"):
+        with pytest.raises(PluginError, match="cannot be recorded"):
             conversation.say("hi")
         assert conversation.status == "idle"
 

@@ -171,7 +171,7 @@ class TestFailure:
         assert conversation.unrecorded == error
         assert len(conversation.history) == 4
         assert [each.message for each in caplog.records] == [
-            "the conversation goes on unrecorded: disk full"
+            "the conversation continues unrecorded: disk full"
         ]
 
     def test_steps_at_once_do_not_try_a_failing_store_one_after_the_other(self) -> None:

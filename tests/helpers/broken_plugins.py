@@ -259,7 +259,7 @@ BROKEN = (
     ),
     Fault(
         "zz-tool-untyped",
-        "zz_o does not say of which type a is",
+        "zz_o: parameter a has no type",
         _hooks("@tool\ndef zz_o(a):\n    'X.'\n"),
     ),
     Fault(

@@ -177,9 +177,7 @@ class TestItem7Homes:
         done = run("ask", "-m", "mock", "hi", env={"HOME": None}, before=without_a_home())
         assert (done.returncode, done.stdout) == (0, "hi\n")
         first = done.stderr.splitlines()[0]
-        assert (
-            first == f"warning: there is no home directory, so that nothing is kept: {_ELSEWHERE}"
-        )
+        assert first == f"warning: no home directory, conversations are not saved: {_ELSEWHERE}"
         assert not os.path.exists("/nonexistent")
 
 

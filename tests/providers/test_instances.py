@@ -266,7 +266,7 @@ class TestWhileRunning:
         ("end", "says"),
         [
             ("remove", "provider 'more' was removed"),
-            ("disable", "the provider 'more' is disabled"),
+            ("disable", "provider 'more' is disabled"),
         ],
     )
     def test_a_conversation_whose_instance_is_gone_fails_and_names_it(

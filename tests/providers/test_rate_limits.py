@@ -140,8 +140,8 @@ def test_another_rate_is_told_of_once_and_not_kept_to(
         rates.wait(A, RateLimit(5, 1.0), Cancellation())
         (record,) = caplog.records
         assert record.getMessage() == (
-            "a@mock is called at most 2 times in 1 s: that stays, "
-            "and at most 5 times in 1 s is not kept to"
+            "a@mock: rate limit at most 2 times in 1 s remains in effect, "
+            "at most 5 times in 1 s is ignored"
         )
         third = Caller(lambda cancellation: rates.wait(A, RateLimit(5, 1.0), cancellation))
         clock.wait_for_alarm_in(1.0)

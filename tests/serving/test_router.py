@@ -221,7 +221,7 @@ def test_what_is_kept_between_requests_is_in_one_object_for_each_host(
     assert second.answer(asked("GET", "/count")).body == b"[0,true]"
     assert Counter.made == before + 2
     first.close()
-    assert "Counter failed to close" in caplog.text
+    assert "close() of Counter failed" in caplog.text
     assert first.answer(asked("GET", "/count")).body == b"[0,true]"  # as at the beginning
 
 

@@ -295,16 +295,19 @@ class TestExport:
     @pytest.mark.parametrize(
         ("change", "told"),
         [
-            (lambda entries: entries.extend(entries[1:5]), "number of a turn is not from 1 up"),
+            (lambda entries: entries.extend(entries[1:5]), "number of a turn is less than 1"),
             (lambda entries: entries.insert(2, entries[1]), "a turn begins within another"),
             (lambda entries: entries.append(entries[4]), "entry 5: it is of no turn"),
             (lambda entries: entries.pop(1), "it is of no turn"),
             (lambda entries: entries.insert(3, entries[2]), "a step begins twice"),
             (lambda entries: entries.insert(3, entries[3]), "a step ends twice"),
             (lambda entries: entries.pop(2), "a step ends that has not begun"),
-            (lambda entries: entries.insert(4, REWOUND), "is taken back within a turn"),
-            (lambda entries: entries.append({**REWOUND, "history": 3}), "more than there is"),
-            (lambda entries: entries.append({**REWOUND, "turns": -1}), "more than there is"),
+            (lambda entries: entries.insert(4, REWOUND), "are undone within a turn"),
+            (
+                lambda entries: entries.append({**REWOUND, "history": 3}),
+                "more turns than there",
+            ),
+            (lambda entries: entries.append({**REWOUND, "turns": -1}), "more turns than there"),
             (lambda entries: entries[2].update(turn=1), "it is of another turn"),
             *[
                 (lambda entries, n=number: [each.update(turn=n) for each in entries[1:]], "turn")

@@ -199,7 +199,7 @@ def test_kill_between_any_two_steps_of_a_5_step_feature_then_resume_gives_the_sa
         else:
             expected[step] = int(done)
         if step == "send":  # for the feature, and its model, to go on from
-            text = text.replace("send", "'send' was interrupted, and may have been done")
+            text = text.replace("send", "'send' was interrupted and may have completed")
         if step == "charge":
             expected.update(dict.fromkeys(stepping.STEPS[1:], 0))
             text, error = "", "StepInterrupted"

@@ -342,7 +342,7 @@ class TestReplay:
             assert answer.text == "x | x"
         else:
             assert second.calls == 1
-            assert answer.text == "x | 'second' was interrupted, and may have been done"
+            assert answer.text == "x | 'second' was interrupted and may have completed"
             assert [each.data["failed"] for each in answer.details] == [False, True]
         ended = [e for e in recorded(again).entries if isinstance(e, StepEnded)]
         assert all(each.error is None for each in ended)

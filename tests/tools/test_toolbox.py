@@ -187,7 +187,7 @@ class TestCalling:
         self, given: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         text = failure(called(box(named("t", lambda *_: given))))
-        assert text.startswith("t failed: TypeError: it gave what is not an output: ")
+        assert text.startswith("t failed: TypeError: invalid output: ")
         assert len(caplog.records) == 1
 
 
@@ -209,9 +209,7 @@ class TestReactions:
     @pytest.mark.parametrize("wrong", [{"url": 7}, {"url": "/x", "more": 1}])
     def test_one_that_has_not_is_a_failure_that_names_the_tool(self, wrong: Any) -> None:
         text = failure(self.output({"type": "go", "url": "/x"}, {"type": "go", **wrong}))
-        assert text.startswith(
-            "t failed: TypeError: it gave what is not an output: its reaction go: "
-        )
+        assert text.startswith("t failed: TypeError: invalid output: its reaction go: ")
 
     def test_a_type_that_is_no_schema_is_a_failure(self) -> None:
         text = failure(self.output({"type": "go"}, schema={"type": 7}))
@@ -288,13 +286,13 @@ class TestCaps:
         small = Image(data=b"x", media_type="image/png")
         large = Image(data=bytes(MOST_IMAGES), media_type="image/png")
         output = called(box(named("t", lambda *_: [small, large, small])))
-        left_out = Text(f"(a picture of {MOST_IMAGES} bytes was left out)")
+        left_out = Text(f"(a picture of {MOST_IMAGES} bytes was omitted)")
         assert output.content == (small, left_out, small)
 
     def test_parts_are_left_out_and_that_is_said(self) -> None:
         output = called(box(named("t", lambda *_: [""] * (MOST_PARTS + 5))))
         assert len(output.content) == MOST_PARTS + 1
-        assert output.content[-1] == Text("(5 more parts were left out)")
+        assert output.content[-1] == Text("(5 more parts were omitted)")
 
     @pytest.mark.parametrize("field", ["reactions", "context"])
     def test_too_much_data_is_a_failure(self, field: str) -> None:
@@ -360,7 +358,7 @@ class TestInterrupted:
     def test_any_other_says_that_it_may_have_been_done(self, name: str) -> None:
         output = box(named("t", echo)).interrupted(ToolCall("1", name))
         assert output is not None
-        assert "was interrupted, and may have been done" in failure(output)
+        assert "was interrupted and may have completed" in failure(output)
 
 
 def _raise(*_: Any) -> Any:
@@ -469,7 +467,7 @@ class TestOffered:
     def test_the_log_says_why_one_is_not_offered(self, caplog: pytest.LogCaptureFixture) -> None:
         wrong = named("t", echo, {"type": "object", "required": 5})
         assert box(wrong).offered({}, Cancellation()) == ()
-        assert "the tool t cannot be offered: invalid JSON Schema: 5 is not" in caplog.text
+        assert "tool t cannot be offered: invalid JSON Schema: 5 is not" in caplog.text
 
     def test_a_wrong_one_says_why_when_it_is_described(self) -> None:
         with pytest.raises(ValidationError, match="invalid JSON Schema"):

@@ -186,7 +186,7 @@ def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
 
 
 def test_what_is_spent_needs_a_store(sold: Sold) -> None:
-    with pytest.raises(ConfigurationError, match="no store to keep"):
+    with pytest.raises(ConfigurationError, match="budgets need a store"):
         say(sold(EACH, store=None))
 
 

@@ -116,5 +116,5 @@ def test_calls_that_cannot_be_written_are_told_of_and_forgotten(
     recorder.flush()
     assert [each.calls for each in tried] == [1]
     assert [each.message for each in caplog.records] == [
-        "1 calls are not in the statistics: disk full"
+        "usage of 1 calls was not stored: disk full"
     ]

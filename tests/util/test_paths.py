@@ -63,7 +63,7 @@ def test_item_7_without_a_home_no_path_is_in_the_working_directory(
     with Host(discovery=StaticPlugins({})) as host:
         assert host.config == Config()
     [record] = caplog.records
-    assert record.getMessage().startswith("there is no home directory, so that nothing is kept")
+    assert record.getMessage().startswith("no home directory, conversations are not saved")
     assert os.listdir(bare) == []
 
 

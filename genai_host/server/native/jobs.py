@@ -166,7 +166,7 @@ class Jobs:
             return evolve(job, status=_status_of(error), error=error)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("the job %s failed", job.id)
-            fault = PluginError("this failed; the log of the server says why")
+            fault = PluginError("internal error; see the log of the server")
             return evolve(job, status="failed", error=fault)
 
     def _taken(self, job: Job, queued: QueuedJob, ending: Cancellation) -> Job:

@@ -32,7 +32,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     if not of:
         raise ValidationError("it names the model that it is of", path=body.at("of"))
     if name in host.config.configurations:
-        raise Conflict(f"there is a model configuration {name!r} already")
+        raise Conflict(f"model configuration {name!r} already exists")
     with edit_config(file_of(host)) as document:
         host.check_configuration(name, add_model(document, name, of, order, parameters))
     return json_response(_applied(host, name), 201)

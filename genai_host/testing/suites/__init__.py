@@ -1,17 +1,17 @@
 """Suites that the tests of a plugin subclass in a few lines; docs/testing.md shows how.
 They need pytest: `pip install genai-host[testing]`.
 
-CountDialectSuite      a dialect in which tokens are counted
-DialectSuite           a dialect for chat
-EmbedDialectSuite      a dialect for embeddings
-ModerateDialectSuite   a dialect for moderation
-ProviderSuite          any provider
-HttpProviderSuite      a provider over HTTP, with every fault of a service
-ModelSuite             models and offerings
-FeatureSuite           a feature
-ToolSuite              a tool
-ToolSourceSuite        a source of tools, or a set of them
-ExecutorSuite          where the rows of batches are done
+- `CountDialectSuite`: a dialect in which tokens are counted
+- `DialectSuite`: a dialect for chat
+- `EmbedDialectSuite`: a dialect for embeddings
+- `ModerateDialectSuite`: a dialect for moderation
+- `ProviderSuite`: any provider
+- `HttpProviderSuite`: a provider over HTTP, with every fault of a service
+- `ModelSuite`: models and offerings
+- `FeatureSuite`: a feature
+- `ToolSuite`: a tool
+- `ToolSourceSuite`: a source of tools, or a set of them
+- `ExecutorSuite`: where the rows of batches are done
 
 All tests of a suite are mandatory unless they are marked as `recommended`: a class that
 leaves one out, or has another in its place, says why in its `departures`.

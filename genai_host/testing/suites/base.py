@@ -183,10 +183,11 @@ class PluginSuite(Suite):
 
 
 def has_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
-    """Whether a JSON Schema says what a value is.
+    """Whether a JSON Schema restricts the type of a value.
 
     Args:
-        root: The schema that it is in, for references.
+        schema: The schema.
+        root: The schema with the definitions.
     """
     reference = schema.get("$ref", "")
     if reference:

@@ -242,10 +242,14 @@ def _must_be_cut(place: int, said: str, streamed: str, error: Any) -> None:
 
 
 class _Memory:
-    """A transport whose reply is cut at a place.
+    """A stream in memory that records how much of it was read.
 
     Args:
-        sent: Whether anybody used it.
+        content_type: Its content type.
+        text: Its content.
+
+    Attributes:
+        sent: Number of bytes read so far.
     """
 
     def __init__(self, content_type: str, text: bytes) -> None:

@@ -43,10 +43,13 @@ NO_WAITS = RetryPolicy(jitter=lambda _: 0.0)
 
 
 class Observer(InlinePlugin):
-    """Knows of each call of a model.
+    """A plugin that records the calls of models.
 
     Args:
-        begun: Where each of them went.
+        declared: A plugin whose declarations it adds.
+
+    Attributes:
+        begun: Set when a call has started.
     """
 
     def __init__(self, **declared: Any) -> None:
@@ -103,12 +106,14 @@ class ProviderSuite(PluginSuite):
         instances: Mapping[str, InstanceConfig] | None = None,
         **calls: Any,
     ) -> Host:
-        """A host with an instance `tested` of the provider, where the model runs.
+        """A host with a provider `tested` of the tested type that offers the model.
 
         Args:
-            settings: Of the instance, where they are others than the suite's.
-            instances: Further ones, by name.
-            calls: What bounds its calls, for example `idle=10`.
+            settings: Settings of the provider; None for those of the suite.
+            clock: Source of time.
+            patience: Retry policy.
+            instances: Further providers by name.
+            **calls: Call limits, for example `idle=10`.
         """
         self.observer = Observer(
             features=[ASKING],
@@ -124,10 +129,12 @@ class ProviderSuite(PluginSuite):
         return host
 
     def open(self, host: Host, way: str, *, at: str = "@tested") -> Conversation:
-        """A conversation with the model, without a bound on its time.
+        """Open a conversation with the model, without a time limit.
 
         Args:
-            at: The instance; empty for whichever can.
+            host: The host.
+            way: Name of the dialect.
+            at: The provider, with `@`; empty for any.
         """
         [candidate, *_] = host.catalog.resolve(f"{MODEL}{at}")
         if way == "streamed" and "stream" not in candidate.capabilities:

@@ -44,7 +44,8 @@ class DaskExecutor(ClientExecutor):  # type: ignore[misc]  # Dask has no types
     """Its futures are those of `concurrent.futures`. What was done by a worker that has died is
     done again by another; what has made four of them die fails.
 
-    cluster   of this machine, which is closed with it; None if it is somebody else's
+    Args:
+        cluster: Of this machine, which is closed with it; None if it is somebody else's.
     """
 
     def __init__(self, client: Client, cluster: LocalCluster | None) -> None:

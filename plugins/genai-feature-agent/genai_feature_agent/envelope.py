@@ -18,12 +18,13 @@ def _messages(given: Sequence[Message]) -> tuple[Message, ...]:
 class Envelope:
     """Never changed: what happens makes another one.
 
-    messages      all that was said, oldest first
-    context       JSON from the front end, or from the tool that replaced it
-    reactions     of the tools that were called in this turn, in the order of the calls
-    round_trips   how often the model was called in this turn
-    cost          of these calls, US dollars; those whose cost is not known are free
-    ended         whether the model is not to be asked again in this turn
+    Attributes:
+        messages: All that was said, oldest first.
+        context: JSON from the front end, or from the tool that replaced it.
+        reactions: Of the tools that were called in this turn, in the order of the calls.
+        round_trips: How often the model was called in this turn.
+        cost: Of these calls, US dollars; those whose cost is not known are free.
+        ended: Whether the model is not to be asked again in this turn.
     """
 
     messages: tuple[Message, ...] = field(default=(), converter=_messages)

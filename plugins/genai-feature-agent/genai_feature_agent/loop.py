@@ -46,8 +46,9 @@ _DONE = ("stop", "length", "tool_calls")
 class Added:
     """What a step has added, for whoever listens: the data of a `Progress`.
 
-    message     what was said
-    reactions   of tools
+    Attributes:
+        message: What was said.
+        reactions: Of tools.
     """
 
     message: Message
@@ -57,11 +58,11 @@ class Added:
 class AgentLoop:
     """Of one turn.
 
-    system_prompt   what the model is told before all else
-    round_trips     how often it may be called
-    cost            US dollars that its calls may come to before another one; None for no
-                    bound
-    schema          JSON Schema of the answer in the end; None for free text
+    Args:
+        system_prompt: What the model is told before all else.
+        round_trips: How often it may be called.
+        cost: US dollars that its calls may come to before another one; None for no bound.
+        schema: JSON Schema of the answer in the end; None for free text.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class AgentLoop:
     def run(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
         """Do what there is to do. What needs nothing is returned as it is.
 
-        Raises `LimitExceeded` when the model would be called too often, or has cost too
-        much; `UnexpectedFinish` and `GenerationError` for what is no answer.
+        Raises:
+            LimitExceeded: The model would be called too often, or has cost too much.
+            UnexpectedFinish: For what is no answer.
+            GenerationError: For what is no answer.
         """
         while True:
             if envelope.pending:

@@ -42,13 +42,14 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 class AgentRequest:
     """What a front end asks.
 
-    message      what the user said; empty where approvals are all that there is to say
-    context      JSON of what the user looks at
-    history      what was said before; it may end in calls that nobody answered, which are
-                 made first
-    session_id   a UUID; one is made up if none is given
-    approvals    on calls that the history ends with: by id, whether they may run
-    model        a name of the host's user for the one that is to answer; None for the usual
+    Attributes:
+        message: What the user said; empty where approvals are all that there is to say.
+        context: JSON of what the user looks at.
+        history: What was said before; it may end in calls that nobody answered, which are made
+            first.
+        session_id: A UUID; one is made up if none is given.
+        approvals: On calls that the history ends with: by id, whether they may run.
+        model: A name of the host's user for the one that is to answer; None for the usual.
     """
 
     message: str
@@ -63,12 +64,13 @@ class AgentRequest:
 class AgentReply:
     """What a front end gets.
 
-    reactions    what it is to do, in this order
-    history      all that was said, in its own form; it sends it back with the next message
-    approvals    calls that the history ends with, and that a human is to decide on: each an
-                 `id`, a `tool` and its `arguments`
-    error        why the turn did not come to its end; the history is what was said so far
-    usage        tokens used by the turn, where it came to its end
+    Attributes:
+        reactions: What it is to do, in this order.
+        history: All that was said, in its own form; it sends it back with the next message.
+        approvals: Calls that the history ends with, and that a human is to decide on: each an `id`,
+            a `tool` and its `arguments`.
+        error: Why the turn did not come to its end; the history is what was said so far.
+        usage: Tokens used by the turn, where it came to its end.
     """
 
     reactions: Sequence[Mapping[str, Any]]
@@ -102,10 +104,11 @@ class StatelessAgent:
     """Answers requests, from many threads at once. Each is a conversation of its own that is
     recorded nowhere.
 
-    model      as `Host.open` takes it; None for the default. Requests may name another, by
-               an alias of the host's configuration
-    settings   of the feature
-    caps       what one turn may use up
+    Args:
+        model: As `Host.open` takes it; None for the default. Requests may name another, by an alias
+            of the host's configuration.
+        settings: Of the feature.
+        caps: What one turn may use up.
     """
 
     def __init__(
@@ -159,7 +162,9 @@ class StatelessAgent:
         """Answer a request. What goes wrong in the turn is in the reply; raises what keeps
         it from beginning, as `NoRoute`.
 
-        limits   end the turn
+        Args:
+            request: The request.
+            limits: Cancels the turn.
         """
         events = self.stream(request, limits)
         while True:
@@ -227,9 +232,10 @@ class StatelessAgent:
 class Told:
     """What the events of a turn have told so far.
 
-    added       what was said since the request, but for the answer
-    reactions   of the tools
-    answer      known at the end
+    Attributes:
+        added: What was said since the request, but for the answer.
+        reactions: Of the tools.
+        answer: Known at the end.
     """
 
     def __init__(self, request: AgentRequest) -> None:

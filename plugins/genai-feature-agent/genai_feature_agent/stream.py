@@ -3,13 +3,13 @@
     pieces(agent.stream(request), id) → Piece → in_lines   the line protocol of the AI SDK
                                               → in_events  server-sent events
 
-start         once, first
-text          a piece of what the assistant says
-tool-call     the model asks for a tool
-tool-result   what it gave
-data          a reaction, as it comes; last of all the state, which is the whole reply
-error         why the turn did not come to its end
-finish        once, last
+- `start`: once, first
+- `text`: a piece of what the assistant says
+- `tool-call`: the model asks for a tool
+- `tool-result`: what it gave
+- `data`: a reaction, as it comes; last of all the state, which is the whole reply
+- `error`: why the turn did not come to its end
+- `finish`: once, last
 
 Source of the lines: AI SDK 4, "Stream Protocols", section "Data Stream Protocol".
 """
@@ -61,7 +61,9 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Piece
     """A turn from its events. The state comes before the one finish, however it ends; what
     keeps the turn from beginning is raised before the first piece.
 
-    message_id   what the front end is to call the answer
+    Args:
+        events: Events of the turn.
+        message_id: Id of the answer for the client.
     """
     start = Piece("start", {"messageId": message_id})
     started = False

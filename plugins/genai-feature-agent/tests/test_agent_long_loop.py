@@ -46,7 +46,8 @@ def script(rounds: int, names: Sequence[str] = NAMES) -> list[Reply]:
 class Tools:
     """Tools that give their name and the round that they were asked in.
 
-    ran   the same, in the order in which they ended
+    Attributes:
+        ran: The same, in the order in which they ended.
     """
 
     def __init__(self, *names: str) -> None:

@@ -10,10 +10,12 @@ from genai_host.api import Message
 def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
     """The last turns of a history, oldest first.
 
-    turns   how many; None for all of them, 0 for none
-
     A turn begins with a message of the user, so that no tool result is shown
     without its call. System messages are shown in any case.
+
+    Args:
+        history: The history.
+        turns: Number of turns; None for all, 0 for none.
     """
     if turns is None:
         return history

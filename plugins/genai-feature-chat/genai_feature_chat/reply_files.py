@@ -23,8 +23,13 @@ _SHOWN = 32
 
 
 def reply_file(folder: str, session_id: str, agent_id: str, began: str) -> str:
-    """
-    began   when the conversation began, ISO 8601
+    """Path of the file for the raw replies of a conversation.
+
+    Args:
+        folder: The directory.
+        session_id: Id of the session, for a subdirectory; empty for none.
+        agent_id: Id of the agent, for the file name; may be empty.
+        began: When the conversation was opened, ISO 8601.
     """
     timestamp = began[:19].replace("T", "_").replace(":", "-")
     name = f"{_safe_name(agent_id) if agent_id else ''}_{timestamp}.txt"

@@ -65,12 +65,14 @@ LoadEntries = Callable[[Sequence[str], str], Sequence[Mapping[str, Any]]]
 
 @frozen(eq=False)
 class AssistantRequest:
-    """
-    settings       of the feature, by name
-    entries        the conversation's table; that of the entries, where ids were given
-    entry_ids      of these entries; None where there is a table
-    keep_entries   whether new entries are to be kept, and ids to come back
-    model          a name of the host's user for the one that is to answer; None for the usual
+    """A validated request.
+
+    Attributes:
+        settings: Of the feature, by name.
+        entries: The conversation's table; that of the entries, where ids were given.
+        entry_ids: Of these entries; None where there is a table.
+        keep_entries: Whether new entries are to be kept, and ids to come back.
+        model: A name of the host's user for the one that is to answer; None for the usual.
     """
 
     input_text: str
@@ -86,12 +88,16 @@ class AssistantRequest:
 def read_request(
     given: Any, load: LoadEntries, aliases: Collection[str], settings: Mapping[str, Any]
 ) -> AssistantRequest:
-    """
-    load       finds entries by id
-    aliases    names of models that may be asked for
-    settings   what holds where the request does not say
+    """Validate a request.
 
-    Raises `ValidationError`, with the place, for what is no request.
+    Args:
+        given: The request.
+        load: Finds entries by id.
+        aliases: Names of the allowed models.
+        settings: Default settings.
+
+    Raises:
+        ValidationError: The request is invalid.
     """
     if not isinstance(given, Mapping):
         raise ValidationError("a request is an object", path="$")
@@ -207,11 +213,12 @@ _ID = re.compile(r"entry_[0-9a-f]{24}")
 class Assistant:
     """Answers requests, from many threads at once.
 
-    model      as `Host.open` takes it; None for the default. Requests may name another, by
-               an alias of the host's configuration
-    models     for further roles: `query`, `style`, `embed`, `moderate`
-    settings   of the feature, where a request does not say
-    owner      whose entries are found by id; None for whose the store is
+    Args:
+        model: As `Host.open` takes it; None for the default. Requests may name another, by an alias
+            of the host's configuration.
+        models: For further roles: `query`, `style`, `embed`, `moderate`.
+        settings: Of the feature, where a request does not say.
+        owner: Whose entries are found by id; None for whose the store is.
     """
 
     def __init__(
@@ -232,16 +239,17 @@ class Assistant:
     def answer(self, given: Mapping[str, Any], limits: CancelToken | None = None) -> dict[str, Any]:
         """Answer a request.
 
-        given    `input_text`, `conversation_history`, and what else the document has. Tables
-                 are pandas DataFrames, lists of records, or objects of columns
-        limits   end it
-
         The result has `answer`, `conversation_history`, `search_history` (each of the form that
         it was given in), `prompt`, `similar_search_results`, `tokens_used` and `warnings`.
 
         Raises `ValidationError`, with the place, for what is no request; `NotFound` for an entry
         that is not there; and what keeps the model from answering, as `GenaiError`. Nothing
         that was given is changed in any case.
+
+        Args:
+            given: `input_text`, `conversation_history`, and what else the document has. Tables are
+                pandas DataFrames, lists of records, or objects of columns.
+            limits: End it.
         """
         events = self.stream(given, limits)
         while True:

@@ -36,8 +36,10 @@ _ALIKE = 6  # decimals: what differs in less is as alike on any machine
 
 @frozen(eq=False)
 class VectorColumn:
-    """
-    matrix   rows by size, 32-bit; without a vector in any row the size may be 0
+    """Vectors of the rows of a table.
+
+    Attributes:
+        matrix: Rows by size, 32-bit; without a vector in any row the size may be 0.
     """
 
     matrix: Matrix
@@ -148,8 +150,10 @@ class VectorColumn:
 
 
 class UnfitVector(ValueError):
-    """
-    row   of the table, from 0
+    """A vector that does not match the others.
+
+    Args:
+        row: Of the table, from 0.
     """
 
     def __init__(self, message: str, row: int) -> None:
@@ -186,7 +190,8 @@ _MOST = 8000  # characters of a text: embedders take no more, or look at no more
 class Embedding:
     """Of one turn.
 
-    warnings   what went wrong
+    Attributes:
+        warnings: What went wrong.
     """
 
     def __init__(self, roles: frozenset[str]) -> None:
@@ -214,9 +219,11 @@ class Embedding:
         """The column with vectors of this size in all rows: those of another size are made
         anew, with a warning.
 
-        texts   of the rows
-        size    0 if nobody embeds: then all stays as it is
-        of      what the table is called
+        Args:
+            column: The column.
+            texts: Texts of the rows.
+            size: Size of the vectors; 0 without an embedding model: nothing changes.
+            of: Name of the table.
         """
         if not size or not texts:
             return column
@@ -273,9 +280,11 @@ _OWN = "research"  # as a dialect, which no model speaks: nobody is sent what is
 
 @frozen
 class Fact:
-    """
-    query   what it was found with: one query a line, as a search may go by several; for a page
-            its link
+    """A search result or a page.
+
+    Attributes:
+        query: What it was found with: one query a line, as a search may go by several; for a page
+            its link.
     """
 
     title: str
@@ -292,9 +301,11 @@ class Fact:
 
 @frozen(eq=False)
 class Memory:
-    """
-    entries         what was said, the oldest first
-    facts           what was found, the oldest first
+    """Entries and facts of a conversation, with their vectors.
+
+    Attributes:
+        entries: What was said, the oldest first.
+        facts: What was found, the oldest first.
     """
 
     entries: tuple[str, ...] = ()
@@ -319,9 +330,10 @@ class Memory:
 class Added:
     """What a turn has added to a memory.
 
-    entry_vectors   of the entries from `entries_from` on: of those that were there before,
-                    too, where they had none of this size
-    fact_vectors    in the same way
+    Attributes:
+        entry_vectors: Of the entries from `entries_from` on: of those that were there before, too,
+            where they had none of this size.
+        fact_vectors: In the same way.
     """
 
     entries: tuple[str, ...]

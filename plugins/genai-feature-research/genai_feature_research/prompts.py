@@ -31,12 +31,14 @@ FLAGGED = "I am sorry, but I can't help with that."
 
 @frozen
 class AnswerPrompt:
-    """
-    similar   entries that are like what the user says, the most alike first
-    latest    the last entries, the oldest first; the user's and the assistant's by turns
-    facts     what may be referred to, the first as [1]
-    now       ISO 8601 with the offset; empty where the model is not to be told
-    attached  what the user sent along, as pictures
+    """The content of the prompt for an answer.
+
+    Attributes:
+        similar: Entries that are like what the user says, the most alike first.
+        latest: The last entries, the oldest first; the user's and the assistant's by turns.
+        facts: What may be referred to, the first as [1].
+        now: ISO 8601 with the offset; empty where the model is not to be told.
+        attached: What the user sent along, as pictures.
     """
 
     settings: Settings

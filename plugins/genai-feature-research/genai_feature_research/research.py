@@ -79,11 +79,11 @@ Steps = Generator[Step[Any], Any, Any]
 
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:
-    """Answer, with `Answer.data`:
+    """Answer a message. `Answer.data` has:
 
-    sources       findings that it refers to, or else all: number, title, link
-    warnings      what went wrong and kept nobody from an answer
-    tokens_used   of the calls for the query, the answer and the style pass
+    - `sources`: findings that the answer refers to, or else all: number, title, link
+    - `warnings`: faults that did not prevent an answer
+    - `tokens_used`: tokens of the calls for the query, the answer and the style pass
 
     and a detail of the kind `KIND`, with the `prompt` and the `similar_search_results` in it.
     Data in a form that was asked for is the model's.

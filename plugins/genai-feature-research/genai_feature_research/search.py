@@ -93,10 +93,12 @@ _ENDS = ".,;:!?*_"
 
 @frozen
 class Cited:
-    """
-    text      the answer with what refers to something
-    numbers   of the findings that it refers to, from 1, in their order
-    left_out  what was taken out
+    """An answer with its citations.
+
+    Attributes:
+        text: The answer with what refers to something.
+        numbers: Of the findings that it refers to, from 1, in their order.
+        left_out: What was taken out.
     """
 
     text: str
@@ -159,9 +161,11 @@ _SHOWN = 80  # characters of a query or a link in what is told of it
 
 @frozen
 class Wanted:
-    """
-    what      a link, or a query
-    kept_as   under which it is found again; a query may have several, one a line
+    """A page or a query to look up.
+
+    Attributes:
+        what: A link, or a query.
+        kept_as: Under which it is found again; a query may have several, one a line.
     """
 
     kind: Literal["page", "query"]
@@ -187,9 +191,12 @@ def query(text: str, *others: str) -> Wanted:
 class Search:
     """Of one turn.
 
-    known      what was found before
-    new        what is found now
-    warnings   what went wrong
+    Args:
+        known: What was found before.
+
+    Attributes:
+        new: What is found now.
+        warnings: What went wrong.
     """
 
     def __init__(self, settings: Settings, known: Sequence[Fact]) -> None:

@@ -25,10 +25,12 @@ FACT_COLUMNS = ("title", "link", TEXT, "query", LENGTH, VECTOR)
 
 @frozen(eq=False)
 class Table:
-    """
-    path      where it stands in what was given, as `$.search_history`
-    columns   by name; those that nobody asked for as well
-    rows      how many there are
+    """A table of a request, by columns.
+
+    Attributes:
+        path: Where it stands in what was given, as `$.search_history`.
+        columns: By name; those that nobody asked for as well.
+        rows: How many there are.
     """
 
     form: Form
@@ -94,8 +96,10 @@ class Table:
     ) -> Any:
         """A table of the same form with more rows.
 
-        vectors   of all rows
-        changed   whether those of the rows that were there are others than before
+        Args:
+            rows: The new rows.
+            vectors: Vectors of all rows.
+            changed: Whether vectors of earlier rows changed.
         """
         new = range(self.rows, self.rows + len(rows))
         old = [vectors.row(row) for row in range(self.rows)] if changed else self.columns[VECTOR]

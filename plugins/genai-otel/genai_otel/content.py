@@ -25,8 +25,11 @@ def heard_of(call: ChatCall) -> dict[str, str]:
 
 
 def said_in(messages: Iterable[Message], finish: str = "") -> str:
-    """
-    finish   why the model stopped, for messages of its own; empty for all others
+    """Messages as JSON in the form of the semantic conventions.
+
+    Args:
+        messages: The messages.
+        finish: Finish reason of the model's messages; empty for others.
     """
     ended = {"finish_reason": finish.removesuffix("s") if finish == "tool_calls" else finish}
     return _json(

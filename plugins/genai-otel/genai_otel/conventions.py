@@ -67,9 +67,10 @@ PARAMETERS: Mapping[str, str] = {
 class Instrument:
     """What is measured.
 
-    unit      by the UCUM, or a word in braces
-    labels    attributes that its points may have, each with few values
-    buckets   boundaries of a histogram
+    Attributes:
+        unit: By the UCUM, or a word in braces.
+        labels: Attributes that its points may have, each with few values.
+        buckets: Boundaries of a histogram.
     """
 
     name: str

@@ -31,8 +31,11 @@ _log = logging.getLogger(__name__)
 class Gathered:
     """Listens, and keeps the numbers.
 
-    folder     where processes that serve together have theirs; empty for this one alone
-    registry   what is shown
+    Args:
+        folder: Where processes that serve together have theirs; empty for this one alone.
+
+    Attributes:
+        registry: What is shown.
     """
 
     def __init__(self, folder: str = "") -> None:

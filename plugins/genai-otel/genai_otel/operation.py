@@ -30,20 +30,22 @@ Point = tuple[Instrument, float, Mapping[str, Any]]
 
 @define(eq=False)
 class Operation:
-    """
-    name         of its span
-    kind         of its span
-    attributes   of its span; those that are known when it begins count for sampling
-    labels       attributes of its metrics: none of them has more values than somebody has
-                 declared, or installed
-    parent       the turn that it is for; None if it is for none, or that is not known
-    headers      of a request, in which a trace may be that it goes on with
-    scoped       whether it begins and ends in one thread, which does nothing else meanwhile
-    error        why it failed, in a word; empty if it did not
-    points       what is measured when it ends
-    heard        who was told that it began
-    span         that of its trace
-    token        what puts back the context of before
+    """An operation that becomes a span and metrics.
+
+    Attributes:
+        name: Of its span.
+        kind: Of its span.
+        attributes: Of its span; those that are known when it begins count for sampling.
+        labels: Attributes of its metrics: none of them has more values than somebody has declared,
+            or installed.
+        parent: The turn that it is for; None if it is for none, or that is not known.
+        headers: Of a request, in which a trace may be that it goes on with.
+        scoped: Whether it begins and ends in one thread, which does nothing else meanwhile.
+        error: Why it failed, in a word; empty if it did not.
+        points: What is measured when it ends.
+        heard: Who was told that it began.
+        span: That of its trace.
+        token: What puts back the context of before.
     """
 
     name: str
@@ -146,9 +148,13 @@ class Operation:
 
 
 def of_turn(feature: str, conversation: str, model: str, message: Message | None) -> Operation:
-    """
-    model     that plays the main role, as `name@provider`; empty if none does
-    message   what the user said, if it is to be recorded
+    """The operation of a turn.
+
+    Args:
+        feature: Name of the feature.
+        conversation: Id of the conversation; may be empty.
+        model: Model of the main role, `name@provider`; empty if there is none.
+        message: The user's message, if it is recorded.
     """
     attributes: dict[str, Any] = {names.OPERATION: "invoke_agent", names.AGENT: feature}
     if conversation:
@@ -213,8 +219,11 @@ def of_tool(call: ToolCall, parent: Operation | None, *, captures: bool) -> Oper
 
 
 def of_request(request: RouteRequest, route: str) -> Operation:
-    """
-    route   its path with the names of what varies; empty if there is none
+    """The operation of a request to the server.
+
+    Args:
+        request: The request.
+        route: Path of the route with the names of its parameters; empty if there is none.
     """
     method = request.method if request.method in names.METHODS else names.OTHER
     attributes: dict[str, Any] = {

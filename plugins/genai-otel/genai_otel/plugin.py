@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 class OtelPlugin:
-    """
-    telemetry   what it hears goes there; None for that of this process's environment
+    """The hooks of this plugin.
+
+    Args:
+        telemetry: What it hears goes there; None for that of this process's environment.
     """
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:

@@ -1,6 +1,5 @@
 """The providers of OpenTelemetry that spans and metrics go to: the application's, or our own,
-which read the environment as OpenTelemetry says: where to, as which service, how much of it.
-"""
+which read the environment as OpenTelemetry says: where to, as which service, how much of it."""
 
 from __future__ import annotations
 
@@ -25,10 +24,14 @@ _SDK = logging.getLogger("opentelemetry")
 
 
 class Providers:
-    """
-    want        which are needed
-    listeners   what writes to them
-    are_own     whether any of them is ours, to be flushed and closed
+    """OpenTelemetry providers: those of the application, or our own.
+
+    Args:
+        want: Which are needed.
+
+    Attributes:
+        listeners: What writes to them.
+        are_own: Whether any of them is ours, to be flushed and closed.
     """
 
     def __init__(self, want: Want) -> None:

@@ -22,9 +22,11 @@ _NAME = re.compile(r"([1-9][0-9]{0,9})(-[0-9]+)?")
 
 
 def shared_folder(workers: int, environ: Mapping[str, str] = os.environ) -> str:
-    """Made if it is not there; empty if this process serves alone.
+    """A directory shared by the worker processes, created if necessary; empty for one process.
 
-    workers   how many serve together
+    Args:
+        workers: Number of worker processes.
+        environ: The environment.
     """
     if environ.get(VARIABLE):
         folder = Path(environ[VARIABLE])

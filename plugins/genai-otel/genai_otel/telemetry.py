@@ -37,9 +37,12 @@ class Listener(Protocol):
 class Telemetry:
     """Of one process. May be used from many threads.
 
-    environ      the environment that says where telemetry goes
-    captures     whether what is said is recorded as well
-    propagates   whether services are told of the trace that a call is in
+    Args:
+        environ: The environment that says where telemetry goes.
+
+    Attributes:
+        captures: Whether what is said is recorded as well.
+        propagates: Whether services are told of the trace that a call is in.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:

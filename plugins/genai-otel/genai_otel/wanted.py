@@ -24,9 +24,11 @@ _APIS: Mapping[Signal, tuple[str, str]] = {
 
 @frozen
 class Want:
-    """
-    own    signals that are sent by providers of our own, with the names of their exporters
-    apps   signals that go to those of the application
+    """The signals to send.
+
+    Attributes:
+        own: Signals that are sent by providers of our own, with the names of their exporters.
+        apps: Signals that go to those of the application.
     """
 
     own: Mapping[Signal, tuple[str, ...]]

@@ -16,11 +16,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Receiver:
-    """
-    url       to be given as OTEL_EXPORTER_OTLP_ENDPOINT
-    spans     what came, in its order
-    metrics   by name, the last that came
-    bodies    as they came, decompressed
+    """A server that receives OTLP over HTTP.
+
+    Attributes:
+        url: To be given as OTEL_EXPORTER_OTLP_ENDPOINT.
+        spans: What came, in its order.
+        metrics: By name, the last that came.
+        bodies: As they came, decompressed.
     """
 
     def __init__(self, *, answers: bool = True) -> None:

@@ -39,10 +39,12 @@ _RANK = 60  # how little the first places differ; Cormack, Clarke, Büttcher: Re
 
 @frozen
 class State:
-    """
-    passages   how many there are
-    embedded   how many of them can be found by meaning
-    left_out   documents that could not be read, and why
+    """State of the index.
+
+    Attributes:
+        passages: How many there are.
+        embedded: How many of them can be found by meaning.
+        left_out: Documents that could not be read, and why.
     """
 
     documents: int
@@ -63,11 +65,15 @@ class Corpus:
         return bool(self._folder)
 
     def search(self, query: str, most: int, check: Check) -> list[tuple[str, Found]]:
-        """Links and passages, the best first.
+        """Links and passages, best first.
 
-        check   raises when it is to end; what was indexed until then is kept
+        Args:
+            query: The query.
+            most: Maximum number.
+            check: Raises an error to end the search; what is indexed until then is stored.
 
-        Raises `ConfigurationError` for a folder that is not there, and what `check` does.
+        Raises:
+            ConfigurationError: The directory does not exist.
         """
         root = self._root()
         query = whole(query)
@@ -87,8 +93,9 @@ class Corpus:
     def make(self, check: Check, tell: Callable[[State], None]) -> State:
         """Index all that there is.
 
-        check   as for `search`
-        tell    is told how far it is, again and again
+        Args:
+            check: As for `search`.
+            tell: Is told how far it is, again and again.
         """
         root = self._root()
         with self._index.opened() as session:

@@ -42,10 +42,12 @@ _LEFT_OUT = "script, style, noscript, template, svg, iframe, head link, head met
 
 @frozen
 class File:
-    """
-    path       in the folder
-    size       bytes
-    modified   nanoseconds since 1970
+    """A file of the directory.
+
+    Attributes:
+        path: In the folder.
+        size: Bytes.
+        modified: Nanoseconds since 1970.
     """
 
     path: str

@@ -54,9 +54,11 @@ PRAGMA user_version = {FORM};
 
 @frozen
 class Found:
-    """
-    id     of the passage
-    path   of its document, in the folder
+    """A passage that a search found.
+
+    Attributes:
+        id: Of the passage.
+        path: Of its document, in the folder.
     """
 
     id: int
@@ -66,8 +68,10 @@ class Found:
 
 
 class Index:
-    """
-    file   where it is; made where there is none, and anew where it is damaged
+    """The index, an SQLite database.
+
+    Args:
+        file: Where it is; made where there is none, and anew where it is damaged.
     """
 
     def __init__(self, file: str) -> None:
@@ -249,9 +253,12 @@ class Session:
         return [id for (id,) in rows]
 
     def like(self, vector: bytes, most: int, furthest: float) -> list[int]:
-        """Passages that mean what a vector does, the nearest first.
+        """Passages with similar vectors, nearest first.
 
-        furthest   cosine distance, from 0 to 2
+        Args:
+            vector: The vector.
+            most: Maximum number.
+            furthest: Maximum cosine distance, from 0 to 2.
         """
         rows = self._connection.execute(
             "SELECT id, distance FROM meanings WHERE vector MATCH ? AND k = ?", (vector, most)

@@ -21,8 +21,10 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 
 @frozen
 class Passage:
-    """
-    title   of the document, and of the section, with a slash between them
+    """A passage of a document.
+
+    Attributes:
+        title: Of the document, and of the section, with a slash between them.
     """
 
     title: str

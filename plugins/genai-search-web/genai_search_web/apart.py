@@ -29,10 +29,10 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
     Args:
         engine: `ddgs` or `searxng`.
         asked: Query, region and limit, and the settings of the engine.
-        limits: Those of the call.
+        limits: Cancels the search.
 
     Raises:
-        GenaiError: The search failed, or the call ended.
+        GenaiError: The search failed or was cancelled.
     """
     found: list[Found] = run_in_child(
         f"{__name__}:search",

@@ -31,9 +31,10 @@ _BOOKS = ("wikipedia", "grokipedia")
 class Outcomes:
     """What became of each engine that was asked.
 
-    statuses   of the last reply of each
-    timed_out  the engines that took too long
-    failures   why others could not be asked
+    Attributes:
+        statuses: Of the last reply of each.
+        timed_out: The engines that took too long.
+        failures: Why others could not be asked.
     """
 
     def __init__(self) -> None:

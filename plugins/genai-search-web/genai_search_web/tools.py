@@ -56,8 +56,12 @@ def _search_tool(
     asked: Mapping[str, Any],
     applies: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Tool:
-    """
-    asked   what the settings say, beside what the model does
+    """The search tool of an engine.
+
+    Args:
+        engine: `ddgs` or `searxng`.
+        asked: Settings of the engine.
+        applies: Whether it is available in a context.
     """
 
     def search(query: Query, run: ToolContext, region: Region = "wt-wt", limit: Limit = 10) -> str:

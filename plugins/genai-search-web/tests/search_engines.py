@@ -49,9 +49,10 @@ def duckduckgo_page(*results: tuple[str, str, str]) -> Page:
 class SearchEngines:
     """As a context.
 
-    pages   by host, what it sends; others send a page without results
-    asked   host and path of each request
-    got     set once an engine that never answers is asked
+    Attributes:
+        pages: By host, what it sends; others send a page without results.
+        asked: Host and path of each request.
+        got: Set once an engine that never answers is asked.
     """
 
     def __init__(self, folder: Path) -> None:

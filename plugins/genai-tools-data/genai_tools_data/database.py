@@ -49,7 +49,8 @@ _CUT = "…"
 class Result:
     """Rows as far as there is room for them.
 
-    more   whether there are rows beyond these
+    Attributes:
+        more: Whether there are rows beyond these.
     """
 
     columns: tuple[str, ...]
@@ -168,7 +169,11 @@ _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefi
 
 @frozen
 class Column:
-    """type   as it was declared; empty for none"""
+    """A column of a table.
+
+    Attributes:
+        type: As it was declared; empty for none.
+    """
 
     name: str
     type: str = ""
@@ -211,7 +216,8 @@ def _is_at_rest(path: Path) -> bool:
 class Reader:
     """Reads from a connection, which it makes unable to do anything else.
 
-    address   of the database, as SQLite has it; empty for one in memory
+    Args:
+        address: Of the database, as SQLite has it; empty for one in memory.
     """
 
     def __init__(self, connection: sqlite3.Connection, address: str = "") -> None:

@@ -35,7 +35,8 @@ _BY_STEPS = os.open in os.supports_dir_fd and bool(_NO_LINK)
 class Place:
     """Something in the folder.
 
-    inner   its path in the folder, without links; empty for the folder itself
+    Attributes:
+        inner: Its path in the folder, without links; empty for the folder itself.
     """
 
     root: str
@@ -49,7 +50,8 @@ class Place:
 class Folder:
     """What the user has named.
 
-    named   its path; empty for none
+    Args:
+        named: Its path; empty for none.
     """
 
     def __init__(self, named: str) -> None:
@@ -221,7 +223,8 @@ class FileTools:
 class _Walk:
     """Through folders, as far as there are not too many names, or folders in folders.
 
-    is_cut   whether there were
+    Attributes:
+        is_cut: Whether there were.
     """
 
     def __init__(self, folder: Folder, limits: CancelToken) -> None:

@@ -21,11 +21,13 @@ _ZONED = re.compile(r"(?P<time>[^\[\]]{1,60})(\[!?(?P<zone>[^\[\]=]{1,60})\])?(\
 def now(context: Mapping[str, Any], zone: str, clock: Callable[[], datetime]) -> str:
     """The time with its weekday, in words and as ISO 8601.
 
-    context   may have a `current_time_with_timezone`
-    zone      an IANA name; empty for the user's zone, or this machine's
-    clock     this machine's time, in its zone
+    Args:
+        context: May have a `current_time_with_timezone`.
+        zone: An IANA name; empty for the user's zone, or this machine's.
+        clock: This machine's time, in its zone.
 
-    Raises `ValidationError` for a zone that is not known.
+    Raises:
+        ValidationError: For a zone that is not known.
     """
     sent = _sent(context.get("current_time_with_timezone"))
     time = sent or clock()

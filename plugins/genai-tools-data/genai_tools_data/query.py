@@ -52,7 +52,11 @@ class Aggregate:
 
 @frozen
 class Order:
-    """by   a column of the result, or of the table"""
+    """The order of the rows of a result.
+
+    Attributes:
+        by: A column of the result, or of the table.
+    """
 
     by: str
     descending: bool = False
@@ -73,12 +77,15 @@ class Query:
 
 
 def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]]:
-    """SQL and its parameters. It asks for one row more than the limit, which tells whether
-    there are more.
+    """SQL and its parameters. It requests one row more than the limit, to find out whether there
+    are more.
 
-    columns   those of the table
+    Args:
+        query: The query.
+        columns: Columns of the table.
 
-    Raises `ValidationError` for what does not fit together, or to the table.
+    Raises:
+        ValidationError: The query is inconsistent or does not match the table.
     """
     table = _Table(query.table, {each.name: each for each in columns})
     _check_lengths(query)

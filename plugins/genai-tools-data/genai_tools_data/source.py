@@ -57,7 +57,9 @@ Cell = str | int | float | None
 class Form:
     """How a file is written.
 
-    names_delimiter   whether its first line does only that: `sep=;`, as Excel writes and reads it
+    Attributes:
+        names_delimiter: Whether its first line does only that: `sep=;`, as Excel writes and reads
+            it.
     """
 
     encoding: str
@@ -192,8 +194,9 @@ class _Column:
 class Content:
     """What is in a file.
 
-    named   whether its first line names the columns
-    comma   whether its numbers have a comma where others have a point
+    Attributes:
+        named: Whether its first line names the columns.
+        comma: Whether its numbers have a comma where others have a point.
     """
 
     names: tuple[str, ...]
@@ -304,7 +307,8 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 class DataSource:
     """May be used from many threads: calls that look into CSV files wait for each other.
 
-    named   paths, as the user has written them
+    Args:
+        named: Paths, as the user has written them.
     """
 
     def __init__(self, named: Sequence[str]) -> None:
@@ -322,7 +326,8 @@ class DataSource:
     def opened(self, limits: CancelToken) -> Iterator[Reader]:
         """What the user names, as it is now.
 
-        Raises `ConfigurationError` if it is not there, or cannot be read.
+        Raises:
+            ConfigurationError: It is not there, or cannot be read.
         """
         paths = _paths(self._named)
         if [path for path in paths if _is_database(path)]:

@@ -18,9 +18,11 @@ _MOST_CELL = 40
 
 
 def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
-    """The lines that show a reaction of `genai_tools_data.reactions`; none for another.
+    """The lines of a reaction of `genai_tools_data.reactions`; none for others.
 
-    width   columns of the terminal; taken for 20 if they are fewer
+    Args:
+        reaction: The reaction.
+        width: Columns of the terminal; at least 20 are used.
     """
     width = max(20, width)
     if reaction.get("type") == "table":

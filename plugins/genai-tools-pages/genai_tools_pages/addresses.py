@@ -80,8 +80,9 @@ def is_usable(address: Address) -> bool:
 class Addresses:
     """Finds the addresses of hosts, and refuses those that may not be read from.
 
-    allows    whether one may be
-    resolve   gives the addresses of a host; asked once for each request
+    Attributes:
+        allows: Whether one may be.
+        resolve: Gives the addresses of a host; asked once for each request.
     """
 
     allows: Callable[[Address], bool] = is_public
@@ -90,8 +91,10 @@ class Addresses:
     def of(self, host: str, port: int) -> Sequence[str]:
         """All of a host, each of them checked.
 
-        Raises `ServiceUnavailable` where there are none, and `PermissionDenied` where any of
-        them may not be read from: a name that leads to both is no public one.
+        Raises:
+            ServiceUnavailable: There are none.
+            PermissionDenied: Any of them may not be read from: a name that leads to both is no
+                public one.
         """
         try:
             found = list(dict.fromkeys(self.resolve(host, port)))

@@ -39,10 +39,12 @@ _SAMPLE = 65536  # bytes that are guessed from
 
 
 def decoded(data: bytes, given: str, *, is_page: bool) -> str:
-    """As characters; what is none becomes U+FFFD.
+    """Decode text; invalid bytes become U+FFFD.
 
-    given     the `Content-Type`
-    is_page   whether to look for what a page says of itself
+    Args:
+        data: The text.
+        given: The `Content-Type`.
+        is_page: Whether to look for the encoding in the page.
     """
     for mark, name in MARKS.items():
         if data.startswith(mark):

@@ -51,8 +51,9 @@ _AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 class Body:
     """What was found.
 
-    link   where, after redirects
-    type   as the `Content-Type` says; empty if it says nothing
+    Attributes:
+        link: Where, after redirects.
+        type: As the `Content-Type` says; empty if it says nothing.
     """
 
     link: Link
@@ -64,9 +65,10 @@ class Body:
 class Downloader:
     """Gets what is at links.
 
-    most      bytes of a body, after it was decompressed
-    seconds   to wait for a connection, or for its next bytes; whoever starts this bounds the
-              time of all of it
+    Attributes:
+        most: Bytes of a body, after it was decompressed.
+        seconds: To wait for a connection, or for its next bytes; whoever starts this bounds the
+            time of all of it.
     """
 
     addresses: Addresses
@@ -74,13 +76,18 @@ class Downloader:
     seconds: float
 
     def body(self, link: Link, takes: Callable[[str], object]) -> Body:
-        """What is at a link, or where that redirects to.
+        """Download the content of a link, following redirects.
 
-        takes   looks at the `Content-Type` before anything is downloaded; it raises for what
-                is not wanted
+        Args:
+            link: The link.
+            takes: Checks the `Content-Type` before the download; raises an error to refuse it.
 
-        Raises `ValidationError`, `PermissionDenied`, `ServiceUnavailable`, `BadRequest` and
-        `ProviderTimeout`.
+        Raises:
+            ValidationError: The content is refused.
+            PermissionDenied: The address is not allowed.
+            ServiceUnavailable: The server cannot be reached.
+            BadRequest: The server refused the request.
+            ProviderTimeout: A timeout was exceeded.
         """
         for _ in range(MOST_REDIRECTS + 1):
             found = self._requested(link, takes)

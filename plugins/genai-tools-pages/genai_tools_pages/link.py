@@ -23,8 +23,9 @@ _ODD = re.compile("[\x00-\x1f\x7f\\\\]")
 class Link:
     """A link to a page.
 
-    host     as it is asked for: lower case, ASCII; IPv6 without its brackets
-    target   path and query, as they are sent
+    Attributes:
+        host: As it is asked for: lower case, ASCII; IPv6 without its brackets.
+        target: Path and query, as they are sent.
     """
 
     scheme: str
@@ -59,8 +60,9 @@ class Link:
 def link_of(given: str) -> Link:
     """A link from outside.
 
-    Raises `ValidationError` for what is none to a page: another scheme, a user or a password in
-    it, no host.
+    Raises:
+        ValidationError: For what is none to a page: another scheme, a user or a password in it, no
+            host.
     """
     given = given.strip()
     if len(given) > MOST_LINK:

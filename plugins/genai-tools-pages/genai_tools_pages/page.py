@@ -20,8 +20,9 @@ MOST_TEXT = 200_000
 class Page:
     """What a page says, as plain text.
 
-    title   what it calls itself, else the end of its link; one line
-    link    where it was found, after redirects, without a fragment
+    Attributes:
+        title: What it calls itself, else the end of its link; one line.
+        link: Where it was found, after redirects, without a fragment.
     """
 
     title: str = field(validator=instance_of(str))

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 
 def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
-    """The title and the text.
+    """The title and the text of a PDF.
 
-    seconds   how long pages may be read; those that are not are told of
+    Args:
+        data: The PDF.
+        seconds: Time limit; pages not read until then are mentioned.
 
-    Raises `ValidationError` for a file that is broken, needs a password or has no text.
+    Raises:
+        ValidationError: The file is damaged, needs a password or has no text.
     """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError

@@ -31,12 +31,16 @@ def read_page(link: str, private: bool, most: int, seconds: float) -> Page:
 
 
 def read(given: str, downloader: Downloader, seconds: float) -> Page:
-    """The page at a link.
+    """The page of a link.
 
-    seconds   how long the pages of a PDF may be read
+    Args:
+        given: The link.
+        downloader: Downloads it.
+        seconds: Time limit for the pages of a PDF.
 
-    Raises `ValidationError` for a link that is none and for what is no page, and what downloading
-    it raises.
+    Raises:
+        ValidationError: The link is invalid, or the content is not a page.
+        GenaiError: The download failed.
     """
     link = link_of(given)
     try:

@@ -44,12 +44,13 @@ class Ended(Exception):
 class Bounds:
     """What one process gets.
 
-    memory      MiB for the code
-    cpu         seconds of computing, in all of its calls
-    output      bytes of what it prints in one call
-    files       how many files it may give back for one call, at most
-    file_bytes  how many bytes all of them may have
-    answer      bytes of one answer
+    Attributes:
+        memory: MiB for the code.
+        cpu: Seconds of computing, in all of its calls.
+        output: Bytes of what it prints in one call.
+        files: How many files it may give back for one call, at most.
+        file_bytes: How many bytes all of them may have.
+        answer: Bytes of one answer.
     """
 
     memory: int

@@ -33,9 +33,10 @@ Tell = Callable[[int, int], None]
 class Release:
     """One version of a package of npm.
 
-    integrity   SHA-512 of the tarball, in base64, as npm writes it
-    files       which of its files are kept
-    most        bytes that the tarball, and that its unpacked files, may have
+    Attributes:
+        integrity: SHA-512 of the tarball, in base64, as npm writes it.
+        files: Which of its files are kept.
+        most: Bytes that the tarball, and that its unpacked files, may have.
     """
 
     name: str
@@ -79,7 +80,8 @@ def folder_of(configured: str) -> Path:
 def registry(environ: Mapping[str, str], home: Path) -> str:
     """The registry that npm would ask: of its environment, of `.npmrc`, or the public one.
 
-    Raises `ConfigurationError` for what is no address.
+    Raises:
+        ConfigurationError: For what is no address.
     """
     named = environ.get("npm_config_registry") or environ.get("NPM_CONFIG_REGISTRY")
     named = named or _in_npmrc(home / ".npmrc") or _REGISTRY
@@ -112,8 +114,9 @@ def _in_npmrc(file: Path) -> str:
 def pull(release: Release, folder: Path, registry: str, tell: Tell) -> Path:
     """Fetch a release into a folder, whole and checked, or not at all.
 
-    Raises `ServiceUnavailable` if it cannot be fetched, `ConfigurationError` if it is not what it
-    should be, or the folder has something else.
+    Raises:
+        ServiceUnavailable: It cannot be fetched.
+        ConfigurationError: It is not what it should be, or the folder has something else.
     """
     from filelock import FileLock
 

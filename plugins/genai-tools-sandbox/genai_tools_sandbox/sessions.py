@@ -32,9 +32,11 @@ P = TypeVar("P", bound=Endable)
 
 @define(eq=False)
 class _Session(Generic[P]):
-    """
-    process   None until it has been started
-    used      when it was last given back, by the clock
+    """A session and its process.
+
+    Attributes:
+        process: None until it has been started.
+        used: When it was last given back, by the clock.
     """
 
     name: str
@@ -47,8 +49,9 @@ class _Session(Generic[P]):
 class Sessions(Generic[P]):
     """May be used from many threads.
 
-    most          how many processes there may be at once
-    idle_seconds  after which one ends that nobody uses
+    Attributes:
+        most: How many processes there may be at once.
+        idle_seconds: After which one ends that nobody uses.
     """
 
     most: int

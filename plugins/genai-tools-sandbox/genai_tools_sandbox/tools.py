@@ -37,8 +37,9 @@ _IMAGES = ("image/png", "image/jpeg")
 class GivenFile:
     """A file for the code to read.
 
-    name   of the file, below /mnt/data
-    data   what is in it, as base64
+    Attributes:
+        name: Of the file, below /mnt/data.
+        data: What is in it, as base64.
     """
 
     name: str

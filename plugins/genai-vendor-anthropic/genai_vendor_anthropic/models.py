@@ -28,14 +28,16 @@ def _adaptive(
     bound: bool = False,
     no_thinking: str = "",
 ) -> Model:
-    """A model that decides itself how long it thinks.
+    """A model with adaptive reasoning.
 
-    efforts       the least and the most of `reasoning_effort`, as `low-max`
-    without       efforts between them that it does not know
-    guides        whether it takes what guides the choice of tokens
-    budget        whether it can be told how long to think as well
-    bound         whether its thoughts are bound to what came before them
-    no_thinking   how it is told not to think, where that is not said as usual
+    Args:
+        name: Name of the model.
+        efforts: Lowest and highest `reasoning_effort`, for example `low-max`.
+        without: Efforts between them that it does not support.
+        guides: Whether it accepts sampling parameters.
+        budget: Whether it also accepts a reasoning budget.
+        bound: Whether its reasoning depends on the messages before it.
+        no_thinking: How reasoning is disabled, if not as usual.
     """
     variant = {
         **({"bound_thinking": True} if bound else {}),
@@ -59,11 +61,13 @@ def _adaptive(
 
 
 def _by_budget(name: str, date: str, *, efforts: str = "", retired: bool = False) -> Model:
-    """A model that thinks as long as it is told.
+    """A model with a reasoning budget.
 
-    date      of the version that its name stands for
-    efforts   as above; empty if it knows none
-    retired   whether Anthropic has it no more, and others still may
+    Args:
+        name: Name of the model.
+        date: Date of its version.
+        efforts: As above; empty if it supports none.
+        retired: Whether Anthropic has retired it, though others may offer it.
     """
     return Model(
         name,

@@ -37,11 +37,13 @@ _WAYS = ("aws_access_key_id", "credential_process", "login_session", "role_arn",
 
 
 class Aws:
-    """
-    region         empty for that of the profile
-    profile        of the user's files; empty for the usual one
-    keys           access key, secret key and session token, in place of all other ways
-    machine_role   whether to ask the machine that this runs on
+    """Region and credentials of AWS.
+
+    Args:
+        region: Empty for that of the profile.
+        profile: Of the user's files; empty for the usual one.
+        keys: Access key, secret key and session token, in place of all other ways.
+        machine_role: Whether to ask the machine that this runs on.
     """
 
     def __init__(
@@ -86,7 +88,8 @@ class Aws:
     def sign(self, request: HttpRequest) -> HttpRequest:
         """The request with a signature, which is valid for minutes.
 
-        Raises `AuthenticationFailed` for credentials that cannot be had.
+        Raises:
+            AuthenticationFailed: For credentials that cannot be had.
         """
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest

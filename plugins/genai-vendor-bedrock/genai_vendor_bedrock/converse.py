@@ -52,13 +52,13 @@ _NO_TOOLS = "No tools can be used now: answer without them."
 class BedrockConverse(Dialect[ChatCall, Completion]):
     """variant:
 
-    schema           how an answer is held to a schema: `format`, by the service; `tool`, as
-                     what a tool is given that has to be used
-    effort           where it is said how much to think: `output_config`, or, among the
-                     fields of the model's own, `reasoning_effort` or `reasoning_config`
-    streamed_tools   whether a model can ask for tools amid a stream; where it cannot, the
-                     answer comes whole
-    cached_tools     whether tools are kept in the cache as well
+    - `schema`: how an answer is held to a schema: `format`, by the service; `tool`, as what a tool
+      is given that has to be used
+    - `effort`: where it is said how much to think: `output_config`, or, among the fields of the
+      model's own, `reasoning_effort` or `reasoning_config`
+    - `streamed_tools`: whether a model can ask for tools amid a stream; where it cannot, the answer
+      comes whole
+    - `cached_tools`: whether tools are kept in the cache as well
     """
 
     name = NAME

@@ -57,8 +57,11 @@ def wire_image(image: Image) -> dict[str, Any]:
 
 
 def wire_document(file: File, name: str) -> dict[str, Any]:
-    """
-    name   unlike that of any other document of the conversation; see `document_names`
+    """A file as a block of Converse.
+
+    Args:
+        file: The file.
+        name: Name that is unique in the conversation; see `document_names`.
     """
     kind = file.media_type.partition(";")[0].strip().lower()
     format = _DOCUMENTS.get(kind) or ("txt" if kind.startswith("text/") else None)
@@ -101,7 +104,7 @@ def _source(part: Image | File) -> dict[str, Any]:
 
 def _unsupported(part: Image | File, what: str) -> UnsupportedPart:
     return UnsupportedPart(
-        f"{NAME} has no place for {what}",
+        f"{NAME} does not support {what}",
         hint="give the bytes, or an s3:// address" if part.url else "",
         part=part.type,
         dialect=NAME,

@@ -68,9 +68,12 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiError:
-    """The error that a type of exception means, as `ThrottlingException`.
+    """The error for a type of exception, for example `ThrottlingException`.
 
-    status   of the reply; None for one amid a stream
+    Args:
+        kind: The type.
+        message: The message.
+        status: HTTP status; None in a stream.
     """
     name = kind.partition(":")[0].rpartition("#")[2].lower().removesuffix("exception")
     told = one_line(message) or f"the service ended with {one_line(kind) or 'an error'}"

@@ -42,9 +42,11 @@ _MESSAGE = b'{"role":"%b","content":[%b]}'
 
 
 def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> list[EncodedJson]:
-    """What the user and the model said.
+    """The messages of the user and the model.
 
-    mark   a block for the end of it
+    Args:
+        messages: The messages.
+        mark: Block to add at the end.
     """
     said = [each for each in _said(messages) if each[1]]
     turns = [(role, [each for _, each in turn]) for role, turn in groupby(said, lambda it: it[0])]

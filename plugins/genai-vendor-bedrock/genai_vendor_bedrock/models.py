@@ -44,9 +44,12 @@ NOVA: Sequence[Model] = (
 
 
 def _claude(name: str, id: str = "", *, held: bool = False) -> Offering:
-    """
-    id     where it is another than the name
-    held   whether the service holds its answers to a schema
+    """An offering of a Claude model.
+
+    Args:
+        name: Name of the model.
+        id: Id, if it is not the name.
+        held: Whether the service enforces schemas.
     """
     return Offering(
         name,

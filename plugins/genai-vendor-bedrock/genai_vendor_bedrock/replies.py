@@ -43,9 +43,14 @@ from genai_vendor_bedrock.documents import NAME
 
 
 def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
-    """A whole reply. Raises `MalformedReply`.
+    """Read a complete reply.
 
-    answer_tool   the tool whose use is the answer; empty if there is none
+    Args:
+        data: The reply.
+        answer_tool: Tool whose arguments are the answer; empty if there is none.
+
+    Raises:
+        MalformedReply: The reply is invalid.
     """
     message = object_in(object_in(data, "output"), "message")
     if not isinstance(message.get("content"), list):
@@ -75,7 +80,8 @@ _Place = tuple[int, int]  # the index of a block, and its number among all
 class ConverseDecoder:
     """Puts the pieces of a streamed reply together, block by block.
 
-    answer_tool   as for `read_reply`
+    Args:
+        answer_tool: As for `read_reply`.
     """
 
     def __init__(self, answer_tool: str = "") -> None:
@@ -112,7 +118,7 @@ class ConverseDecoder:
         blocks = [self._blocks[place] for place in sorted(self._blocks)]
         if self._stop is None:
             text = "".join(each.said(self._answer_tool) for each in blocks)
-            raise IncompleteReply("the reply was cut before its end", text=text)
+            raise IncompleteReply("the reply was interrupted before its end", text=text)
         content = [whole for each in blocks if (whole := each.whole())]
         whole = {
             "output": {"message": {"content": content}},

@@ -63,8 +63,9 @@ _MEDIA_TYPES: Mapping[str, str] = {
 class Form(NamedTuple):
     """How messages are written, as far as that is not the same everywhere.
 
-    unsigned_calls   signature for calls of tools that have none, as they came from
-                     elsewhere; empty to send them without
+    Attributes:
+        unsigned_calls: Signature for calls of tools that have none, as they came from elsewhere;
+            empty to send them without.
     """
 
     unsigned_calls: str

@@ -15,8 +15,8 @@ from genai_vendor_gemini.generate_content import GenerateContent
 class CountTokens(CountDialect):
     """variant:
 
-    wrapped   whether it is asked with a whole request for an answer, as the Gemini API does,
-              or with the fields of one, as Vertex AI
+    - `wrapped`: whether it is asked with a whole request for an answer, as the Gemini API does, or
+      with the fields of one, as Vertex AI
     """
 
     name = "gemini-count"

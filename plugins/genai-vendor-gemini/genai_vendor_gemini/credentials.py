@@ -29,8 +29,9 @@ _INSTALL = "genai-host install 'genai-vendor-gemini[vertex]'"
 class Credentials:
     """Gets tokens; for `CachedToken`.
 
-    quota_project   project that is billed for the use of the credentials; empty as long as
-                    they have not been read, or if they do not say
+    Attributes:
+        quota_project: Project that is billed for the use of the credentials; empty as long as they
+            have not been read, or if they do not say.
     """
 
     def __init__(self, services: Services) -> None:

@@ -25,9 +25,9 @@ from genai_vendor_gemini.replies import read_usage
 class EmbedContent(Dialect[EmbedCall, Embeddings]):
     """variant:
 
-    purpose   whether the model is told what the vectors are for
-    nested    whether what is asked of a text stands in an object of its own, as on
-              Vertex AI, which is not told the model with each text either
+    - `purpose`: whether the model is told what the vectors are for
+    - `nested`: whether what is asked of a text stands in an object of its own, as on Vertex AI,
+      which is not told the model with each text either
     """
 
     name = "gemini-embed"

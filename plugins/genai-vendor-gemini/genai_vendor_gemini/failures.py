@@ -67,9 +67,11 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error that an object tells of; None if it tells of none.
+    """The error in an object; None if there is none.
 
-    status   of the reply; None if it came as a success
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
     """
     error = data.get("error")
     if not error:

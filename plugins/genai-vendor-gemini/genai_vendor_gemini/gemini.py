@@ -83,9 +83,10 @@ class GeminiProvider(HttpProvider):
 def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, DialectEndpoint]:
     """Where the dialects of Gemini are served.
 
-    models   path of the models
-    ids      pattern of the ids of models for chat
-    nested   whether embeddings and counts are asked for as on Vertex AI
+    Args:
+        models: Path of the models.
+        ids: Pattern of the ids of models for chat.
+        nested: Whether embeddings and counts are asked for as on Vertex AI.
     """
     generate, embed = GenerateContent.endpoint, EmbedContent.endpoint
     return {

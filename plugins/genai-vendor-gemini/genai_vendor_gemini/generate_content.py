@@ -44,8 +44,8 @@ _MOST_STOPS = 5
 class GenerateContent(Dialect[ChatCall, Completion]):
     """variant:
 
-    unsigned_calls   signature for calls of tools that came from another model, and so have
-                     none; later models refuse those without one
+    - `unsigned_calls`: signature for calls of tools that came from another model, and so have none;
+      later models refuse those without one
     """
 
     name = NAME

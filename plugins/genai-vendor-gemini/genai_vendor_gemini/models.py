@@ -23,12 +23,13 @@ _FROM_ELSEWHERE = "skip_thought_signature_validator"  # as the guide to signatur
 
 
 def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: bool = True) -> Model:
-    """A model that thinks before it answers, as all do.
+    """A model with reasoning.
 
-    efforts   the least and the most of `reasoning_effort`, as `low-high`; empty if nobody
-              says
-    guides    whether it pays heed to what guides the choice of tokens
-    budget    whether it can still be told how long to think
+    Args:
+        name: Name of the model.
+        efforts: Lowest and highest `reasoning_effort`, for example `low-high`; empty if unknown.
+        guides: Whether it honors sampling parameters.
+        budget: Whether it accepts a reasoning budget.
     """
     return Model(
         name,
@@ -53,7 +54,10 @@ def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: boo
 def _embed(name: str, window: int, *, purpose: bool) -> Model:
     """A model for embeddings.
 
-    purpose   whether it can be told what they are for
+    Args:
+        name: Name of the model.
+        window: Context window in tokens.
+        purpose: Whether it accepts a purpose.
     """
     return Model(
         name,

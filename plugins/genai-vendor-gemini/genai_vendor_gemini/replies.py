@@ -67,7 +67,7 @@ def read_completion(call: ChatCall, body: bytes) -> Completion:
         for data in read_objects(body):
             reading.add(data)
         if not reading.finish:
-            raise IncompleteReply("the reply was cut before its end", text=reading.text)
+            raise IncompleteReply("the reply was interrupted before its end", text=reading.text)
     else:
         reading.add(read_object(body))
     if not reading.answered:
@@ -94,15 +94,18 @@ class ReplyDecoder:
 
     def finish(self) -> Completion:
         if not self.done:
-            raise IncompleteReply("the reply was cut before its end", text=self._reading.text)
+            raise IncompleteReply(
+                "the reply was interrupted before its end", text=self._reading.text
+            )
         return self._reading.completion()
 
 
 class _Reading:
     """What has been read of a reply.
 
-    answered   whether the model has begun to answer
-    finish     why it ended; empty as long as it has not
+    Attributes:
+        answered: Whether the model has begun to answer.
+        finish: Why it ended; empty as long as it has not.
     """
 
     def __init__(self, call: ChatCall) -> None:

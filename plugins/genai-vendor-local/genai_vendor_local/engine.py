@@ -31,8 +31,9 @@ _LONGEST_SOCKET = 100  # systems take 104 to 108 bytes; beyond, a port behind a 
 class Engine:
     """A GGUF file, loaded with the first request and released by `close`.
 
-    checked     folder where it is remembered which files can be loaded
-    embedding   whether it is to give vectors instead of text
+    Args:
+        checked: Folder where it is remembered which files can be loaded.
+        embedding: Whether it is to give vectors instead of text.
     """
 
     def __init__(

@@ -25,10 +25,13 @@ class Examples:
         self._words = cycle(_WORDS)
 
     def of(self, schema: Any, root: Any = None, depth: int = 0) -> Any:
-        """Some value of a JSON Schema: the schema's own example, or the plainest. Of an
-        object, what is required, or all that there is.
+        """A value that is valid for a JSON Schema: its own example, or the simplest. Of an object,
+        the required properties, or all if none are.
 
-        root   the schema that its references start from; None for itself
+        Args:
+            schema: The schema.
+            root: Schema with the definitions; None for `schema`.
+            depth: Nesting so far.
         """
         root = schema if root is None else root
         if not isinstance(schema, Mapping) or depth > _DEPTH:

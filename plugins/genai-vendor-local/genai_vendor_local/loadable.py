@@ -21,10 +21,16 @@ _loaded: list[Any] = []  # by `load`: a server that is released this soon may ha
 
 
 def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
-    """Raises `ConfigurationError` for a file that cannot be read, that is no GGUF
-    file, or that llama.cpp cannot load, and what ends the call.
+    """Check that llama.cpp can load a file.
 
-    checked   folder of what is remembered
+    Args:
+        file: The file.
+        checked: Directory that caches the results.
+        limits: Cancels the check.
+
+    Raises:
+        ConfigurationError: The file cannot be read or loaded, or is not a GGUF file.
+        GenaiError: The error of `limits`.
     """
     try:
         with file.open("rb") as stream:

@@ -69,7 +69,8 @@ def missing() -> str:
 def load(folder: Path) -> None:
     """Load it into this process, so that llama.cpp finds it.
 
-    Raises `ConfigurationError` if it is missing.
+    Raises:
+        ConfigurationError: It is missing.
     """
     if is_missing(folder):
         raise ConfigurationError(missing(), hint=_FROM_THE_SYSTEM)

@@ -276,7 +276,8 @@ class _TooLarge(Mapping[str, str]):
 class _Reply:
     """The events of a reply, with the mark of their end that llama.cpp leaves out.
 
-    choose   makes one delta of the whole text, where the text is a choice of tools
+    Args:
+        choose: Makes one delta of the whole text, where the text is a choice of tools.
     """
 
     def __init__(

@@ -30,9 +30,11 @@ _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 class ToolChoice:
     """How one request with tools is asked, and how its reply is read.
 
-    body   a chat completion request in OpenAI's form
+    Args:
+        body: A chat completion request in OpenAI's form.
 
-    Raises `BadRequest` if it chooses a tool that it does not have.
+    Raises:
+        BadRequest: It chooses a tool that it does not have.
     """
 
     def __init__(self, body: Mapping[str, Any]) -> None:

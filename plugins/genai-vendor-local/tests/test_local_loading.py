@@ -42,7 +42,8 @@ class Watched(Cancellation):
 class Loads:
     """What stands for loading: it ends when it is released, in a server or in an error.
 
-    begun   set as soon as a load has begun
+    Attributes:
+        begun: Set as soon as a load has begun.
     """
 
     def __init__(self) -> None:

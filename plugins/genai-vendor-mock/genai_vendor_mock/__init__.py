@@ -1,8 +1,8 @@
 """A scripted vendor for tests and tutorials: no network, no key, no surprise.
 
-provider `mock`         says what it is told to, or repeats what it hears
-model `mock`            for chat, in the dialect `plain`
-model `mock-embed`      for embeddings, in the dialect `plain-embed`
+- provider `mock`: says what it is told to, or repeats what it hears
+- model `mock`: for chat, in the dialect `plain`
+- model `mock-embed`: for embeddings, in the dialect `plain-embed`
 """
 
 from __future__ import annotations

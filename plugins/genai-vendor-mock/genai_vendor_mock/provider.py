@@ -46,9 +46,11 @@ _BODIES = {
 
 
 class MockProvider(Provider):
-    """
-    script     what it is to say; without replies it repeats what it hears
-    requests   what it was sent, the last hundred
+    """A provider that replies from a script.
+
+    Attributes:
+        script: What it is to say; without replies it repeats what it hears.
+        requests: What it was sent, the last hundred.
     """
 
     serves = {
@@ -87,7 +89,7 @@ class MockProvider(Provider):
         for _ in _pieces(reply)[1:]:
             nap.take(reply.pace)
         if reply.fault == "cut":
-            raise IncompleteReply("the reply was cut before its end")
+            raise IncompleteReply("the reply was interrupted before its end")
         return ProviderReply(self._dump(_completion(reply, body)))
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:

@@ -33,17 +33,18 @@ filtered   the answer ends with `content_filter`
 class Reply:
     """One reply of the script.
 
-    text          what to answer
-    reasoning     what to think before
-    tool_calls    tools to ask for
-    finish        why it ends; None for what the rest says
-    usage         tokens to report; None to count words
-    delay         seconds before the first piece
-    pace          seconds before each further piece
-    fault         how it fails; None if it does not
-    pieces        for the fault `cut`, how many pieces come before
-    status        HTTP status to fail with instead; 0 for none
-    retry_after   seconds to name with it
+    Attributes:
+        text: What to answer.
+        reasoning: What to think before.
+        tool_calls: Tools to ask for.
+        finish: Why it ends; None for what the rest says.
+        usage: Tokens to report; None to count words.
+        delay: Seconds before the first piece.
+        pace: Seconds before each further piece.
+        fault: How it fails; None if it does not.
+        pieces: For the fault `cut`, how many pieces come before.
+        status: HTTP status to fail with instead; 0 for none.
+        retry_after: Seconds to name with it.
     """
 
     text: str = ""
@@ -78,7 +79,8 @@ class Settings:
 class Script:
     """Replies in sequence; may be read from many threads.
 
-    index   how many replies were given
+    Attributes:
+        index: How many replies were given.
     """
 
     def __init__(self, replies: Sequence[Any], repeat: bool = False) -> None:

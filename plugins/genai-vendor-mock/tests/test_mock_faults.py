@@ -174,7 +174,7 @@ def test_a_cut_stream_keeps_its_text(scripted: MakeHost, pieces: int, text: str)
         listen()
     assert "".join(heard) == text
     assert caught.value == IncompleteReply(
-        "the reply was cut before its end", text=text, provider="mock", model="mock"
+        "the reply was interrupted before its end", text=text, provider="mock", model="mock"
     )
     assert conversation.history == ()
 

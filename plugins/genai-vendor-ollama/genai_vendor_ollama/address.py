@@ -16,9 +16,10 @@ _CLOUD = "ollama.com"
 def address_of(host: str) -> str:
     """The address that a host stands for: `http://127.0.0.1:11434` for nothing at all.
 
-    host   a name or an address, with a scheme, a port and a path if need be; a port that
-           is none is the usual one, and one that stands for every interface of a machine,
-           as `0.0.0.0`, is this machine
+    Args:
+        host: A name or an address, with a scheme, a port and a path if need be; a port that is none
+            is the usual one, and one that stands for every interface of a machine, as `0.0.0.0`, is
+            this machine.
     """
     host = host.strip().strip("\"'").strip()
     if host == _CLOUD:

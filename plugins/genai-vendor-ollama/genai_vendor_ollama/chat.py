@@ -84,7 +84,8 @@ _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 class _Form(NamedTuple):
     """How messages are written.
 
-    names   of the tools whose results do not say it themselves, by the id of the call
+    Attributes:
+        names: Of the tools whose results do not say it themselves, by the id of the call.
     """
 
     names: tuple[tuple[str, str], ...]

@@ -34,8 +34,8 @@ _LOADING = ("num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mm
 class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
     """variant: those of `form.VARIANT`, and
 
-    query      what is put before the text of a search query, with models that want it
-    document   the same for a document
+    - `query`: what is put before the text of a search query, with models that want it
+    - `document`: the same for a document
     """
 
     name = "ollama-embed"

@@ -89,7 +89,7 @@ class OllamaDecoder:
     def finish(self) -> Completion:
         text = "".join(self._text)
         if not self.done and not self._finish:
-            raise IncompleteReply("the reply was cut before its end", text=text)
+            raise IncompleteReply("the reply was interrupted before its end", text=text)
         content: list[Part] = []
         if self._reasoning:
             content.append(Reasoning("".join(self._reasoning)))

@@ -36,11 +36,17 @@ def _thinking(
     verbosity: bool = True,
     retired: bool = False,
 ) -> Model:
-    """A model that thinks before it answers.
+    """A model with reasoning.
 
-    efforts   the least and the most of `reasoning_effort`, as `low-max`
-    guides    those of the parameters for the choice of tokens that it takes
-    retired   whether OpenAI has it no more, and others still may
+    Args:
+        name: Name of the model.
+        efforts: Lowest and highest `reasoning_effort`, for example `low-max`.
+        window: Context window in tokens.
+        max_output: Maximum number of output tokens.
+        alias: Another name; may be empty.
+        guides: Sampling parameters that it accepts.
+        verbosity: Whether it accepts `verbosity`.
+        retired: Whether OpenAI has retired it, though others may offer it.
     """
     return Model(
         name,

@@ -25,7 +25,8 @@ _LARGEST = 1 << 16  # bytes: what it prints holds a token, and little else
 class TokenCommand:
     """A program that prints a token, or JSON with one.
 
-    command   the program and its arguments; no shell reads them
+    Args:
+        command: The program and its arguments; no shell reads them.
     """
 
     def __init__(self, command: Sequence[str], clock: Clock) -> None:

@@ -1,7 +1,7 @@
 """Moderation in this process: whether there are bad words in a text; no key, no network.
 
-provider `wordlist`   looks for the words of a list
-model `word-list`     for moderation, in the dialect `word-list`
+- provider `wordlist`: looks for the words of a list
+- model `word-list`: for moderation, in the dialect `word-list`
 """
 
 from __future__ import annotations
