@@ -4,11 +4,11 @@ waits for it is not kept."""
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from genai_host.api.cancellation import Cancellation
+from genai_host.util import concurrency
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def run_in_thread(
 
     Raises what it was cancelled with.
     """
-    done = threading.Event()
+    done = concurrency.new_event()
     outcome: list[T] = []
 
     def run() -> None:
@@ -37,7 +37,7 @@ def run_in_thread(
 
     until.check()
     context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
+    concurrency.new_thread(name, context.run, run).start()
     with until.on_cancel(done.set):
         done.wait()
     until.check()
