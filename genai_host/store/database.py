@@ -347,7 +347,9 @@ class Liveness:
 
             with self._database.failing(), lock_beside(self._database):
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
-                lock = FileLock(os.path.join(self._folder, f"{self.token:x}"), mode=0o600)
+                file = os.path.join(self._folder, f"{self.token:x}")
+                # any thread may close the store
+                lock = FileLock(file, mode=0o600, thread_local=False)
                 lock.acquire(timeout=0)
                 self._lock = lock
 

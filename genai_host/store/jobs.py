@@ -107,7 +107,7 @@ class JobQueue:
             each
             for each in found
             if each.value["worker"] not in living
-            and each.value.get("after", 0.0) <= now
+            and not 0 < each.value.get("after", 0.0) - now <= _PAUSE  # as the clock may be set back
             and not (each.value["worker"] == self.owner and is_here(each.id))
         ]
 
@@ -193,7 +193,7 @@ class JobQueue:
         for each in self._workers.list(limit=_LOOKED_AT):
             if each.id == self.owner:
                 continue
-            if each.value["until"] > now:
+            if 0 < each.value["until"] - now <= 2 * LEASE:  # more if the clock was set back
                 living.add(each.id)
             elif each.value["until"] < now - LEASE:
                 self._workers.delete(each.id)
