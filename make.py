@@ -18,6 +18,10 @@ there; `--all` the second tier as well. Further arguments go to tox.
     python3 make.py test --coverage                how much of the code the tests run
     python3 make.py test --stress tests/FILE.py    a file fifty times, while all cores are busy
     python3 make.py test --mutate                  whether tests notice small changes of the core
+
+`simulate` runs whole hosts with simulated faults; a seed decides everything (tests/simulation):
+
+    python3 make.py simulate --turns 1000 --seed 1
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments[0] == "test":
             return test(arguments[1:])
+        if arguments[0] == "simulate":
+            return _run_tox(["simulate"], ["--", *arguments[1:]], dict(os.environ))
         return run(arguments[1:], "all") if arguments[0] == "--all" else run(arguments)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -85,7 +91,6 @@ def _hand_over(command: list[str], is_posix: bool = os.name == "posix") -> int:
 
 def test(options: list[str]) -> int:
     """Run the tests of the default tier, of all tiers, of a plugin, or some many times."""
-    python = _environment(ROOT / ".tox" / "runner", list(_TOX), stamp=" ".join(_TOX))
     variables = {**os.environ, "PATH": os.pathsep.join([*_pyenv_pythons(), os.environ["PATH"]])}
     variables["UV_PYTHON_DOWNLOADS"] = "never"
     newest = IN_CI
@@ -102,6 +107,12 @@ def test(options: list[str]) -> int:
     if options and options[0] in _plugins():
         variables["GENAI_HOST_TEST_REQUIRES"] = "\n".join(_to_test(options[0]))
     chosen, further = _chosen(options, tests)
+    return _run_tox(chosen, further, variables)
+
+
+def _run_tox(chosen: list[str], further: list[str], variables: dict[str, str]) -> int:
+    """Run environments of tox, with its further arguments; returns its exit code."""
+    python = _environment(ROOT / ".tox" / "runner", list(_TOX), stamp=" ".join(_TOX))
     tox = [str(python), "-m", "tox", "run", "--conf", str(ROOT / "tox.ini"), "-e", ",".join(chosen)]
     return subprocess.run([*tox, *further], env=variables, cwd=ROOT).returncode
 
