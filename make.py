@@ -18,6 +18,10 @@ there; `--all` the second tier as well. Further arguments go to tox.
     python3 make.py test --coverage                how much of the code the tests run
     python3 make.py test --stress tests/FILE.py    a file fifty times, while all cores are busy
     python3 make.py test --mutate                  whether tests notice small changes of the core
+
+`simulate` runs whole hosts with simulated faults; a seed decides everything (tests/simulation):
+
+    python3 make.py simulate --turns 1000 --seed 1
 """
 
 from __future__ import annotations
@@ -55,6 +59,8 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments[0] == "test":
             return test(arguments[1:])
+        if arguments[0] == "simulate":
+            return _run_tox(["run"], ["simulate"], ["--", *arguments[1:]], dict(os.environ))
         return run(arguments[1:], "all") if arguments[0] == "--all" else run(arguments)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -87,7 +93,6 @@ def _hand_over(command: list[str], is_posix: bool = os.name == "posix") -> int:
 
 def test(options: list[str]) -> int:
     """Run the tests of the default tier, of all tiers, of a plugin, or some many times."""
-    python = _environment(ROOT / ".tox" / "runner", list(_TOX), stamp=" ".join(_TOX))
     variables = {**os.environ, "PATH": os.pathsep.join([*_pyenv_pythons(), os.environ["PATH"]])}
     variables["UV_PYTHON_DOWNLOADS"] = "never"
     newest = IN_CI
@@ -109,10 +114,18 @@ def test(options: list[str]) -> int:
     codes = []  # all are run, whatever fails
     for command, names in ((_TWO_AT_A_TIME, single), (["run"], others)):
         if names:
-            tox = [str(python), "-m", "tox", *command, "--conf", str(ROOT / "tox.ini")]
-            run = subprocess.run([*tox, "-e", ",".join(names), *further], env=variables, cwd=ROOT)
-            codes.append(run.returncode)
+            codes.append(_run_tox(command, names, further, variables))
     return max(codes)
+
+
+def _run_tox(
+    command: list[str], names: list[str], further: list[str], variables: dict[str, str]
+) -> int:
+    """Run environments of tox, with its further arguments; returns its exit code."""
+    python = _environment(ROOT / ".tox" / "runner", list(_TOX), stamp=" ".join(_TOX))
+    tox = [str(python), "-m", "tox", *command, "--conf", str(ROOT / "tox.ini")]
+    run = subprocess.run([*tox, "-e", ",".join(names), *further], env=variables, cwd=ROOT)
+    return run.returncode
 
 
 def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from genai_host.errors import (
     UnsupportedPart,
 )
 from genai_host.plugins.observers import CallRecord
+from genai_host.util import concurrency
 
 _NO_USAGE = Usage()
 _TOLD = 1.0  # seconds; shorter waits are not reported
@@ -194,7 +194,7 @@ class Retry:
         """Wait; raises the error of a cancellation."""
         cancellation.check()
         if seconds > 0:
-            over = threading.Event()
+            over = concurrency.new_event()
             with self._clock.call_later(seconds, over.set), cancellation.on_cancel(over.set):
                 over.wait()
             cancellation.check()

@@ -19,6 +19,7 @@ from genai_host.api.features import Event
 from genai_host.conversations.record import Path
 from genai_host.errors import Cancelled, FunctionFailed, GenaiError, TurnPaused, ValidationError
 from genai_host.tools.threads import run_in_thread
+from genai_host.util import concurrency
 from genai_host.util.text import describe_exception
 
 Fit = Callable[[CallFunction[Any], Any], Any]
@@ -95,13 +96,11 @@ class ParallelRunner:
             cancellation: Cancels the steps.
             stop: Whether the first failure cancels the other steps.
         """
-        from concurrent.futures import ThreadPoolExecutor
-
         if not steps:
             return [], []
         with (
             Cancellation(cancellation) as scope,
-            ThreadPoolExecutor(min(len(steps), self.parallel), self.name) as pool,
+            concurrency.new_pool(self.name, min(len(steps), self.parallel)) as pool,
         ):
             try:
                 futures = [

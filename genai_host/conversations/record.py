@@ -43,6 +43,7 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
+from genai_host.util import concurrency
 
 SCHEMA = 1
 
@@ -474,7 +475,7 @@ class FailsafeRecorder:
         self._overtaken: Conflict | None = None
         self._is_lost = failed is not None
         self._unwritten: deque[Entry] = deque()
-        self._lock = threading.Lock()
+        self._lock = concurrency.new_lock()
         self.failed = failed
 
     def append(self, entry: Entry, *, required: bool = False) -> None:

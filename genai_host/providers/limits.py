@@ -31,6 +31,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
+from genai_host.util import concurrency
 
 _MOST = 1_000_000_000  # maximum of all limits, in seconds or calls
 _AT_MOST: Any = validators.le(_MOST)  # of integers and of other numbers
@@ -123,7 +124,7 @@ class ConcurrencyLimiter:
                     retry_after=1.0,
                     retryable=False,
                 )
-            called = threading.Event()
+            called = concurrency.new_event()
             self._waiting.append(called)
         with limits.on_cancel(called.set):
             called.wait()
@@ -446,7 +447,7 @@ class _Line:
 
     def enter(self) -> threading.Event:
         """A place at the end of the queue."""
-        first = threading.Event()
+        first = concurrency.new_event()
         with self._lock:
             self._waiting.append(first)
             if self._waiting[0] is first:

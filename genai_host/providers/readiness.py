@@ -14,6 +14,7 @@ from genai_host.api import CancelToken, Clock, Provider
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError, IncompleteReply, ProviderTimeout, ServiceUnavailable
 from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
+from genai_host.util import concurrency
 from genai_host.util.text import describe_exception
 
 _log = logging.getLogger(__name__)
@@ -101,8 +102,8 @@ class _Probe:
         self._provider = provider
         self._limits = limits
         self._found: Readiness | None = None
-        self._done = threading.Event()
-        threading.Thread(target=self._run, name=f"probe of {instance.name}", daemon=True).start()
+        self._done = concurrency.new_event()
+        concurrency.new_thread(f"probe of {instance.name}", self._run).start()
 
     def wait(self) -> Readiness | None:
         """The result; None if the check was cancelled."""

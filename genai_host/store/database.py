@@ -71,6 +71,7 @@ class Database:
     where     a file, or an address as SQLAlchemy has it: `sqlite:////a/file`,
               `postgresql://user@host/name`
     patience  seconds to wait for another process that writes (SQLite)
+    connect   opens a file, with the arguments of `sqlite3.connect`; None for that
 
     place     the file, or the address without its password
     file      empty on PostgreSQL
@@ -78,8 +79,14 @@ class Database:
     Raises `StoreError` for an address that cannot be one.
     """
 
-    def __init__(self, where: str, patience: float) -> None:
+    def __init__(
+        self,
+        where: str,
+        patience: float,
+        connect: Callable[..., sqlite3.Connection] | None = None,
+    ) -> None:
         self._lock = threading.RLock()
+        self._connect_file = connect
         self._patience = patience
         self._is_closed = False
         self._is_stuck = False
@@ -201,7 +208,8 @@ class Database:
         return connection
 
     def _connect(self, name: str, *, uri: bool = False) -> sqlite3.Connection:
-        return sqlite3.connect(
+        connect = self._connect_file or sqlite3.connect
+        return connect(
             name,
             timeout=self._patience,
             isolation_level=None,
@@ -352,7 +360,9 @@ class Liveness:
 
             with self._database.failing(), lock_beside(self._database):
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
-                lock = FileLock(os.path.join(self._folder, f"{self.token:x}"), mode=0o600)
+                file = os.path.join(self._folder, f"{self.token:x}")
+                # any thread may close the store
+                lock = FileLock(file, mode=0o600, thread_local=False)
                 lock.acquire(timeout=0)
                 self._lock = lock
 

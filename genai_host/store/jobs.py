@@ -34,6 +34,7 @@ from genai_host.errors import (
     StoreError,
 )
 from genai_host.store.documents import Document, Documents
+from genai_host.util import concurrency
 
 LEASE = 15.0
 """Seconds after which the jobs of a worker that was killed can be taken."""
@@ -107,7 +108,7 @@ class JobQueue:
             each
             for each in found
             if each.value["worker"] not in living
-            and each.value.get("after", 0.0) <= now
+            and not 0 < each.value.get("after", 0.0) - now <= _PAUSE  # as the clock may be set back
             and not (each.value["worker"] == self.owner and is_here(each.id))
         ]
 
@@ -193,7 +194,7 @@ class JobQueue:
         for each in self._workers.list(limit=_LOOKED_AT):
             if each.id == self.owner:
                 continue
-            if each.value["until"] > now:
+            if 0 < each.value["until"] - now <= 2 * LEASE:  # more if the clock was set back
                 living.add(each.id)
             elif each.value["until"] < now - LEASE:
                 self._workers.delete(each.id)
@@ -229,10 +230,10 @@ class JobWorker:
         self._adding: set[str] = set()  # jobs that are being put on record
         self._under_way: dict[str, Cancellation] = {}
         self._threads: set[threading.Thread] = set()
-        self._wake = threading.Event()
+        self._wake = concurrency.new_event()
         self._is_failing = False
         self.is_closed = False
-        self._beating = threading.Thread(target=self._beat, name="genai-host-jobs", daemon=True)
+        self._beating = concurrency.new_thread("genai-host-jobs", self._beat)
 
     def start(self, works: Mapping[str, Work]) -> None:
         """
@@ -314,9 +315,7 @@ class JobWorker:
             self._start(job)
 
     def _start(self, job: Job) -> None:
-        thread = threading.Thread(
-            target=self._do, args=[job], name=f"genai-host-job-{job.kind}", daemon=True
-        )
+        thread = concurrency.new_thread(f"genai-host-job-{job.kind}", self._do, job)
         with self._lock:
             self._threads.add(thread)
         try:

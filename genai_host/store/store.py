@@ -30,6 +30,8 @@ from genai_host.util import paths
 from genai_host.util.lazy_property import lazy_property
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
     from genai_host.store.health import Health
@@ -50,6 +52,7 @@ class Store:
     owner      whose conversations these are: others are not seen
     patience   seconds to wait for another process that writes
     now        seconds since 1970
+    connect    opens a file of SQLite, with the arguments of `sqlite3.connect`; None for that
 
     Nothing is opened before it is needed. Raises `StoreError` where it cannot be read or
     written, or is of a newer version. A file that is no store is never changed.
@@ -62,10 +65,11 @@ class Store:
         owner: str = "",
         patience: float = 5.0,
         now: Callable[[], float] = time.time,
+        connect: Callable[..., sqlite3.Connection] | None = None,
     ) -> None:
         self._lock = threading.RLock()
         self._counting = threading.Lock()  # in the background: it is not to be closed amid that
-        self._opened = Database(_place_of(where), patience)
+        self._opened = Database(_place_of(where), patience, connect)
         self._presence = Liveness(self._opened)
         self._owner = owner
         self._others: dict[str, Store] = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from genai_host.api.cancellation import Cancellation
+from genai_host.util import concurrency
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ def run_in_thread(
         failed: Converts an exception of the function, `SystemExit` included, to a result.
         until: Ends the wait; the thread is then abandoned.
     """
-    done = threading.Event()
+    done = concurrency.new_event()
     outcome: list[T] = []
 
     def run() -> None:
@@ -39,7 +39,7 @@ def run_in_thread(
 
     until.check()
     context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
+    concurrency.new_thread(name, context.run, run).start()
     with until.on_cancel(done.set):
         done.wait()
     until.check()

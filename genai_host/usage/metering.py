@@ -25,6 +25,7 @@ from genai_host.calls.retry import Attempt, called
 from genai_host.calls.route import Route
 from genai_host.errors import GenaiError, StoreError
 from genai_host.plugins.observers import CallRecord
+from genai_host.util import concurrency
 
 DOUBLING = 4  # buckets per doubling
 SHORTEST = 0.001  # seconds; shorter calls are in the first bucket
@@ -191,7 +192,7 @@ class UsageRecorder:
         self._lock = threading.Lock()
         self._tally = UsageAggregate()
         self._thread: threading.Thread | None = None
-        self._closing = threading.Event()
+        self._closing = concurrency.new_event()
 
     def toll(self, user: str, feature: str = "") -> UsageMiddleware:
         """The middleware that counts the calls of a user."""
@@ -206,7 +207,7 @@ class UsageRecorder:
         with self._lock:
             self._tally.count(user, feature, call)
             if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
+                self._thread = concurrency.new_thread("meter", self._run)
                 self._thread.start()
 
     def flush(self) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from genai_host import Host
-from genai_host.api import RouteInfo
+from genai_host.api import Codec, RouteInfo
 from genai_host.calls.retry import Attempt
+from genai_host.conversations.record import Opened
 from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.library import ConversationQueries
@@ -69,6 +70,18 @@ def test_who_comes_later_is_told(make_host: MakeHost, tmp_path: Path) -> None:
     assert "closed" in str(conversation.unrecorded)
     with pytest.raises(StoreError, match="closed"):
         store.conversations()
+
+
+def test_any_thread_can_close_a_store(tmp_path: Path) -> None:
+    """The lock that shows that its process is alive is released then."""
+    store = Store(tmp_path / "store.db")
+    store.create(Opened("chat", "1", {}), Codec())
+    lock = store._presence._lock
+    assert lock.is_locked
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    closing.join(30)
+    assert not lock.is_locked
 
 
 def test_closing_waits_for_who_counts_calls(

@@ -116,6 +116,19 @@ class TestLeases:
             one.renew()
             assert take(other, 5) == []
 
+    def test_a_clock_that_is_set_back_a_day_does_not_keep_a_job_for_a_day(
+        self, make_queue: MakeQueue, clock: ManualClock
+    ) -> None:
+        killed, other = make_queue(), make_queue()
+        killed.add(JOB, taken=True)
+        clock.advance(-86400)
+        [taken] = take(other, 5)
+        other.give_back(taken.id, counts=True, seconds=5.0)
+        assert take(other, 5) == []
+        clock.advance(-86400)
+        [taken] = take(other, 5)
+        assert (taken.id, taken.tries) == (JOB.id, 3)
+
     def test_one_write_renews_the_lease_of_all_jobs(
         self, make_queue: MakeQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,0 +1,181 @@
+"""What must hold when all clients have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from genai_host.conversations.record import InMemoryRecord, TurnEnded
+from genai_host.errors import GenaiError, NotFound
+from genai_host.host import Host
+from genai_host.testing.replaying import timeless
+from simulation import oracle
+from simulation.clients import decide, settle
+from simulation.plan import LIMITS, OWNERS, STRANGER, Broken
+from simulation.process import Process
+from simulation.world import ASKED, REPEATABLE
+
+if TYPE_CHECKING:
+    from simulation.simulation import Simulation
+
+_MOST_JOB_SECONDS = 3600.0
+
+
+class FinalChecks:
+    """Checks of one run, in a new process without faults."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._sim = simulation
+
+    def run(self) -> None:
+        if not os.path.exists(self._sim.file):
+            return
+        for id in self._sim.all_rows():
+            self._sim.guarded("rows", lambda id=id: self._sim.check_rows(id))
+        self._check_effects()
+        self._sim.world.trouble.share = 0.0
+        self._sim.clock.time += 3600.0  # circuit breakers close
+        process = self._sim.new_process("check", lambda sql: "", has_budgets=False)
+        self._check_jobs(process)
+        for id, (owner, _, _) in self._sim.all_rows().items():
+            self._sim.guarded("usable", self._check_usable, process, owner, id)
+        self._check_effects()
+        for owner in OWNERS:
+            self._sim.guarded("lists", self._check_lists, process, owner)
+            self._sim.guarded("usage", self._check_usage, process, owner)
+        self._sim.guarded("imports", self._check_imports, process)
+        self._sim.guarded("spent", self._check_spent)
+        orphans = oracle.orphans(self._sim.file)
+        if orphans:
+            self._sim.fail("orphans", str(orphans))
+        process.close()
+
+    def _check_jobs(self, process: Process) -> None:
+        """Every job that was acknowledged is done in the end, and its turn has ended or waits."""
+        if process.worker is None:
+            return
+        until = self._sim.clock.time + _MOST_JOB_SECONDS
+        while process.worker.queue.count() and self._sim.clock.time < until:
+            self._sim.schedule.sleep(1.0)
+        if process.worker.queue.count():
+            self._sim.fail("jobs", f"{process.worker.queue.count()} are never done")
+        rows = self._sim.all_rows()
+        for job, id in self._sim.jobs.items():
+            if job in self._sim.unrecorded:
+                continue
+            kinds = [row.kind for row in rows[id][2]] if id in rows else []
+            asks = [row for row in rows[id][2] if row.form.get("asks")] if id in rows else []
+            if kinds and "turn_ended" not in kinds and not asks:
+                self._sim.fail("jobs", f"the turn of {job} in {id} has not ended")
+
+    def _check_effects(self) -> None:
+        for effect, count in self._sim.world.effects.items():
+            tool, key = effect.split()
+            if tool not in REPEATABLE and count > 1 + self._sim.copied[key]:
+                self._sim.fail("done twice", f"{effect}: {count} times")
+            if tool in ASKED and key not in self._sim.world.approved:
+                self._sim.fail("not approved", effect)
+        for effect, count in self._sim.world.logical.items():
+            tool, place = effect.split()
+            sent = self._sim.attempts[place.split(".")[0]]
+            if tool not in REPEATABLE and count > sent:
+                self._sim.fail("done twice", f"{effect}: {count} times, sent {sent} times")
+        for id, (_, _, rows) in self._sim.all_rows().items():
+            for key, is_allowed in oracle.decisions(rows).items():
+                if (
+                    not is_allowed
+                    and self._sim.world.effects[f"pay {key}"]
+                    and not self._sim.copied[key]
+                ):
+                    self._sim.fail("denied and done", f"{id}: {key}")
+
+    def _check_usable(self, process: Process, owner: str, id: str) -> None:
+        """A conversation can be continued, replayed, exported and imported."""
+        host, store = process.host, process.store.of(owner)
+        talk = host.conversation(id, owner=owner, caps=LIMITS)
+        if talk.status not in ("idle", "waiting", "pending"):
+            raise Broken("status", f"{id} is {talk.status}")
+        if store.summary(id).status == "running":
+            raise Broken("status", f"{id} is listed as running, without a process")
+        settle(talk, lambda waiting: decide(self._sim.world, waiting, True))
+        name = self._sim.new_name()
+        self._sim.attempts[name] += 1
+        answer = talk.say(f"{name}|mail" if talk.feature.name == "agent" else name)
+        if answer.text != f"a{name[1:]}":
+            raise Broken("answer", f"{answer.text!r} to {name}")
+        rows = self._sim.check_rows(id)
+        said = [each.text for each in talk.history if each.role == "user"]
+        if said != oracle.said_in(rows):
+            raise Broken("history", f"{id}: {said}, not {oracle.said_in(rows)}")
+        again = host.conversation(id, owner=owner)
+        if again.history != talk.history or again.state != talk.state:
+            raise Broken("reopened", id)
+        self._check_replay(host, owner, id)
+        exported = store.export(id)
+        copy = store.load(exported, host.codec)
+        if {**store.export(copy), "id": id} != exported:
+            raise Broken("export", id)
+        for other in (each for each in OWNERS if each != owner):
+            with contextlib.suppress(NotFound):
+                process.store.of(other).entries(id, host.codec)
+                raise Broken("owners", f"{other} sees {id} of {owner}")
+        store.delete(copy)
+
+    def _check_replay(self, host: Host, owner: str, id: str) -> None:
+        """The last turn has the same answer again, without a call of a model or a tool."""
+        *entries, last = host.kept(owner).entries(id, host.codec)
+        assert isinstance(last, TurnEnded)
+        assert last.answer is not None
+        calls, effects = self._sim.world.calls, self._sim.world.effects.total()
+        answer = host.reopen(InMemoryRecord(entries), caps=LIMITS).resume()
+        if timeless(answer) != timeless(last.answer):
+            raise Broken("replay", f"{id}: {answer.text!r}")
+        if (calls, effects) != (self._sim.world.calls, self._sim.world.effects.total()):
+            raise Broken("replay", f"{id}: a call was made again")
+
+    def _check_lists(self, process: Process, owner: str) -> None:
+        store = process.store.of(owner)
+        mine = {id for id, (whose, _, _) in self._sim.all_rows().items() if whose == owner}
+        listed = store.conversations(limit=None)
+        if {each.id for each in listed} != mine:
+            raise Broken("list", f"{owner}: {len(listed)} of {len(mine)}")
+        if any(hit.conversation not in mine for hit in store.search("u*", limit=100)):
+            raise Broken("owners", f"{owner} finds a conversation of another")
+        for each in listed:
+            store.markdown(each.id, process.host.codec)
+            total = oracle.sums_of(oracle.rows_of(self._sim.file, each.id), 0)
+            if abs(total.dollars - each.cost.dollars) > 1e-6 * max(1.0, total.dollars):
+                raise Broken("cost", f"{each.id}: {each.cost}, not {total}")
+
+    def _check_usage(self, process: Process, owner: str) -> None:
+        totals = process.store.usage(user=owner)
+        total = self._sim.gone[owner]
+        for whose, copied, rows in self._sim.all_rows().values():
+            if whose == owner:
+                total = total.plus(oracle.sums_of(rows, copied))
+        found = oracle.Sums()
+        for row in totals:
+            found = oracle.Sums(row.calls, row.input_tokens + row.output_tokens, row.cost.dollars)
+        if not found.equals(total):
+            raise Broken("usage", f"{owner}: {found}, not {total}")
+
+    def _check_imports(self, process: Process) -> None:
+        """Conversations from mutated exports can be listed, exported and deleted."""
+        store = process.store.of(STRANGER)
+        sql = "SELECT id FROM conversations WHERE owner = ?"
+        ids = {id for (id,) in oracle.query(self._sim.file, sql, STRANGER)}
+        if {each.id for each in store.conversations(limit=None)} != ids:
+            raise Broken("list", f"{STRANGER}: not all of {ids}")
+        for id in sorted(ids):
+            store.export(id)
+            with contextlib.suppress(GenaiError):
+                store.markdown(id, process.host.codec)
+            store.delete(id)
+
+    def _check_spent(self) -> None:
+        sql = "SELECT name, period, dollars, tokens FROM spent"
+        for name, period, dollars, tokens in oracle.query(self._sim.file, sql):
+            known, counted = self._sim.costs.get((name, period), (0.0, 0))
+            if tokens < counted or dollars < known - 1e-6 * max(1.0, known):
+                raise Broken("budget", f"{name} {period}: {dollars} is stored of {known}")

@@ -1,0 +1,189 @@
+"""What must hold, computed from the rows of the store with plain SQL.
+
+Nothing here uses the host: a fault of the host cannot hide itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from simulation.world import text_of
+
+_MOST_TOKENS = 2**53
+
+
+class Row(NamedTuple):
+    """A stored entry of a conversation."""
+
+    number: int
+    turn: int | None
+    kind: str
+    at: float
+    body: str
+
+    @property
+    def form(self) -> Any:
+        return json.loads(self.body)
+
+
+class Sums(NamedTuple):
+    """Calls with their usage and cost."""
+
+    calls: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+
+    def plus(self, other: Sums) -> Sums:
+        return Sums(
+            self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars
+        )
+
+    def equals(self, other: Sums) -> bool:
+        is_close = abs(self.dollars - other.dollars) <= 1e-6 * max(1.0, other.dollars)
+        return self[:2] == other[:2] and is_close
+
+
+def query(file: str, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(sql, values).fetchall()
+
+
+def rows_of(file: str, id: str) -> list[Row]:
+    sql = "SELECT number, turn, kind, at, body FROM entries WHERE conversation = ? ORDER BY number"
+    return [Row(*each) for each in query(file, sql, id)]
+
+
+def said_in(rows: Sequence[Row]) -> list[str]:
+    """The user's messages of the turns that are in the history, oldest first."""
+    said: list[str] = []
+    text, again = "", False
+    for row in rows:
+        form = row.form
+        if row.kind == "turn_started":
+            text, again = text_of(form["message"]), bool(form.get("again"))
+        elif row.kind == "turn_ended" and form.get("answer") is not None:
+            if again:
+                said.pop()
+            said.append(text)
+        elif row.kind == "rewound":
+            del said[form["turns"] :]
+    return said
+
+
+def wrong_order(rows: Sequence[Row]) -> str:
+    """What is wrong with the order of an event log; empty if nothing is."""
+    if [row.number for row in rows] != list(range(len(rows))):
+        return f"numbers are {[row.number for row in rows]}"
+    if not rows or rows[0].kind != "opened":
+        return "the first entry is not `opened`"
+    turn: int | None = None
+    last = -1
+    started: set[tuple[Any, ...]] = set()
+    ended: set[tuple[Any, ...]] = set()
+    for row in rows[1:]:
+        form = row.form
+        place = (row.turn, *form.get("path", ()))
+        if row.kind == "opened":
+            return f"entry {row.number} is a second `opened`"
+        if row.kind == "turn_started":
+            if turn is not None:
+                return f"turn {row.turn} begins within turn {turn}"
+            if row.turn is None or row.turn <= last:
+                return f"turn {row.turn} follows turn {last}"
+            turn = last = row.turn
+        elif row.kind in ("step_started", "step_ended", "turn_ended"):
+            if turn is None or row.turn != turn:
+                return f"entry {row.number}, {row.kind} of turn {row.turn}, is in turn {turn}"
+            if row.kind == "turn_ended":
+                turn = None
+                continue
+            known = started if row.kind == "step_started" else ended
+            if place in known:
+                return f"{row.kind} of {place} comes twice"
+            if row.kind == "step_ended" and place not in started:
+                return f"step {place} ends without a start"
+            known.add(place)
+    return ""
+
+
+def wrong_messages(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with the messages that a service receives; empty if nothing is."""
+    open_calls: list[str] = []
+    before = "system"
+    for message in messages:
+        role = message["role"]
+        if role == "system":
+            continue
+        if role == "tool":
+            if message["tool_call_id"] not in open_calls:
+                return f"a result without a call: {message['tool_call_id']}"
+            open_calls.remove(message["tool_call_id"])
+        elif open_calls:
+            return f"a message of {role} before the results of {open_calls}"
+        elif role == before:
+            return f"two messages of {role} in a row"
+        if role == "assistant":
+            open_calls = [call["id"] for call in message.get("tool_calls", ())]
+        before = role
+    if open_calls or before not in ("user", "tool"):
+        return f"the last message is of {before}"
+    return ""
+
+
+def sums_of(rows: Sequence[Row], copied: int) -> Sums:
+    """The calls of an event log, without those of its first `copied` entries.
+
+    Raises:
+        ValueError: A number of tokens cannot be one.
+    """
+    total = Sums()
+    for row in rows[copied:]:
+        if row.kind != "step_ended":
+            continue
+        form = row.form
+        result = form.get("result")
+        calls = list(form.get("tries", ()))
+        if isinstance(result, dict) and isinstance(result.get("route"), dict):
+            calls.append(result)
+        for call in calls:
+            usage = call.get("usage") or {}
+            counts = [usage.get("input", 0), usage.get("output", 0)]
+            if not all(type(each) is int and 0 <= each < _MOST_TOKENS for each in counts):
+                raise ValueError(f"entry {row.number} has a usage of {counts}")
+            total = total.plus(Sums(1, sum(counts), call.get("cost") or 0.0))
+    return total
+
+
+def orphans(file: str) -> dict[str, int]:
+    """Number of rows by table whose conversation does not exist."""
+    counts = {}
+    for table in ("entries", "messages", "tries", "documents"):
+        sql = (
+            f"SELECT count(*) FROM {table} WHERE conversation IS NOT NULL AND conversation "
+            "NOT IN (SELECT id FROM conversations)"
+        )
+        counts[table] = query(file, sql)[0][0]
+    return {table: count for table, count in counts.items() if count}
+
+
+def decisions(rows: Sequence[Row]) -> dict[str, bool]:
+    """The user's decisions about calls that need approval, by the keys of the calls."""
+    said: dict[str, bool] = {}
+    asked: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row.kind not in ("step_started", "step_ended"):
+            continue
+        form = row.form
+        place = (row.turn, *form["path"])
+        if row.kind == "step_started" and form.get("asks"):
+            asked[place] = form["asks"]["payload"]["calls"]
+        elif row.kind == "step_ended" and place in asked and "error" not in form:
+            given = form.get("result")
+            for call in asked[place]:
+                is_allowed = isinstance(given, dict) and given.get(call["id"]) is True
+                said[call["arguments"]["key"]] = given is True or is_allowed
+    return said

@@ -1,0 +1,113 @@
+"""What a run is made of, and what it finds."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from attrs import define, field, frozen
+
+from genai_host.conversations.driver import TurnLimits
+
+OWNERS = ("ann", "bob")
+STRANGER = "eve"
+"""Owner of conversations that come from mutated exports."""
+LIMITS = TurnLimits(parallel=3)
+KINDS = ("kill", "interrupt", "database")
+
+
+@frozen
+class Plan:
+    """A run; equal plans make equal runs.
+
+    Attributes:
+        seed: Decides everything that is not decided here.
+        clients: Number of clients.
+        operations: Number of operations of each client.
+        skip: Operations that are left out, as `client.number`.
+        quiet: Faults that are left out, as `Failure.faults` names them.
+        rate: Share of the writes that have a fault.
+        trouble: Share of the model calls that fail.
+        processes: Number of processes that share the store.
+        has_budgets: Whether users have a budget.
+        has_jobs: Whether clients start background jobs.
+        kinds: Kinds of faults of writes, by the beginnings of their names.
+    """
+
+    seed: int
+    clients: int = 3
+    operations: int = 12
+    skip: frozenset[str] = frozenset()
+    quiet: frozenset[str] = frozenset()
+    rate: float = 0.01
+    trouble: float = 0.08
+    processes: int = 2
+    has_budgets: bool = False
+    has_jobs: bool = False
+    kinds: tuple[str, ...] = KINDS
+
+
+def plan_of(seed: int, kinds: tuple[str, ...] = KINDS) -> Plan:
+    """The run of a seed."""
+    return Plan(
+        seed,
+        clients=2 + seed % 3,
+        rate=(0.0, 0.01, 0.03)[seed % 3],
+        trouble=(0.0, 0.08, 0.2)[seed // 3 % 3],
+        processes=1 + seed % 2,
+        has_budgets=seed % 4 == 0,
+        has_jobs=seed % 5 == 0,
+        kinds=kinds,
+    )
+
+
+@define
+class Failure:
+    """Something that does not hold.
+
+    Attributes:
+        kind: The invariant.
+        what: What was found.
+        trace: What happened until then.
+        faults: Faults of writes until then.
+    """
+
+    kind: str
+    what: str
+    trace: list[str] = field(factory=list)
+    faults: list[str] = field(factory=list)
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(kind, what)
+        self.kind, self.what = kind, what
+
+
+class Operation:
+    """One operation of a client.
+
+    Each draw has a generator named after it. So leaving out other operations changes nothing but
+    the order, and failures can be made small.
+
+    Attributes:
+        talk: The conversation that it uses.
+        has_failed: Whether a write of it had a fault.
+    """
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        self.name = name
+        self.rng = random.Random(f"{plan.seed}/{name}")
+        self.talk: Any = None
+        self.has_failed = False
+        self._seed = plan.seed
+        self._counts: Counter[str] = Counter()
+
+    def draw(self, what: str) -> tuple[str, random.Random]:
+        """The name of a draw, and its generator."""
+        self._counts[what] += 1
+        name = f"{self.name}.{what}{self._counts[what]}"
+        return name, random.Random(f"{self._seed}/{name}")

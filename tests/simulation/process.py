@@ -1,0 +1,224 @@
+"""Processes that are killed at writes to the store, and disks that fail.
+
+A process is a store and a host. When it is killed, its connections are closed as the system would
+close them, its lock is released, and nothing that its tasks still do reaches the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from genai_host.api import Codec
+from genai_host.conversations.record import Entry
+from genai_host.host import Host
+from genai_host.server.native.idempotency import Replies
+from genai_host.store import Store
+from genai_host.store.documents import Documents
+from genai_host.store.jobs import JobWorker
+from genai_host.store.ledger import SpendLedger
+from genai_host.store.records import Written
+from genai_host.store.store import StoredRecord
+from genai_host.usage.budgets import Account, Spent
+from genai_host.util.lazy_property import lazy_property
+from simulation.schedule import Killed, Schedule
+
+if TYPE_CHECKING:
+    from simulation.simulation import Simulation
+
+_WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT", "REPLAC")
+FULL, LOCKED = "database or disk is full", "database is locked"
+
+
+class Process:
+    """One run of one process.
+
+    Args:
+        file: The database, which processes share.
+        make_host: Makes the host, given the store.
+        fault: Called at each write with its SQL; returns the fault, or "".
+
+    Attributes:
+        live: Conversation objects in use, by id.
+        worker: Does background jobs; None if there are none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        file: str,
+        make_host: Callable[[Store], Host],
+        fault: Callable[[str], str],
+        schedule: Schedule,
+        simulation: Simulation,
+    ) -> None:
+        self.name = name
+        self.is_alive = True
+        self.fault = fault
+        self.connections: list[Connection] = []
+        self.store = PausingStore(self, file, schedule, simulation)
+        self.host = make_host(self.store)
+        self.replies = Replies(self.host)
+        self.live: dict[str, Any] = {}
+        self.worker: JobWorker | None = None
+
+    def connect(self, name: str, **options: Any) -> sqlite3.Connection:
+        """In place of `sqlite3.connect`."""
+        if not self.is_alive:
+            raise Killed
+        made = sqlite3.connect(name, **options, factory=Connection)
+        assert isinstance(made, Connection)
+        made.process = self
+        self.connections.append(made)
+        return made
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        self.is_alive = False
+        for connection in self.connections:
+            with contextlib.suppress(sqlite3.Error):
+                connection.end()
+        lock = self.store._presence._lock
+        if lock is not None:
+            lock.release()  # the file remains
+
+    def close(self) -> None:
+        """End in order."""
+        if self.worker is not None:
+            self.worker.close()
+        self.host.close()
+        self.store.close()
+        self.is_alive = False
+
+
+class Connection(sqlite3.Connection):
+    """A connection whose writes can fail, or be the last action of the process."""
+
+    process: Process
+
+    def cursor(self, factory: Any = None) -> Any:
+        return super().cursor(Cursor)
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        return self.cursor().execute(sql, *values)
+
+    def commit(self) -> None:
+        if self.in_transaction:
+            self.guarded("COMMIT", super().commit)
+
+    def end(self) -> None:
+        super().close()
+
+    def guarded(self, sql: str, act: Callable[[], Any]) -> Any:
+        process = self.process
+        if not process.is_alive:
+            raise Killed
+        fault = process.fault(sql) if sql.lstrip()[:6].upper() in _WRITES else ""
+        if fault in (FULL, LOCKED):
+            raise sqlite3.OperationalError(fault)
+        kind, _, when = fault.partition(" ")
+        result = None if when == "before" else act()
+        if kind == "kill":
+            process.kill()
+            raise Killed
+        if kind == "interrupt":
+            raise KeyboardInterrupt
+        return result
+
+
+class Cursor(sqlite3.Cursor):
+    """The cursor of such a connection."""
+
+    connection: Connection
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        if sql == "PRAGMA synchronous = NORMAL":  # there is no power loss
+            sql = "PRAGMA synchronous = OFF"
+        run = super().execute
+        return self.connection.guarded(sql, lambda: run(sql, *values))
+
+    def executemany(self, sql: str, *values: Any) -> Any:
+        run = super().executemany
+        return self.connection.guarded(sql, lambda: run(sql, *values))
+
+
+class PausingStore(Store):
+    """A store around whose writes other tasks can run."""
+
+    def __init__(
+        self, process: Process, file: str, schedule: Schedule, simulation: Simulation
+    ) -> None:
+        clock = schedule.clock
+        super().__init__(file, patience=0.0, now=clock.timestamp, connect=process.connect)
+        self._schedule = schedule
+        self._simulation = simulation
+
+    @lazy_property
+    def ledger(self) -> SpendLedger:
+        return PausingLedger(self._database, self._schedule, self._simulation)
+
+    def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
+        found = super().documents(collection, conversation=conversation)
+        if not collection.endswith("/workers"):  # a lock is held while these are written
+            found.__class__ = PausingDocuments
+            vars(found)["schedule"] = self._schedule
+        return found
+
+    def _create(self, entries: Sequence[Written], known: Mapping[str, Any]) -> str:
+        self._schedule.pause()
+        return super()._create(entries, known)
+
+    def _record(self, id: str, number: int, codec: Codec) -> StoredRecord:
+        made = PausingRecord(self, self._writer, id, number, codec, self._now)
+        made.schedule, made.simulation = self._schedule, self._simulation
+        return made
+
+
+class PausingRecord(StoredRecord):
+    """The event log of a conversation in such a store."""
+
+    schedule: Schedule
+    simulation: Simulation
+
+    def append(self, entry: Entry) -> None:
+        self.schedule.pause()
+        super().append(entry)
+        self.simulation.appended(self)
+        self.schedule.pause()
+
+
+class PausingLedger(SpendLedger):
+    """The budgets in such a store."""
+
+    def __init__(self, database: Any, schedule: Schedule, simulation: Simulation) -> None:
+        super().__init__(database)
+        self._schedule = schedule
+        self._simulation = simulation
+
+    def spent(self, accounts: Sequence[Account]) -> Mapping[Account, Spent]:
+        self._schedule.pause()
+        return super().spent(accounts)
+
+    def spend(self, accounts: Sequence[Account], spent: Spent) -> None:
+        self._schedule.pause()
+        super().spend(accounts, spent)
+        for account in accounts:
+            self._simulation.spent(account, spent)
+
+
+class PausingDocuments(Documents):
+    """A collection of documents in such a store."""
+
+    schedule: Schedule
+
+    def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
+        self.schedule.pause()
+        version = super().put(id, value, expect=expect)
+        self.schedule.pause()
+        return version
+
+    def delete(self, id: str) -> bool:
+        self.schedule.pause()
+        return super().delete(id)

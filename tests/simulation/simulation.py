@@ -1,0 +1,349 @@
+"""One run: processes, clients, faults, and the checks during the run and at its end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import random
+import re
+import secrets
+import shutil
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import genai_feature_agent
+import genai_feature_chat
+
+import genai_host.dialects
+from genai_host.calls.retry import RetryPolicy
+from genai_host.config import BudgetConfig, BudgetsConfig, Config
+from genai_host.host import Host
+from genai_host.plugins.discovery import StaticPlugins
+from genai_host.store import Store
+from genai_host.store.store import StoredRecord
+from genai_host.usage.budgets import Account, Spent
+from simulation import oracle
+from simulation.checks import FinalChecks
+from simulation.clients import JOB, Client, do_job
+from simulation.plan import OWNERS, STRANGER, Broken, Failure, Operation, Plan
+from simulation.process import FULL, LOCKED, Process
+from simulation.schedule import Killed, Schedule, SimulatedClock, Stuck, installed
+from simulation.world import SimulatedPrices, Trouble, World, text_of
+
+DAY_DOLLARS, DAY_TOKENS = 0.2, 100
+_QUEUE = "simulated"
+
+
+class Simulation:
+    """Runs a plan in a temporary directory.
+
+    Attributes:
+        owners: Owners of the conversations that were acknowledged, by id.
+        acknowledged: Number of entries that were acknowledged, by conversation.
+        attempts: How often each message was sent.
+        jobs: Conversations of the background jobs that were acknowledged, by id of the job.
+        unrecorded: Jobs whose turn was answered and could not be recorded.
+        keys: Idempotency keys whose work began and did not fail.
+        replies: Replies that were acknowledged, by idempotency key.
+        copied: How many copies of a tool call were imported, by its key.
+        gone: Calls of conversations that were deleted, by owner.
+        costs: US dollars and tokens that were added to budgets.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.folder = tempfile.mkdtemp(prefix="simulation-")
+        self.file = os.path.join(self.folder, "store.db")
+        if plan.seed % 8:  # to make a store takes longer than some turns
+            shutil.copyfile(_empty_store(), self.file)
+        self.clock = SimulatedClock()
+        self.schedule = Schedule(random.Random(f"{plan.seed}/order"), self.clock)
+        kinds = [each for each in Trouble.KINDS if each != "hang" or not plan.has_jobs]
+        self.world = World(self.schedule, Trouble(self._draw, plan.trouble, kinds))
+        self.world.on_call = self._called
+        self.trace: list[str] = []
+        self.faults: list[str] = []
+        self.failures: list[Failure] = []
+        self.turns = 0
+        self.outcomes: Counter[str] = Counter()
+        self.attempts: Counter[str] = Counter()
+        self.owners: dict[str, str] = {}
+        self.acknowledged: Counter[str] = Counter()
+        self.jobs: dict[str, str] = {}
+        self.unrecorded: set[str] = set()
+        self.keys: set[str] = set()
+        self.replies: dict[str, object] = {}
+        self.copied: Counter[str] = Counter()
+        self.gone = dict.fromkeys(OWNERS, oracle.Sums())
+        self._bodies: dict[tuple[str, int], str] = {}
+        self.costs: dict[Account, tuple[float, int]] = {}
+        self._names = 0
+        self._full = 0
+        self._lives: Counter[int] = Counter()
+        self._processes: dict[int, Process] = {}
+        self._ids = random.Random(f"{plan.seed}/ids")
+
+    def run(self) -> list[Failure]:
+        """Run it, and return what does not hold."""
+        with installed(self.schedule), _random_numbers(self._ids):
+            try:
+                left = [f"c{number}" for number in range(self.plan.clients)]
+                for number, name in enumerate(list(left)):
+                    self.schedule.spawn(f"client {name}", partial(self._client, number, left))
+                self.schedule.spawn("end", lambda: self._end(left))
+                self._scheduled()
+                self.schedule.spawn("check", partial(self.guarded, "check", FinalChecks(self).run))
+                self._scheduled()
+            finally:
+                shutil.rmtree(self.folder, ignore_errors=True)
+        return self.failures
+
+    def _client(self, number: int, left: list[str]) -> None:
+        try:
+            self.guarded("client", Client(self, number).run)
+        finally:
+            left.remove(f"c{number}")
+
+    def _end(self, left: list[str]) -> None:
+        """End all processes when the clients have ended."""
+        self.schedule.until(lambda: not left)
+        task = self.schedule.current
+        assert task is not None
+        for process in self._processes.values():
+            task.process = process
+            if process.is_alive:
+                with contextlib.suppress(Killed):
+                    self.guarded("close", process.close)
+            task.process = None
+            process.kill()
+        self._processes.clear()
+
+    def _scheduled(self) -> None:
+        try:
+            self.schedule.run()
+        except Stuck as stuck:
+            self.fail("stuck", str(stuck))
+
+    def process(self, slot: int) -> Process:
+        """The process in a slot: the one that is alive, or a new one."""
+        found = self._processes.get(slot)
+        if found is None or not found.is_alive:
+            self._lives[slot] += 1
+            found = self.new_process(f"p{slot}.{self._lives[slot]}", self._fault)
+            self._processes[slot] = found
+        return found
+
+    def new_process(
+        self, name: str, fault: Callable[[str], str], has_budgets: bool | None = None
+    ) -> Process:
+        make = partial(self._make_host, has_budgets=has_budgets)
+        process = Process(name, self.file, make, fault, self.schedule, self)
+        if self.plan.has_jobs:
+            task = self.schedule.current
+            assert task is not None
+            before, task.process = (task.process, task.operation), process
+            task.operation = Operation(self.plan, f"worker-{name}")
+            process.worker = process.host.jobs(_QUEUE).worker(at_once=2)
+            process.worker.start({JOB: partial(do_job, self, process.host)})
+            task.process, task.operation = before
+        return process
+
+    def _make_host(self, store: Store, has_budgets: bool | None = None) -> Host:
+        is_limited = self.plan.has_budgets if has_budgets is None else has_budgets
+        user = BudgetConfig(DAY_DOLLARS, day_tokens=DAY_TOKENS) if is_limited else BudgetConfig()
+        jitter = random.Random(f"{self.plan.seed}/jitter").uniform
+        plugins = {
+            "dialects": genai_host.dialects,
+            "agent": genai_feature_agent,
+            "chat": genai_feature_chat,
+            "world": self.world.plugin(),
+        }
+        return Host(
+            config=Config(budgets=BudgetsConfig(user=user), prefer=("near", "far")),
+            discovery=StaticPlugins(plugins),
+            clock=self.clock,
+            patience=RetryPolicy(jitter=lambda most: jitter(0.0, most)),
+            store=store,
+            prices=SimulatedPrices(),
+        )
+
+    def guarded(self, what: str, act: Callable[..., object], *arguments: Any) -> None:
+        """Do it; an error that must not happen is a failure of the run."""
+        try:
+            act(*arguments)
+        except Killed:
+            raise
+        except Broken as broken:
+            self.fail(broken.kind, broken.what)
+        except Exception as error:
+            task = self.schedule.current
+            if task is not None and task.process is not None and not task.process.is_alive:
+                raise Killed from error
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{os.path.basename(place.filename)}:{place.lineno}"
+            self.fail(f"{what}: {type(error).__name__} at {where}", traceback.format_exc(limit=-12))
+
+    def fail(self, kind: str, what: str) -> None:
+        self.failures.append(Failure(kind, what, list(self.trace), list(self.faults)))
+
+    def log(self, line: str) -> None:
+        self.trace.append(f"{self.clock.time:9.2f} {line}")
+
+    def new_name(self) -> str:
+        """The name of a new message."""
+        self._names += 1
+        return f"u{self._names}"
+
+    # faults
+
+    def _draw(self, what: str) -> random.Random:
+        task = self.schedule.current
+        if task is None or task.operation is None:
+            return random.Random(0)
+        generator: random.Random = task.operation.draw(what)[1]
+        return generator
+
+    def _fault(self, sql: str) -> str:
+        """The fault of a write of the task that runs now."""
+        task = self.schedule.current
+        if task is None or task.operation is None:
+            return ""
+        name, rng = task.operation.draw("write")
+        if self._full > 0:
+            self._full -= 1
+            task.operation.has_failed = True
+            return FULL
+        if rng.random() >= self.plan.rate or name in self.plan.quiet:
+            return ""
+        kinds = ["kill before", "kill after", FULL, LOCKED]
+        if task.name.startswith("client"):
+            kinds += ["interrupt before", "interrupt after"]
+        kinds = [kind for kind in kinds if kind.startswith(self.plan.kinds)]
+        if not kinds:
+            return ""
+        kind: str = rng.choice(kinds)
+        if kind == FULL:
+            self._full = rng.randrange(6)
+        task.operation.has_failed = True
+        self.faults.append(name)
+        self.log(f"  {name}: {kind}: {' '.join(sql.split())[:60]}")
+        return kind
+
+    # what holds all the time
+
+    def _called(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        self.guarded("call", self._check_call, messages)
+
+    def _check_call(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """A model must receive the turns that are in the history, and no others."""
+        wrong = oracle.wrong_messages(messages)
+        if wrong:
+            raise Broken("messages", wrong)
+        task = self.schedule.current
+        operation = task.operation if task else None
+        talk = operation.talk if operation else None
+        if talk is None or not talk.id or talk.unrecorded is not None:
+            return
+        rows = oracle.rows_of(self.file, talk.id)
+        *before, said = [text_of(each) for each in messages if each["role"] == "user"]
+        mine = [
+            n
+            for n, row in enumerate(rows)
+            if row.kind == "turn_started" and text_of(row.form["message"]) == said
+        ]
+        if not mine:
+            if talk.id in self.owners and rows:
+                raise Broken("messages", f"{said} is not recorded")
+            return
+        expected = oracle.said_in(rows[: mine[-1]])
+        if rows[mine[-1]].form.get("again"):
+            expected = expected[:-1]
+        if expected != before:
+            raise Broken("messages", f"{talk.id}: {before} was sent, not {expected}")
+        if self.plan.has_budgets:
+            self._check_budget(self.owners.get(talk.id, ""))
+
+    def _check_budget(self, user: str) -> None:
+        day = self.clock.now().strftime("%Y-%m-%d")
+        sql = "SELECT dollars, tokens FROM spent WHERE name = ? AND period = ?"
+        for dollars, tokens in oracle.query(self.file, sql, user, day):
+            if dollars >= DAY_DOLLARS or tokens >= DAY_TOKENS:
+                raise Broken("budget", f"{user} calls with {dollars} $ and {tokens} tokens spent")
+
+    def appended(self, record: StoredRecord) -> None:
+        """A store has acknowledged an entry."""
+        self.acknowledged[record.id] = max(self.acknowledged[record.id], record.number)
+
+    def spent(self, account: Account, amount: Spent) -> None:
+        """A store has acknowledged the cost of a call."""
+        before = self.costs.get(account, (0.0, 0))
+        self.costs[account] = before[0] + amount.dollars, before[1] + amount.tokens
+
+    def copies(self, export: Mapping[str, Any]) -> None:
+        """A conversation is imported again: its last turn can be resumed in both."""
+        self.copied.update(set(re.findall(r"\bk[0-9]+\b", json.dumps(export))))
+        started = [each for each in export["entries"] if each["entry"] == "turn_started"]
+        for each in started[-1:]:
+            self.attempts[each["message"]["content"][0]["text"].split("|")[0]] += 1
+
+    def check_rows(self, id: str) -> list[oracle.Row]:
+        """The rows of an event log, in which everything acknowledged must be as it was."""
+        rows = oracle.rows_of(self.file, id)
+        if len(rows) < self.acknowledged[id]:
+            raise Broken("lost", f"{id} has {len(rows)} entries of {self.acknowledged[id]}")
+        wrong = oracle.wrong_order(rows)
+        if wrong:
+            raise Broken("event log", f"{id}: {wrong}")
+        for row in rows:
+            if self._bodies.setdefault((id, row.number), row.body) != row.body:
+                raise Broken("changed", f"{id}: entry {row.number}")
+        return rows
+
+    def all_rows(self) -> dict[str, tuple[str, int, list[oracle.Row]]]:
+        """Owner, number of copied entries and rows of all conversations but mutated ones."""
+        if not os.path.exists(self.file):
+            return {}
+        sql = "SELECT id, owner, copied FROM conversations WHERE owner <> ? ORDER BY id"
+        found = oracle.query(self.file, sql, STRANGER)
+        return {id: (owner, copied, oracle.rows_of(self.file, id)) for id, owner, copied in found}
+
+    def removed(self, before: Mapping[str, tuple[str, int, list[oracle.Row]]]) -> None:
+        """Note which of these conversations were deleted meanwhile."""
+        existing = {id for (id,) in oracle.query(self.file, "SELECT id FROM conversations")}
+        for id, (owner, copied, rows) in before.items():
+            if id not in existing and id in self.owners:
+                self.gone[owner] = self.gone[owner].plus(oracle.sums_of(rows, copied))
+                del self.owners[id]
+                self.acknowledged.pop(id, None)
+
+
+@functools.cache
+def _empty_store() -> str:
+    """The file of a store without conversations."""
+    folder = tempfile.mkdtemp(prefix="simulation-empty-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    file = os.path.join(folder, "store.db")
+    with Store(file) as store:
+        store.usage()
+    return file
+
+
+@contextmanager
+def _random_numbers(rng: random.Random) -> Iterator[None]:
+    """Ids and tokens of the host are drawn by the seed."""
+    before = secrets.randbits, secrets.token_hex, os.urandom
+    secrets.randbits = lambda k: rng.getrandbits(k)
+    secrets.token_hex = lambda nbytes=None: rng.randbytes(nbytes or 32).hex()
+    os.urandom = lambda size: rng.randbytes(size)
+    try:
+        yield
+    finally:
+        secrets.randbits, secrets.token_hex, os.urandom = before

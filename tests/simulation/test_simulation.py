@@ -1,0 +1,99 @@
+"""The simulation finds nothing, finds what is planted, and repeats itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from genai_host.store.writer import Writer
+from simulation.minimize import minimized, run, run_seeds
+from simulation.oracle import Row, wrong_messages, wrong_order
+from simulation.plan import Plan, plan_of
+from simulation.simulation import Simulation
+
+
+def failures(*simulations: Simulation) -> list[str]:
+    return [
+        f"seed {simulation.plan.seed}: {failure.kind}: {failure.what}"
+        for simulation in simulations
+        for failure in simulation.failures
+    ]
+
+
+@pytest.mark.part
+@pytest.mark.timeout(600)
+def test_kills_lose_nothing_and_repeat_nothing() -> None:
+    assert failures(*run_seeds(1, 150, ("kill",))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_no_fault_of_5000_turns_spoils_anything() -> None:
+    assert [line for each in run_seeds(1000, 5000) for line in failures(each)] == []
+
+
+@pytest.mark.part
+@pytest.mark.parametrize(
+    "plan",
+    [
+        # a clock that was set back a day kept a job and the lease of a killed worker for a day
+        pytest.param(plan_of(5005, ("kill",)), id="clock-set-back"),
+    ],
+)
+def test_a_run_that_failed_holds_now(plan: Plan) -> None:
+    assert failures(run(plan)) == []
+
+
+@pytest.mark.part
+def test_equal_plans_make_equal_runs() -> None:
+    one, other = run(plan_of(1)), run(plan_of(1))
+    assert one.trace == other.trace
+    assert len(one.trace) > 50
+
+
+@pytest.mark.part
+def test_a_planted_fault_is_found_and_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the start of a tool call is acknowledged, and not written."""
+    add = Writer.add
+
+    def lose(self: Writer, addition: object) -> None:
+        if '"step":"call_tool"' not in addition.rows[-1].body:  # type: ignore[attr-defined]
+            add(self, addition)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Writer, "add", lose)
+    plan = plan_of(8, ("kill",))
+    kinds = [failure.kind for failure in run(plan).failures]
+    assert kinds
+    small = minimized(plan, kinds[0], 5.0)
+    assert kinds[0] in [failure.kind for failure in run(small).failures]
+    assert small.skip
+
+
+class TestOracle:
+    OPENED = Row(0, None, "opened", 0.0, "{}")
+
+    @pytest.mark.parametrize(
+        ("entries", "wrong"),
+        [
+            ([("turn_started", "{}"), ("turn_ended", "{}")], ""),
+            ([("turn_ended", "{}")], "entry 1, turn_ended of turn 0, is in turn None"),
+            ([("turn_started", "{}"), ("turn_started", "{}")], "turn 0 begins within turn 0"),
+            (
+                [("turn_started", "{}"), ("step_ended", '{"path":[0]}')],
+                "step (0, 0) ends without a start",
+            ),
+            (
+                [("turn_started", "{}"), *[("step_started", '{"path":[0]}')] * 2],
+                "step_started of (0, 0) comes twice",
+            ),
+        ],
+    )
+    def test_order(self, entries: list[tuple[str, str]], wrong: str) -> None:
+        rows = [Row(n, 0, kind, 0.0, body) for n, (kind, body) in enumerate(entries, 1)]
+        assert wrong_order([self.OPENED, *rows]) == wrong
+
+    def test_messages(self) -> None:
+        said = {"role": "user", "content": "hi"}
+        assert wrong_messages([said]) == ""
+        assert wrong_messages([said, said]) == "two messages of user in a row"
+        called = {"role": "assistant", "tool_calls": [{"id": "c"}]}
+        assert wrong_messages([said, called]) == "the last message is of assistant"
