@@ -419,7 +419,7 @@ class Host:
         """The model used for an operation where none is named, and why it is that one:
 
         1. the one configured, `defaults.model` for chat;
-        2. the default model of a provider in `defaults.prefer`, in that order;
+        2. the default model of a provider in `defaults.provider_order`, in that order;
         3. that of a provider that is configured in `[providers]`;
         4. that of a provider whose calls cost nothing, such as a local one;
         5. that of any other provider that takes no key.
@@ -447,7 +447,7 @@ class Host:
         self.config = self.config._replace(
             feature=config.feature,
             models=config.models,
-            prefer=config.prefer,
+            provider_order=config.provider_order,
             aliases=config.aliases,
             model_configs=config.model_configs,
         )
@@ -700,9 +700,9 @@ class Host:
     def _capped(self, caps: TurnLimits) -> TurnLimits:
         """With the budget of a turn, unless less is wanted."""
         budgets = self.config.budgets
-        if budgets.run is None or (caps.cost is not None and caps.cost <= budgets.run):
+        if budgets.per_turn is None or (caps.cost is not None and caps.cost <= budgets.per_turn):
             return caps
-        return evolve(caps, cost=budgets.run, unpriced=budgets.unknown == "allow")
+        return evolve(caps, cost=budgets.per_turn, unpriced=budgets.unknown_cost == "allow")
 
     def _tolls(
         self, owner: str | None, feature: str = "", *, is_kept: bool = False

@@ -322,7 +322,7 @@ class Catalog:
         """Why a provider's model is the default where the user named none."""
         served = self.served[provider]
         if provider in self._prefer:
-            return f"{provider} is in defaults.prefer"
+            return f"{provider} is in defaults.provider_order"
         if served.configured:
             return f"the provider {provider} is configured"
         return "it costs nothing" if served.free else f"the provider {provider} takes no key"
