@@ -57,7 +57,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         Store(Path(folder) / "store.db") as store,
         Host(config=CONFIG, discovery=StaticPlugins(plugins), store=store) as host,
-        Server(host, port=0, drain=0.0) as server,
+        Server(host, port=0, graceful_timeout=0.0) as server,
     ):
         api = Api(server.url, fake)
         for messages in _MESSAGES:

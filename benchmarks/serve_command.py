@@ -30,11 +30,11 @@ def serve_command(
     home = folder / "home"
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    kept = f"[conversations]\nstore = {json.dumps(store)}\n" if store else ""
+    kept = f"[conversations]\ndatabase = {json.dumps(store)}\n" if store else ""
     file.write_text(
         f"""
 {kept}[server]
-at_once = {at_once}
+max_concurrency = {at_once}
 [providers.service]
 type = "openai-compatible"
 base_url = "{url}"

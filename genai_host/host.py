@@ -492,7 +492,7 @@ class Host:
         It is the first of:
 
         1. `defaults.model` of the configuration (for chat)
-        2. the default model of a provider in `defaults.prefer`, in that order
+        2. the default model of a provider in `defaults.provider_order`, in that order
         3. that of a provider in `[providers]`
         4. that of a provider whose calls are free, for example a local one
         5. that of any other provider without a key
@@ -536,7 +536,7 @@ class Host:
         self.config = self.config._replace(
             feature=config.feature,
             models=config.models,
-            prefer=config.prefer,
+            provider_order=config.provider_order,
             aliases=config.aliases,
             model_configs=config.model_configs,
         )
@@ -831,9 +831,9 @@ class Host:
     def _capped(self, caps: TurnLimits) -> TurnLimits:
         """The limits of a turn, with the budget of the configuration unless it is higher."""
         budgets = self.config.budgets
-        if budgets.run is None or (caps.cost is not None and caps.cost <= budgets.run):
+        if budgets.per_turn is None or (caps.cost is not None and caps.cost <= budgets.per_turn):
             return caps
-        return evolve(caps, cost=budgets.run, unpriced=budgets.unknown == "allow")
+        return evolve(caps, cost=budgets.per_turn, unpriced=budgets.unknown_cost == "allow")
 
     def _tolls(
         self, owner: str | None, feature: str = "", *, is_kept: bool = False

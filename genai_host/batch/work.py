@@ -244,5 +244,5 @@ def _worker(task: Mapping[str, Any], batch: str) -> Worker:
     wanted = Task.of_json(task)
     config = read_config()
     is_kept = wanted.record or config.budgets.are_kept
-    host = Host(config=config, store=Store(config.store or None) if is_kept else None)
+    host = Host(config=config, store=Store(config.database or None) if is_kept else None)
     return Worker(host, wanted, batch)

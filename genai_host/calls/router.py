@@ -273,7 +273,7 @@ class Routing:
                 for instance in self._instances
             ],
             self._instances.unknown,
-            self._config.prefer,
+            self._config.provider_order,
             self._config.configurations,
         )
 

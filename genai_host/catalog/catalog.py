@@ -339,7 +339,7 @@ class Catalog:
         """Why the default model of a provider was chosen."""
         served = self.served[provider]
         if provider in self._prefer:
-            return f"{provider} is in defaults.prefer"
+            return f"{provider} is in defaults.provider_order"
         if served.configured:
             return f"provider {provider} is configured"
         return "it is free" if served.free else f"provider {provider} needs no key"

@@ -72,7 +72,7 @@ class App:
             from genai_host.store import Store
 
             self._begin_log()
-            where = os.path.expanduser(config.store) if config.store else None
+            where = os.path.expanduser(config.database) if config.database else None
             self._store = Store(where, patience=PATIENCE)
         return self._store
 

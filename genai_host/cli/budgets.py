@@ -16,18 +16,18 @@ def command(app: App, as_json: bool) -> None:
     """Show budgets, current spending, and when each budget resets.
 
     \b
-    genai-host config set budgets.run=0.5
+    genai-host config set budgets.per_turn=0.5
     """
     app.host.store = app.store
     config = app.host.config.budgets
     found = app.host.budgets.states() if config.are_kept else []
     if as_json:
-        echo_json({"run": config.run, "data": [budget_row(budget) for budget in found]})
+        echo_json({"run": config.per_turn, "data": [budget_row(budget) for budget in found]})
         return
-    if config.run is not None:
-        note(f"a turn may cost ${config.run:g}")
-    if not found and config.run is None:
-        note("no budgets; set one: genai-host config set budgets.run=0.5")
+    if config.per_turn is not None:
+        note(f"a turn may cost ${config.per_turn:g}")
+    if not found and config.per_turn is None:
+        note("no budgets; set one: genai-host config set budgets.per_turn=0.5")
     echo_table(
         ("budget", "spent", "of", "", "resets"),
         [

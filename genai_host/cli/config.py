@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -34,6 +34,24 @@ def path() -> None:
     from genai_host.util import paths
 
     echo(paths.config_file())
+
+
+@command.command("migrate")
+def migrate() -> None:
+    """Rename the keys of an earlier version in the file.
+
+    Comments and layout stay, and the previous file is saved as config.toml.bak.
+    """
+    from genai_host.config import edit_config
+    from genai_host.util import paths
+
+    path = paths.config_file()
+    if not os.path.exists(path):
+        note(f"there is no configuration file {path}")
+        return
+    with edit_config():
+        pass
+    note(f"migrated: {path}")
 
 
 @command.command("list")
@@ -144,7 +162,7 @@ def set_values(app: App, values: tuple[str, ...]) -> None:
     Separate the items of a list with commas. Write other values as JSON or as text.
 
     \b
-    genai-host config set defaults.model=smollm2 defaults.prefer=local,groq
+    genai-host config set defaults.model=smollm2 defaults.provider_order=local,groq
     genai-host config set providers.groq.calls.first_token=120
     """
     _set(app, _pairs(values))
@@ -173,7 +191,10 @@ def default(app: App, what: str, name: str | None, remove: bool) -> None:
     Without NAME, print the default. `embed` is the model for embeddings, and `moderate` the
     model for moderation.
     """
-    _set_or_print(app, f"defaults.{what}", name, remove)
+    from genai_host.config.schema import MODELS
+
+    last = {operation: key for key, operation in MODELS.items()}.get(what, what)
+    _set_or_print(app, f"defaults.{last}", name, remove)
 
 
 @command.command("alias")
@@ -276,13 +297,8 @@ def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
         if not key[1].endswith("*"):
             app.host.tool(key[1])
     elif key[0] == "defaults" and key[-1] in MODELS:
-        operations: Mapping[str, Operation] = {
-            "model": "chat",
-            "embed": "embed",
-            "moderate": "moderate",
-        }
-        _check_model(app, value, operations[key[-1]])
-    elif key == ("defaults", "prefer"):
+        _check_model(app, value, cast("Operation", MODELS[key[-1]]))
+    elif key == ("defaults", "provider_order"):
         for name in filter(None, (each.strip() for each in value.split(","))):
             app.instance(name)
 

@@ -242,11 +242,11 @@ def _check_configurations(host: Host) -> Iterator[Check]:
 def _check_preferred(host: Host) -> Iterator[Check]:
     from genai_host.errors import NoRoute
 
-    for name in host.config.prefer:
+    for name in host.config.provider_order:
         try:
             host.instances[name]
         except NoRoute as error:
-            yield Check("defaults.prefer", "warning", str(error), error.hint)
+            yield Check("defaults.provider_order", "warning", str(error), error.hint)
 
 
 def _as_probed(host: Host, error: GenaiError) -> GenaiError:

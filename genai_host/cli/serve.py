@@ -13,6 +13,7 @@ import click
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json_line, note
 from genai_host.config.key import Key
+from genai_host.config.migration import RENAMED, VALUES
 from genai_host.config.schema import ServerConfig, keys_of, read_key
 from genai_host.errors import ConfigurationError, GenaiError
 
@@ -38,28 +39,46 @@ class Log(NamedTuple):
 
 
 def _options(function: F) -> F:
-    """Add an option for each key of the table `server` that has one."""
-    for key in reversed([*keys_of(ServerConfig)]):
-        if key.option is not None:
-            function = _option(key)(function)
+    """Add an option for each key of the table `server` that has one, and a hidden one for its old
+    name."""
+    keys = {key.field: key for key in keys_of(ServerConfig) if key.option is not None}
+    for old, new in RENAMED.items():
+        table, _, last = old.partition(".")
+        if table == "server" and new in keys and not keys[new].option:
+            value = VALUES.get(old, {}).get(True)
+            name = f"--{last.replace('_', '-')}"
+            function = _option(keys[new], name, last, hidden=True, flag_value=value)(function)
+    for key in reversed(keys.values()):
+        name = key.option or f"--{key.field.replace('_', '-')}"
+        function = _option(key, name, key.field)(function)
     return function
 
 
-def _option(key: Key) -> Callable[[F], F]:
-    name = key.option or f"--{key.field.replace('_', '-')}"
+def _option(
+    key: Key, name: str, parameter: str, *, hidden: bool = False, flag_value: str | None = None
+) -> Callable[[F], F]:
     repeatable = " (repeatable)" if key.kind is list else ""
     help = f"{key.help[0].upper()}{key.help[1:]}{repeatable}."
-    if key.kind is bool:
-        return click.option(name, key.field, is_flag=True, default=None, help=help)
+    if key.kind is bool or flag_value is not None:
+        return click.option(
+            name,
+            parameter,
+            is_flag=True,
+            flag_value=True if flag_value is None else flag_value,
+            default=None,
+            hidden=hidden,
+            help=help,
+        )
     if key.default:
         help += f"  [{key.default:g}]" if key.kind in (int, float) else f"  [{key.default}]"
     return click.option(
         name,
-        key.field,
+        parameter,
         type=click.Path(exists=True, dir_okay=False) if key.metavar == "FILE" else str,
         metavar=key.metavar or "N",
         multiple=key.kind is list,
         callback=partial(_read, key),
+        hidden=hidden,
         help=help,
     )
 
@@ -93,9 +112,9 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
     genai-host serve
     OPENAI_BASE_URL=http://127.0.0.1:8642/v1 OPENAI_API_KEY=- my-program
 
-    Ctrl-C or SIGTERM stops it. Requests in progress have the time of --drain to finish; after
-    that, their turns are interrupted and can be resumed. A second signal stops it immediately.
-    SIGHUP replaces the worker processes one after another.
+    Ctrl-C or SIGTERM stops it. Requests in progress have the time of --graceful-timeout to
+    finish; after that, their turns are interrupted and can be resumed. A second signal stops it
+    immediately. SIGHUP replaces the worker processes one after another.
     """
     from genai_host.config import read_config
 
@@ -109,12 +128,13 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
         if opens:
             _open_page(url + root_path)
 
-    chosen = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = {RENAMED.get(f"server.{name}", name): value for name, value in given.items()}
     if app.worker is not None:
         _work(app, app.worker, chosen)
         return
     server = read_config().server._replace(**chosen)
-    log = _log(app, server.log_json)
+    log = _log(app, server.log_format == "json")
     if server.workers > 1:
         _supervise(app, server, listening, log)
     else:
@@ -169,7 +189,7 @@ def _work(app: App, worker: WorkerProcess, chosen: dict[str, Any]) -> None:
         server = app.host.config.server._replace(**chosen)
         # the next request of a client may come to another of them
         server = server._replace(workers=max(2, server.workers))
-        log = _log(app, server.log_json)
+        log = _log(app, server.log_format == "json")
         worker.run(_server(app, server, log, worker.listener))
     except GenaiError as error:
         worker.fail(error)
@@ -186,7 +206,7 @@ def _server(
     if app.host.config.record:
         app.host.store = app.store
     settings = settings_of(app.host.config, app.host.keys)
-    settings["log"] = log.answered if config.log or app.is_verbose else None
+    settings["access_log"] = log.answered if config.access_log or app.is_verbose else None
     server = Server(app.host, listener, **settings)
     _take_files()
     _collect_seldom()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from genai_host.config.environment import is_set, variable_of
 from genai_host.config.loading import checked, place_of
-from genai_host.config.reader import VERSION, parse
+from genai_host.config.reader import VERSION, migrate, parse
 from genai_host.errors import ConfigurationError
 from genai_host.util import paths
 from genai_host.util.files import alone, read_text, write_text, writing
@@ -75,10 +75,11 @@ def must_be_writable(
 
 
 def _document(text: str, path: str) -> TOMLDocument:
-    """What a file says, to be changed. It is checked as it is when it is only read."""
+    """Parse a file to change it, with the keys of this version. It is checked first."""
     import tomlkit
 
     checked(text, path)
+    text = migrate(text, path)
     with _changing(path):
         document = tomlkit.parse(text)
     document.setdefault("version", VERSION)

@@ -3,7 +3,7 @@ in the file, in capitals, with two underscores where the file has a dot, and one
 name has a dash.
 
     GENAI_HOST_DEFAULTS__MODEL=smollm2
-    GENAI_HOST_DEFAULTS__PREFER=local,big-window
+    GENAI_HOST_DEFAULTS__PROVIDER_ORDER=local,big-window
     GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW=8192
     GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN=900
     GENAI_HOST_TOOLS__FILES__FOLDER=/data/notes
@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from genai_host.config.key import hint_for, read_value
+from genai_host.config.migration import RENAMED, VALUES, new_key
 from genai_host.config.schema import Config, InstanceConfig, SetConfig, known_keys, read_key
 from genai_host.errors import ConfigurationError
 from genai_host.util.names import PLAIN_NAME, VARIABLES
@@ -49,8 +51,7 @@ def is_set(variable: str, environ: Mapping[str, str]) -> bool:
 def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that begin as ours do and name nothing, each with a hint. Not those that are
     empty, nor those that Kubernetes and makers of images are known to set."""
-    usual = {variable_of(*key.split(".")) for key in known_keys()}
-    known = [*sorted(usual), *VARIABLES]
+    known = [*sorted(variable_of(*key.split(".")) for key in known_keys()), *VARIABLES]
     places = (_OF_TESTS, _PROVIDERS, _TOOLS)
     return {
         variable: hint_for(
@@ -59,7 +60,7 @@ def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
         for variable, value in sorted(environ.items())
         if variable.startswith(_PREFIX)
         and value
-        and variable not in known
+        and variable not in (*known, *_variables())
         and not variable.startswith(places)
         and not _NOT_OURS.match(f"{variable}={value}")
     }
@@ -67,15 +68,16 @@ def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
 
 def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Places in the file, with dots, to the variables that come before them."""
-    usual = {variable_of(*key.split(".")): key for key in known_keys()}
+    usual = _variables()
     found: dict[str, str] = {}
-    for variable in sorted(environ):
+    # old names first, so that the current one wins
+    for variable in sorted(environ, key=lambda each: (usual.get(each, "") in known_keys(), each)):
         if not environ[variable] or not variable.startswith(_PREFIX):
             continue
         if variable.startswith(_OF_TESTS):
             continue
         if variable in usual:
-            key = usual[variable]
+            key = new_key(usual[variable])
         elif variable.startswith(_PROVIDERS):
             key = _of_instance(variable)
         elif variable.startswith(_TOOLS):
@@ -86,6 +88,12 @@ def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def _variables() -> dict[str, str]:
+    """The variables of keys that have one value, old ones as well, to the keys."""
+    old = (key for key in RENAMED if "*" not in key)
+    return {variable_of(*key.split(".")): key for key in (*old, *known_keys())}
+
+
 def overridden(config: Config, environ: Mapping[str, str]) -> Config:
     """The configuration with what the environment says. Raises `ConfigurationError` for
     a variable that names no setting of a provider, or has a value of another kind."""
@@ -93,15 +101,30 @@ def overridden(config: Config, environ: Mapping[str, str]) -> Config:
     if not found:
         return config
     values = {
-        key: read_key(f"the environment variable {variable}", environ[variable], key)
+        key: _value(key, variable, environ[variable])
         for key, variable in found.items()
         if key in known_keys()
     }
+    current = {variable: variable_of(*key.split(".")) for key, variable in found.items()}
+    warnings = [
+        f"the environment variable {variable} is now {name}"
+        for variable, name in current.items()
+        if variable != name
+    ]
     of_instances = [key for key in found if key.startswith("providers.")]
     return config._replace(
         providers=_with_instances(config.providers, found, of_instances, environ),
         tools=_with_tools(config.tools, found),
+        warnings=(*config.warnings, *warnings),
     ).replaced(values)
+
+
+def _value(key: str, variable: str, text: str) -> Any:
+    owner = f"the environment variable {variable}"
+    old = _variables()[variable]
+    if old in VALUES:
+        return VALUES[old][read_value(owner, text, bool)]
+    return read_key(owner, text, key)
 
 
 def _of_instance(variable: str) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from genai_host.config.key import Key, hint_for
+from genai_host.config.migration import RENAMED, migrated, pattern_of, upgraded
 from genai_host.config.schema import (
     APPROVALS,
     OF_INSTANCES,
@@ -59,16 +60,33 @@ def line_of(text: str, key: Sequence[str]) -> int | None:
     """Return the line, from 1, on which a key of a valid text is set, or else the nearest above it
     in the tree; None if there is none."""
     best: tuple[int, int] | None = None
-    for line, path in _statements(text):
-        same = _in_common(path, key)
-        if same and (best is None or same > best[0]):
-            best = same, line
+    for each in _statements(text):
+        for path in each.paths:
+            same = _in_common(path, key)
+            if same and (best is None or same > best[0]):
+                best = same, each.line
     return best[1] if best else None
 
 
-def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each table and each key with its line. A statement ends with the first line that makes
-    it valid for TOML's own reader."""
+class _Statement(NamedTuple):
+    """A header of a table, a key with its value, or a line without either.
+
+    Attributes:
+        line: Its first line, from 1.
+        text: Its text, with the ends of the lines.
+        paths: The keys that it sets, with their tables; of a header, its table.
+        table: The table that it is in; empty for a header.
+    """
+
+    line: int
+    text: str
+    paths: list[tuple[str, ...]]
+    table: tuple[str, ...]
+
+
+def _statements(text: str) -> Iterator[_Statement]:
+    """Yield the statements of a text. One ends with the first line that makes it valid for TOML's
+    own reader."""
     import tomllib
 
     table: tuple[str, ...] = ()
@@ -81,14 +99,35 @@ def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
             said = tomllib.loads(statement)
         except (tomllib.TOMLDecodeError, RecursionError):
             continue
-        is_table = statement.lstrip().startswith("[")
-        statement = ""
-        if is_table:
+        if statement.lstrip().startswith("["):
             table = next(_paths(said), ())
-            yield began, table
+            yield _Statement(began, statement, [table], ())
         else:
-            for path in _paths(said):
-                yield began, (*table, *path)
+            paths = [(*table, *path) for path in _paths(said) if path]
+            yield _Statement(began, statement, paths, table)
+        statement = ""
+
+
+def migrate(text: str, path: str) -> str:
+    """Return the text of a file with the keys of this version.
+
+    Raises:
+        ConfigurationError: It is not TOML, or cannot be migrated in place.
+    """
+    data = parse(text, path)
+    if data.get("version", 1) != 1:
+        return text
+    wanted, found = upgraded(data)
+    parts = [migrated(each.text, each.paths, each.table, found) for each in _statements(text)]
+    changed = "".join(parts)[:-1]
+    if "version" in wanted:
+        wanted["version"] = VERSION
+    if parse(changed, path) != wanted:
+        hint = "rename the keys yourself: " + ", ".join(
+            f"{'.'.join(old)} is now {'.'.join(new)}" for old, new in found.items()
+        )
+        raise ConfigurationError(f"cannot migrate {path}", file=path, hint=hint)
+    return changed
 
 
 def _paths(said: Any) -> Iterator[tuple[str, ...]]:
@@ -111,7 +150,7 @@ def _in_common(path: Sequence[str], key: Sequence[str]) -> int:
     return same
 
 
-VERSION = 1
+VERSION = 2
 _SECRETS = 'write token = { env = "VARIABLE" }'
 _KINDS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
 _FOUND = {**_KINDS, bool: "a boolean", list: "a list", dict: "a table"}
@@ -123,6 +162,7 @@ class TableReader:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self._text = text
+        self._old: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def table(self, data: Mapping[str, Any], *where: str) -> dict[str, Any]:
         """Return the table of the last of these names; an empty one if it is missing."""
@@ -166,7 +206,8 @@ class TableReader:
                 hint = f"did you mean [{near[0]}]?" if near else hint_for(name, known)
                 raise self.error((name,), f"unknown table [{name}]", hint)
             what = f"unknown key {'.'.join((*where, name))!r}"
-            raise self.error((*where, name), what, hint_for(name, known))
+            new = RENAMED.get(pattern_of((*where, name)))
+            raise self.error((*where, name), what, f"use {new}" if new else hint_for(name, known))
 
     def name(self, pattern: str, what: str, rule: str, *where: str) -> None:
         """Refuse a name that does not match."""
@@ -179,7 +220,7 @@ class TableReader:
 
     def error(self, where: Sequence[str], what: str, hint: str = "") -> ConfigurationError:
         """Return an error with the line of a key."""
-        line = line_of(self._text, where)
+        line = line_of(self._text, self._old.get(tuple(where), where))
         place = f"{self.path}:{line}" if line else self.path
         return ConfigurationError(f"{place}: {what}", file=self.path, line=line, hint=hint)
 
@@ -195,6 +236,12 @@ class Reader(TableReader):
         """Return what the file configures."""
         self._check_version(data)
         warnings = self._removed(data)
+        if data.get("version", 1) == 1:
+            data, found = upgraded(data)
+            self._old = {new: old for old, new in found.items()}
+            for old, new in [*found.items()][:1]:
+                what = f"is now {'.'.join(new)}; rename all keys: genai-host config migrate"
+                warnings = (*warnings, str(self.wrong(old, what)))
         for table in dict.fromkeys(name.rpartition(".")[0] for name in known_keys()):
             inner = self.table(data, table) if table else data
             self.only(names_in(table), inner, *filter(None, [table]))
@@ -232,7 +279,7 @@ class Reader(TableReader):
     def _check_version(self, data: dict[str, Any]) -> None:
         version = data.get("version", VERSION)
         if type(version) is not int or version < 1:
-            raise self.wrong(("version",), f"must be {VERSION}")
+            raise self.wrong(("version",), f"must be 1 or {VERSION}")
         if version > VERSION:
             raise self.wrong(
                 ("version",),

@@ -85,7 +85,7 @@ class ServerConfig(NamedTuple):
         ),
     ] = "127.0.0.1"
     port: Annotated[int, Key("port to listen on; 0 selects a free one", least=0, most=65535)] = 8642
-    hosts: Annotated[
+    allowed_hosts: Annotated[
         Sequence[str],
         Key(
             "accepted Host headers, for example behind a proxy; * for any",
@@ -94,11 +94,12 @@ class ServerConfig(NamedTuple):
             metavar="NAME",
         ),
     ] = ()
-    cors: Annotated[
+    cors_origins: Annotated[
         Sequence[str],
         Key(
             "origins whose pages may use the server, for example https://app.example",
             check=wrong_origins,
+            option="--cors",
             metavar="ORIGIN",
         ),
     ] = ()
@@ -110,26 +111,28 @@ class ServerConfig(NamedTuple):
             metavar="PATH",
         ),
     ] = ""
-    record: Annotated[
+    record_api_calls: Annotated[
         bool, Key("save model calls of API clients as conversations", option=None)
     ] = False
-    at_once: Annotated[int, Key("maximum number of concurrent requests", least=1)] = 64
-    waiting: Annotated[
+    max_concurrency: Annotated[int, Key("maximum number of concurrent requests", least=1)] = 64
+    queue_size: Annotated[
         int | None,
         Key(
             "queue size; further requests get status 429; if not set, twice the concurrent ones",
             least=0,
         ),
     ] = None
-    rate: Annotated[
+    rate_limit: Annotated[
         int | None, Key("requests per minute per user, or per address without tokens", least=1)
     ] = None
     workers: Annotated[int, Key("number of worker processes", least=1, most=1000)] = 1
-    drain: Annotated[
+    graceful_timeout: Annotated[
         float, Key("seconds for running requests to finish at shutdown", least=0, metavar="SECONDS")
     ] = 10.0
-    log: Annotated[bool, Key("log requests")] = False
-    log_json: Annotated[bool, Key("write the log as lines of JSON")] = False
+    access_log: Annotated[bool, Key("log requests")] = False
+    log_format: Annotated[
+        str, Key("format of the log: text or json", choices=("text", "json"), metavar="FORMAT")
+    ] = "text"
     certfile: Annotated[str, Key("TLS certificate (PEM file)", metavar="FILE")] = ""
     keyfile: Annotated[str, Key("TLS private key (PEM file)", metavar="FILE")] = ""
     token: Mapping[str, Any] | None = None
@@ -154,10 +157,10 @@ class BudgetsConfig(NamedTuple):
         users: Limits on one user, which come before `user`.
     """
 
-    run: Annotated[
+    per_turn: Annotated[
         float | None, Key("maximum cost of a turn in US dollars; no limit if not set", least=0)
     ] = None
-    unknown: Annotated[
+    unknown_cost: Annotated[
         str,
         Key("calls of unknown cost under a budget: allow or refuse", choices=("allow", "refuse")),
     ] = "allow"
@@ -182,7 +185,7 @@ class BudgetsConfig(NamedTuple):
 REMOVED = {"server.pin": "assign CPU cores with taskset or the service manager"}
 """Keys of earlier versions, which are ignored, to what replaces them."""
 
-MODELS = {"model": "chat", "embed": "embed", "moderate": "moderate"}
+MODELS = {"model": "chat", "embedding_model": "embed", "moderation_model": "moderate"}
 """Names of the default models in the table `defaults`, to the operation."""
 
 
@@ -205,7 +208,9 @@ class Config(NamedTuple):
     read_only: Annotated[bool, Key("do not let any command change anything")] = False
     feature: Annotated[str, Key("default feature", "defaults.feature")] = "chat"
     models: Mapping[str, str] = {}
-    prefer: Annotated[Sequence[str], Key("order of providers, best first", "defaults.prefer")] = ()
+    provider_order: Annotated[
+        Sequence[str], Key("order of providers, best first", "defaults.provider_order")
+    ] = ()
     remember: Annotated[
         bool, Key("use the last used feature and model again", "defaults.remember")
     ] = False
@@ -213,19 +218,19 @@ class Config(NamedTuple):
         Sequence[str],
         Key("plugins that are not loaded: NAME or DISTRIBUTION:NAME", "plugins.disabled"),
     ] = ()
-    allowed: Annotated[
+    allowlist: Annotated[
         Sequence[str] | None,
-        Key("the only plugins that are loaded; all if not set", "plugins.allowed"),
+        Key("the only plugins that are loaded; all if not set", "plugins.allowlist"),
     ] = None
     strict: Annotated[bool, Key("treat a broken plugin as an error", "plugins.strict")] = False
     record: Annotated[
         bool, Key("save conversations of the command line", "conversations.record")
     ] = True
-    store: Annotated[
+    database: Annotated[
         str,
         Key(
             "database: an absolute path, or postgresql://user@host/database",
-            "conversations.store",
+            "conversations.database",
             check=wrong_store,
         ),
     ] = ""
@@ -276,7 +281,7 @@ class Config(NamedTuple):
             return "disabled"
         if self.safe and third_parties([distribution]):
             return "of a third party (safe mode)"
-        if self.allowed is None or distribution == APP or names & set(self.allowed):
+        if self.allowlist is None or distribution == APP or names & set(self.allowlist):
             return ""
         return "not on the list of allowed plugins"
 

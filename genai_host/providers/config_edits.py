@@ -24,6 +24,7 @@ from genai_host.api.models import merged_parameters
 from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.config import ModelConfig
 from genai_host.config.key import hint_for, read_value
+from genai_host.config.migration import RENAMED, new_key
 from genai_host.config.schema import OF_INSTANCES, OF_NAMES, TABLES, known_keys, names_in, read_key
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.providers.limits import CallLimits
@@ -58,6 +59,8 @@ def split_key(key: str) -> tuple[str, ...]:
             f"unknown configuration key {key!r}",
             hint="change model configurations: genai-host models set",
         )
+    if key in RENAMED:
+        raise ConfigurationError(f"unknown configuration key {key!r}", hint=f"use {new_key(key)}")
     known = [
         *known_keys(),
         "aliases.NAME",

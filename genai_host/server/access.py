@@ -45,13 +45,13 @@ class AccessPolicy:
     """Knows tokens by their digest alone."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._cors = frozenset(settings.cors)
+        self._cors = frozenset(settings.cors_origins)
         self._tokens = [(user, _digest(token.reveal())) for user, token in settings.tokens.items()]
-        self._hosts = frozenset(map(_plain, (*settings.hosts, settings.bind)))
+        self._hosts = frozenset(map(_plain, (*settings.allowed_hosts, settings.bind)))
         bound = address_of(settings.bind)
         # a name can be made to lead here, an address cannot
         self._takes_addresses = bound is not None and bound.is_unspecified
-        self._takes_any = ANY in settings.hosts
+        self._takes_any = ANY in settings.allowed_hosts
 
     def is_attempt(self, head: Head) -> bool:
         """Whether it has a token, which is to be checked."""

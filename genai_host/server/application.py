@@ -372,7 +372,7 @@ class Application:
         """Let requests go on for as long as the settings say, or until there is hurry; then
         end them, and wait a second for what they say to that. Whether all have ended."""
         self.shared.is_draining = True
-        await self._until_idle(self.shared.settings.drain, hurry)
+        await self._until_idle(self.shared.settings.graceful_timeout, hurry)
         stopped = Interrupted("the server is being stopped", hint="go on with it later")
         for exchange in list(self._under_way):
             exchange.interrupt(stopped)

@@ -374,7 +374,7 @@ class _Uvicorn(uvicorn.Server):
         began = self._loop_time()
         while any(each.is_idle for each in connections) and not self._hurry.is_set():
             seconds = _LINGER if self._ending.is_set() else _HAND_OVER
-            if self._loop_time() - began >= min(seconds, self._shared.settings.drain):
+            if self._loop_time() - began >= min(seconds, self._shared.settings.graceful_timeout):
                 break
             await asyncio.sleep(0.02)
 

@@ -77,7 +77,7 @@ class ServerSettings:
             has no status, and is an event of the stream.
         silence: Seconds without data after which a reply sends a keep-alive, if its format has one;
             0 for never.
-        log: Called with each request that was answered, in the event loop; None for no log.
+        access_log: Called with each request that was answered, in the event loop; None for no log.
         certfile: Certificate for HTTPS, in PEM.
         keyfile: Private key for HTTPS, in PEM.
 
@@ -89,12 +89,12 @@ class ServerSettings:
     port: int = _USUAL.port
     tokens: Mapping[str, Secret] = field(factory=dict, repr=False)
     guess_delay: float = 2.0
-    hosts: tuple[str, ...] = field(default=(), converter=_lower)
-    cors: tuple[str, ...] = field(default=(), converter=_lower)
+    allowed_hosts: tuple[str, ...] = field(default=(), converter=_lower)
+    cors_origins: tuple[str, ...] = field(default=(), converter=_lower)
     root_path: str = field(default=_USUAL.root_path, converter=_without_slash)
-    at_once: int = _USUAL.at_once
-    waiting: int | None = _USUAL.waiting
-    rate: int | None = _USUAL.rate
+    max_concurrency: int = _USUAL.max_concurrency
+    queue_size: int | None = _USUAL.queue_size
+    rate_limit: int | None = _USUAL.rate_limit
     bodies: int = 512 * 1024 * 1024
     connections: int | None = None
     head_size: int = 64 * 1024
@@ -103,8 +103,8 @@ class ServerSettings:
     send_seconds: float = 60.0
     head_wait: float = 1.0
     silence: float = 15.0
-    drain: float = _USUAL.drain
-    log: Callable[[AccessLogEntry], None] | None = None
+    graceful_timeout: float = _USUAL.graceful_timeout
+    access_log: Callable[[AccessLogEntry], None] | None = None
     certfile: str = ""
     keyfile: str = ""
 
@@ -114,7 +114,7 @@ class ServerSettings:
 
     @property
     def most_waiting(self) -> int:
-        return 2 * self.at_once if self.waiting is None else self.waiting
+        return 2 * self.max_concurrency if self.queue_size is None else self.queue_size
 
     @property
     def most_connections(self) -> int:
@@ -184,7 +184,7 @@ def _check_values(settings: ServerSettings) -> None:
 
 def _shared_keys() -> list[Key]:
     """The keys that are a setting by the same name, and need no conversion."""
-    names = {each.name for each in fields(ServerSettings)} - {"log"}
+    names = {each.name for each in fields(ServerSettings)} - {"access_log"}
     return [key for key in keys_of(ServerConfig) if key.field in names]
 
 

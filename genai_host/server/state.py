@@ -104,10 +104,10 @@ class ServerState:
         self.bodies = ByteBudget(settings.bodies)
         self.is_draining = False
         self._make_routes = make_routes
-        self._asking = RequestQueue(settings.at_once, settings.most_waiting)
-        self._looking = RequestQueue(settings.at_once, settings.most_waiting)
+        self._asking = RequestQueue(settings.max_concurrency, settings.most_waiting)
+        self._looking = RequestQueue(settings.max_concurrency, settings.most_waiting)
         self._failed = FailedAttempts(settings.guess_delay)
-        self._allowance = UserRateLimiter(settings.rate)
+        self._allowance = UserRateLimiter(settings.rate_limit)
 
     def start(self) -> asyncio.Future[HttpRoutes]:
         """Load the host, in a thread; requests that come before wait for it."""
@@ -188,5 +188,5 @@ class ServerState:
         return self._host.observers.request(request, route, self._host.clock)
 
     def log(self, answered: Callable[[], AccessLogEntry]) -> None:
-        if self.settings.log is not None:
-            self.settings.log(answered())
+        if self.settings.access_log is not None:
+            self.settings.access_log(answered())

@@ -275,7 +275,7 @@ def _of_model(
         schema=asked.schema,
         parameters=asked.parameters,
     )
-    is_kept = host.config.server.record and host.store is not None
+    is_kept = host.config.server.record_api_calls and host.store is not None
     completion = yield from host.prompt(
         prompt,
         model=asked.model,
@@ -344,7 +344,7 @@ def _of_feature(
         name,
         history=before,
         parameters=asked.parameters,
-        record=host.config.server.record,
+        record=host.config.server.record_api_calls,
         owner=request.user,
         returns=asked.schema,
     )

@@ -145,12 +145,12 @@ class Budgets:
             if budget.is_spent:
                 raise _exceeded(budget, now)
         in_dollars = any(bound.unit == "dollars" for bound in bounds)
-        if in_dollars and self._config.unknown == "refuse" and not route.is_priced():
+        if in_dollars and self._config.unknown_cost == "refuse" and not route.is_priced():
             raise BudgetExceeded(
                 f"the cost of a call of {route.candidate.name} is unknown, "
-                "and budgets.unknown is refuse",
+                "and budgets.unknown_cost is refuse",
                 hint='pip install "genai-host[prices]" knows many prices; '
-                'or allow it: budgets.unknown = "allow"',
+                'or allow it: budgets.unknown_cost = "allow"',
             )
 
     def spend(self, route: Route, bounds: Sequence[_Bound], spent: Spent) -> None:

@@ -159,7 +159,9 @@ def test_a_failure(host: Host, service: FakeService, model: str, way: Way) -> No
 def test_claude_goes_on_at_bedrock_where_anthropic_fails(
     set_up: MakeHosts, service: FakeService, streamed: bool
 ) -> None:
-    host = set_up(Config(prefer=("anthropic", "bedrock")), patience=RetryPolicy(tries=1, calls=2))
+    host = set_up(
+        Config(provider_order=("anthropic", "bedrock")), patience=RetryPolicy(tries=1, calls=2)
+    )
     service.requests.clear()
     service.replies[:] = [
         anthropic_service.failure(529, kind="overloaded_error"),

@@ -194,7 +194,7 @@ def test_item_10_what_stands_in_for_another_way_takes_the_same_parameters(
 ) -> None:
     """Anthropic's own service takes no temperature: Claude goes on without it, or at
     Vertex AI."""
-    config = Config(prefer=("bedrock", "anthropic", "vertex"))
+    config = Config(provider_order=("bedrock", "anthropic", "vertex"))
     host = set_up(config, patience=RetryPolicy(tries=1, calls=2))
     service.requests.clear()
     service.replies[:] = [json_reply({}, 503), anthropic_service.claude("at last")]

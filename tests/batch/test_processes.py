@@ -105,7 +105,7 @@ def test_item_2_a_batch_that_is_killed_goes_on_and_every_row_is_there_once(
     assert not Path(f"{output}.journal").exists()
     assert counting.asked == {f"row {n}": 2 if f"row {n}" in in_flight else 1 for n in range(ROWS)}
     if options:
-        with Store(read_config().store or None) as store:
+        with Store(read_config().database or None) as store:
             kept = {each.id: each.status for each in store.conversations(limit=None)}
         assert set(kept) == {each["conversation"] for each in lines(output)}
         assert (len(kept), set(kept.values())) == (ROWS, {"idle"})

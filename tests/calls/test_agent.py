@@ -201,7 +201,7 @@ def test_a_route_that_refuses_the_value_of_a_parameter_is_no_other_way(
         features=[asking()],
     )
     failing = InstanceConfig("mock", settings={"replies": [{"status": 503}], "repeat": True})
-    config = Config(providers={"failing": failing}, prefer=("failing",))
+    config = Config(providers={"failing": failing}, provider_order=("failing",))
     host = make_host(config=config, plugin=plugin, patience=RetryPolicy(tries=1, calls=2))
     conversation = host.open("asking", "m", parameters={"temperature": temperature})
     if expected:

@@ -509,7 +509,7 @@ class TestDefaults:
         free = evolve(FIRST, name="a", free=True)
         preferring = catalog(free, keyed, prefer=("first",))
         assert preferring.resolve(None)[0].provider == "first"
-        assert preferring.why_default("first") == "first is in defaults.prefer"
+        assert preferring.why_default("first") == "first is in defaults.provider_order"
 
     def test_no_default_is_an_error_that_says_what_to_do(self) -> None:
         with pytest.raises(NoRoute, match="no default model for chat") as caught:

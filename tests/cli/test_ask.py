@@ -72,8 +72,8 @@ class TestDefaultModel:
     def test_item_2_a_configured_service_is_the_default(self, terminal: Terminal) -> None:
         assert terminal("config", "set", "providers.openai.organization=mine")[0] == 0
         assert "(provider openai is configured)" in terminal("doctor")[1]
-        assert terminal("config", "set", "defaults.prefer=anthropic")[0] == 0
-        assert "(anthropic is in defaults.prefer)" in terminal("doctor")[1]
+        assert terminal("config", "set", "defaults.provider_order=anthropic")[0] == 0
+        assert "(anthropic is in defaults.provider_order)" in terminal("doctor")[1]
 
 
 def test_words_are_joined_and_what_is_piped_in_is_added(terminal: Terminal) -> None:

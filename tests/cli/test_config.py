@@ -96,7 +96,7 @@ class TestInstances:
             (("types", "moc"), "unknown provider type 'moc'", "did you mean mock?"),
             (("default", "feature", "cat"), "unknown feature 'cat'", "chat"),
             (("default", "model", "mok"), "unknown model 'mok'", "did you mean mock?"),
-            (("set", "defaults.prefer=mock,lcal"), "unknown provider 'lcal'", "local?"),
+            (("set", "defaults.provider_order=mock,lcal"), "unknown provider 'lcal'", "local?"),
             (("alias", "fast", "mok"), "unknown model 'mok'", "did you mean mock?"),
             (("alias", "fast"), "unknown alias 'fast'", ""),
         ],
@@ -141,16 +141,16 @@ class TestShow:
         done(terminal, "config", "add", *_GROQ)
         done(terminal, "config", "set", "defaults.model=mock", "providers.groq.calls.idle=7")
         done(terminal, "config", "alias", "fast", "mock")
-        monkeypatch.setenv("GENAI_HOST_DEFAULTS__EMBED", "mock-embed")
+        monkeypatch.setenv("GENAI_HOST_DEFAULTS__EMBEDDING_MODEL", "mock-embed")
         monkeypatch.setenv("GENAI_HOST_PROVIDERS__GROQ__BASE_URL", "https://other.example/v1")
         rows = shown(terminal)
         for key, value, source in (
             ("defaults.feature", "chat", "default"),
             ("defaults.model", "mock", "file"),
             (
-                "defaults.embed",
+                "defaults.embedding_model",
                 "mock-embed",
-                "the environment variable GENAI_HOST_DEFAULTS__EMBED",
+                "the environment variable GENAI_HOST_DEFAULTS__EMBEDDING_MODEL",
             ),
             ("aliases.fast", "mock", "file"),
             ("providers.groq.type", "openai-compatible", "file"),

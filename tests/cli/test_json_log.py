@@ -100,12 +100,12 @@ def test_it_is_asked_for_by_the_command_or_the_configuration(
     told: list[Any] = []
 
     def run(server: Server, listening: Callable[[], None]) -> None:
-        told.append(server.settings.log)
+        told.append(server.settings.access_log)
         _log.warning("here")
 
     monkeypatch.setattr(Server, "run", run)
-    code, _, err = terminal("serve", "--log", "--log-json")
+    code, _, err = terminal("serve", "--access-log", "--log-format", "json")
     assert (code, json.loads(err)["message"], told) == (0, "here", [write_answered])
     assert terminal("serve")[2] == "warning: here\n"
-    monkeypatch.setenv("GENAI_HOST_SERVER__LOG_JSON", "yes")
+    monkeypatch.setenv("GENAI_HOST_SERVER__LOG_FORMAT", "json")
     assert json.loads(terminal("serve")[2])["logger"] == "genai_host.somewhere"

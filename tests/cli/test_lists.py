@@ -339,11 +339,11 @@ class TestDoctor:
     def test_item_6_a_misspelt_provider_that_is_preferred_is_told(
         self, terminal: Terminal, home: Path
     ) -> None:
-        configure(home, '[defaults]\nmodel = "mock"\nprefer = ["mock", "lcal"]\n')
+        configure(home, '[defaults]\nmodel = "mock"\nprovider_order = ["mock", "lcal"]\n')
         code, out, err = terminal("doctor")
         assert code == 0
-        assert "defaults.prefer\twarning\tunknown provider 'lcal'\n" in out
-        assert "defaults.prefer: did you mean local?" in err
+        assert "defaults.provider_order\twarning\tunknown provider 'lcal'\n" in out
+        assert "defaults.provider_order: did you mean local?" in err
 
     def test_a_home_that_is_no_absolute_path_is_one(
         self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,15 +23,31 @@ def _refused(terminal: Terminal, *command: str) -> str:
 
 _OF_CALLS = ("connect", "first_token", "idle", "total", "at_once", "line", "failures", "pause")
 _KEYS = (
-    *(f"server.{name}" for name in ("port", "at_once", "waiting", "rate", "workers", "drain")),
-    "budgets.run",
+    *(
+        f"server.{name}"
+        for name in (
+            "port",
+            "max_concurrency",
+            "queue_size",
+            "rate_limit",
+            "workers",
+            "graceful_timeout",
+        )
+    ),
+    "budgets.per_turn",
     *(f"providers.mock.calls.{name}" for name in _OF_CALLS),
     "tools.pages.seconds",
     "tools.pages.megabytes",
     "tools.sandbox.memory",
     "tools.sandbox.idle_seconds",
 )
-_NO_ZERO = {"server.port", "server.waiting", "server.drain", "budgets.run", "line"}
+_NO_ZERO = {
+    "server.port",
+    "server.queue_size",
+    "server.graceful_timeout",
+    "budgets.per_turn",
+    "line",
+}
 
 
 @pytest.mark.parametrize("key", _KEYS)
@@ -78,11 +94,12 @@ def test_item_9_a_budget_of_it_is_refused(
         ("--turn", "conversations fork last"),
         ("--older-than", "conversations delete --yes"),
         ("--port", "serve"),
+        ("--max-concurrency", "serve"),
         ("--at-once", "serve"),
-        ("--waiting", "serve"),
-        ("--rate", "serve"),
+        ("--queue-size", "serve"),
+        ("--rate-limit", "serve"),
         ("--workers", "serve"),
-        ("--drain", "serve"),
+        ("--graceful-timeout", "serve"),
     ],
 )
 def test_item_9_an_option_refuses_it(terminal: Terminal, option: str, command: str) -> None:

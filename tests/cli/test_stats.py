@@ -78,7 +78,7 @@ def test_item_4_budgets_are_shown_and_stop_the_command(terminal: Terminal, home:
     assert terminal("budgets")[1] == ""
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("[budgets]\nrun = 0.5\nuser = { day_tokens = 3 }\n", encoding="utf-8")
+    file.write_text("[budgets]\nper_turn = 0.5\nuser = { day_tokens = 3 }\n", encoding="utf-8")
     assert terminal("ask", "-p", "mock", "hi there")[0] == 0
     code, out, err = terminal("ask", "-p", "mock", "hi there")
     assert (code, out) == (1, "")

@@ -27,14 +27,14 @@ from genai_host.errors import ConfigurationError
 from genai_host.providers.config_edits import set_keys
 
 _WHOLE = """
-version = 1
+version = 2
 read_only = true
 
 [defaults]
 feature = "agent"
 model = "smollm2"
-embed = "e5"
-prefer = ["local", "mine"]
+embedding_model = "e5"
+provider_order = ["local", "mine"]
 remember = true
 
 [aliases]
@@ -53,7 +53,7 @@ folder = "/notes"
 
 [plugins]
 disabled = ["a", "dist:b"]
-allowed = ["c"]
+allowlist = ["c"]
 strict = true
 
 [providers.mine]
@@ -83,9 +83,9 @@ def test_all_that_a_file_can_say(file: Path) -> None:
     assert read_config() == Config(
         feature="agent",
         models={"chat": "smollm2", "embed": "e5"},
-        prefer=("local", "mine"),
+        provider_order=("local", "mine"),
         disabled=("a", "dist:b"),
-        allowed=("c",),
+        allowlist=("c",),
         strict=True,
         providers={"mine": InstanceConfig("local", False, {"own": "/m/own.gguf"}, {"threads": 2})},
         aliases={"fast": "smollm2@local"},
@@ -130,12 +130,16 @@ def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (
             "[plugins]\nzzz = 1",
             "unknown key 'plugins.zzz'",
-            "choose from disabled, allowed, strict",
+            "choose from disabled, allowlist, strict",
         ),
         ("defaults = 3", "defaults must be a table, not an integer", ""),
         ("[defaults]\nfeature = 3", "defaults.feature must be a string, not an integer", ""),
         ("[defaults]\nmodel = 3", "defaults.model must be a string", ""),
-        ("[defaults]\nprefer = 'x'", "defaults.prefer must be a list of strings", ""),
+        (
+            "[defaults]\nprovider_order = 'x'",
+            "defaults.provider_order must be a list of strings",
+            "",
+        ),
         ("[plugins]\ndisabled = [1]", "plugins.disabled must be a list of strings", ""),
         ("[plugins]\nstrict = 1", "plugins.strict must be true or false, not an integer", ""),
         ("[providers.x]\nthreads = 1", "providers.x must have a type", ""),
@@ -144,7 +148,7 @@ def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("[providers.x]\ntype = 'a'\nenabled = 1", "providers.x.enabled must be true or false", ""),
         ("[providers.x]\ntype = 'a'\nmodels.m = 1", "providers.x.models.m must be a string", ""),
         ("[providers.'Not Plain']\ntype = 'a'", "is not a valid provider name", "lower-case"),
-        ("version = 2", "version 2 is newer", "genai-host upgrade genai-host"),
+        ("version = 3", "version 3 is newer", "genai-host upgrade genai-host"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(
@@ -174,10 +178,10 @@ def test_a_byte_order_mark_names_the_encoding(file: Path, encoding: str) -> None
 
 
 def test_line_ends_are_kept(file: Path) -> None:
-    file.write_bytes(b'version = 1\r\n# mine\r\n[defaults]\r\nmodel = "a"\r\n')
+    file.write_bytes(b'version = 2\r\n# mine\r\n[defaults]\r\nmodel = "a"\r\n')
     with edit_config() as document:
         document["defaults"]["model"] = "b"
-    assert file.read_bytes() == b'version = 1\r\n# mine\r\n[defaults]\r\nmodel = "b"\r\n'
+    assert file.read_bytes() == b'version = 2\r\n# mine\r\n[defaults]\r\nmodel = "b"\r\n'
 
 
 def test_a_file_that_is_named_must_be_there(
@@ -234,7 +238,7 @@ class TestEditing:
         with edit_config() as document:
             document["defaults"] = {"feature": "x"}
         file = Path(paths.config_file())
-        assert "version = 1" in file.read_text()
+        assert "version = 2" in file.read_text()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     def test_a_change_that_is_not_in_order_is_not_written(self, file: Path) -> None:
@@ -319,7 +323,7 @@ class TestEditing:
         with edit_config() as document:
             document["defaults"] = {"feature": "x"}
         assert file.is_symlink()
-        assert target.read_text().startswith("# mine\n" if exists else "version = 1")
+        assert target.read_text().startswith("# mine\n" if exists else "version = 2")
         assert read_config().feature == "x"
 
     @pytest.mark.smoke
@@ -344,10 +348,10 @@ class TestEditing:
         (Config(disabled=["p"]), "disabled"),
         (Config(disabled=["d:p"]), "disabled"),
         (Config(disabled=["other:p"]), ""),
-        (Config(allowed=["p"]), ""),
-        (Config(allowed=["d:p"]), ""),
-        (Config(allowed=[]), "not on the list of allowed plugins"),
-        (Config(allowed=["p"], disabled=["p"]), "disabled"),
+        (Config(allowlist=["p"]), ""),
+        (Config(allowlist=["d:p"]), ""),
+        (Config(allowlist=[]), "not on the list of allowed plugins"),
+        (Config(allowlist=["p"], disabled=["p"]), "disabled"),
     ],
 )
 def test_which_plugins_are_blocked(config: Config, expected: str) -> None:
@@ -355,7 +359,7 @@ def test_which_plugins_are_blocked(config: Config, expected: str) -> None:
 
 
 def test_our_own_plugins_are_allowed_and_can_be_disabled() -> None:
-    assert Config(allowed=[]).blocks("dialects", "genai-host") == ""
+    assert Config(allowlist=[]).blocks("dialects", "genai-host") == ""
     assert Config(disabled=["dialects"]).blocks("dialects", "genai-host") == "disabled"
 
 
@@ -484,9 +488,9 @@ def test_what_cannot_be_written_as_it_is_meant_is_refused(file: Path) -> None:
 
 
 def test_what_a_newer_version_wrote_is_neither_read_nor_changed(file: Path) -> None:
-    file.write_text("version = 2\n[future]\n")
+    file.write_text("version = 3\n[future]\n")
     for use in (read_config, lambda: edit_config().__enter__()):
-        with pytest.raises(ConfigurationError, match="2 is newer than this genai-host") as caught:
+        with pytest.raises(ConfigurationError, match="3 is newer than this genai-host") as caught:
             use()
         assert caught.value.line == 1
         assert "upgrade" in caught.value.hint
@@ -505,15 +509,15 @@ def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path)
 @pytest.mark.parametrize(
     ("key", "value", "wrong"),
     [
-        ("at_once", "0", "must be 1 or more"),
-        ("waiting", "-3", "must be 0 or more"),
-        ("rate", "0", "must be 1 or more"),
+        ("max_concurrency", "0", "must be 1 or more"),
+        ("queue_size", "-3", "must be 0 or more"),
+        ("rate_limit", "0", "must be 1 or more"),
         ("workers", "0", "must be 1 to 1000"),
         ("workers", "1000000", "must be 1 to 1000"),
-        ("at_once", "9" * 30, "must be 1 to 1000000000000000"),
-        ("drain", "inf", "must be 0 to 1000000000000000"),
-        ("drain", "-0.5", "must be 0 or more"),
-        ("drain", "nan", "must be 0 or more"),
+        ("max_concurrency", "9" * 30, "must be 1 to 1000000000000000"),
+        ("graceful_timeout", "inf", "must be 0 to 1000000000000000"),
+        ("graceful_timeout", "-0.5", "must be 0 or more"),
+        ("graceful_timeout", "nan", "must be 0 or more"),
         ("port", "65536", "must be 0 to 65535"),
     ],
 )

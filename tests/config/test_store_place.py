@@ -12,7 +12,7 @@ from genai_host.config import read_config
 from genai_host.errors import ConfigurationError
 from genai_host.store import Store
 
-VARIABLE = "GENAI_HOST_CONVERSATIONS__STORE"
+VARIABLE = "GENAI_HOST_CONVERSATIONS__DATABASE"
 PASSWORDS = [
     "postgresql://ada:s3cret@host/talks",
     "postgresql://ada:s3cret/more@host/talks",
@@ -26,7 +26,7 @@ PASSWORDS = [
 
 def written(folder: Path, place: str) -> Path:
     file = folder / "config.toml"
-    file.write_text(f"version = 1\n[conversations]\nstore = '{place}'\n", encoding="utf-8")
+    file.write_text(f"version = 2\n[conversations]\ndatabase = '{place}'\n", encoding="utf-8")
     return file
 
 
@@ -58,8 +58,8 @@ def test_a_password_is_refused_and_never_shown(tmp_path: Path, place: str) -> No
     ],
 )
 def test_places_without_one_are_taken(tmp_path: Path, place: str) -> None:
-    assert read_config(written(tmp_path, place)).store == place
-    assert read_config(environ={VARIABLE: place}).store == place
+    assert read_config(written(tmp_path, place)).database == place
+    assert read_config(environ={VARIABLE: place}).database == place
 
 
 def test_a_file_needs_its_whole_path(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ class TestCommands:
         self, terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(home))
-        configure(home, '[conversations]\nstore = "~/mine/talks.db"\n')
+        configure(home, '[conversations]\ndatabase = "~/mine/talks.db"\n')
         assert terminal("ask", "-p", "mock", "said here")[0] == 0
         with Store(home / "mine" / "talks.db") as store:
             assert [each.title for each in store.conversations()] == ["said here"]
@@ -86,16 +86,16 @@ class TestCommands:
     def test_a_variable_comes_first(
         self, terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        configure(home, '[conversations]\nstore = "/nowhere/at/all.db"\n')
+        configure(home, '[conversations]\ndatabase = "/nowhere/at/all.db"\n')
         monkeypatch.setenv(VARIABLE, str(home / "here.db"))
         assert terminal("ask", "-p", "mock", "said here")[0] == 0
         with Store(home / "here.db") as store:
             assert [each.title for each in store.conversations()] == ["said here"]
 
     def test_a_password_is_not_set(self, terminal: Terminal, home: Path) -> None:
-        code, out, err = terminal("config", "set", f"conversations.store={PASSWORDS[0]}")
+        code, out, err = terminal("config", "set", f"conversations.database={PASSWORDS[0]}")
         assert (code, out) == (1, "")
         assert "must not contain a password" in err
         assert "s3cret" not in err
-        assert terminal("config", "set", "conversations.store=postgresql://ada@host/x")[0] == 0
+        assert terminal("config", "set", "conversations.database=postgresql://ada@host/x")[0] == 0
         assert "postgresql://ada@host/x" in terminal("config", "show")[1]

@@ -72,6 +72,6 @@ if __name__ == "__main__":
     ]
     plugin = InlinePlugin(http_routes=routes)
     with Host(config=Config(), discovery=StaticPlugins({"mine": plugin})) as host:
-        server = Server(host, port=0, drain=float(sys.argv[1]), at_once=1000)
+        server = Server(host, port=0, graceful_timeout=float(sys.argv[1]), max_concurrency=1000)
         server.run(lambda: say(server.url))
     say("closed")

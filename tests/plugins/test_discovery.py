@@ -175,7 +175,7 @@ def test_a_disabled_plugin_is_not_imported(site: Path, name: str) -> None:
 def test_the_allow_list_keeps_out_all_others(site: Path) -> None:
     make_distribution(site, "good", files={"good.py": _GOOD})
     make_distribution(site, "other", files={"other.py": "raise RuntimeError"})
-    results = {r.found.name: r for r in load(site, Config(allowed=["good"])).results}
+    results = {r.found.name: r for r in load(site, Config(allowlist=["good"])).results}
     assert isinstance(results["good"], LoadedPlugin)
     blocked = results["other"]
     assert isinstance(blocked, BlockedPlugin)

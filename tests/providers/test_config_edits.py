@@ -35,12 +35,12 @@ _BEFORE = [
     "# nothing but this\n",
     """\
 # first
-version = 1   # its version
+version = 2   # its version
 [defaults]  # what is usual
 model = "a"  # this one
 
 # between
-prefer = [  # best first
+provider_order = [  # best first
     "x",  # the best
     "y",
 ]
@@ -146,7 +146,7 @@ def test_what_is_set_reads_back_and_nothing_else_moves(
     file = tmp_path / "config.toml"
     file.write_bytes(before.encode())
     expected = copy.deepcopy(parse(before, "before"))
-    expected.setdefault("version", 1)
+    expected["version"] = 2
     for name in {split_key(key)[1] for key in changes if key.startswith("providers")}:
         expected.setdefault("providers", {}).setdefault(name, {"type": "made"})
     for key, (_, value) in changes.items():

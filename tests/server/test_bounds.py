@@ -150,7 +150,7 @@ class TestPlaces:
     def test_so_many_are_answered_at_once_and_others_are_refused(
         self, host: Host, client: requests.Session
     ) -> None:
-        with served(host, at_once=2, waiting=0) as server, ThreadPoolExecutor(2) as pool:
+        with served(host, max_concurrency=2, queue_size=0) as server, ThreadPoolExecutor(2) as pool:
             url = f"{server.url}/held"
             asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(2)]
             assert held.come.acquire(timeout=30)
@@ -165,7 +165,7 @@ class TestPlaces:
             assert client.post(url, json={}).status_code == 200
 
     def test_others_wait(self, host: Host) -> None:
-        with served(host, at_once=2, waiting=4) as server, ThreadPoolExecutor(6) as pool:
+        with served(host, max_concurrency=2, queue_size=4) as server, ThreadPoolExecutor(6) as pool:
             url = f"{server.url}/held"
             asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(6)]
             assert held.come.acquire(timeout=30)
@@ -175,7 +175,7 @@ class TestPlaces:
         assert held.most == 2
 
     def test_who_goes_while_waiting_gives_up_the_place(self, host: Host) -> None:
-        with served(host, at_once=1, waiting=1) as server, ThreadPoolExecutor(1) as pool:
+        with served(host, max_concurrency=1, queue_size=1) as server, ThreadPoolExecutor(1) as pool:
             url = f"{server.url}/held"
             first = pool.submit(requests.post, url, json={}, timeout=30)
             assert held.come.acquire(timeout=30)
@@ -212,7 +212,7 @@ class TestPlaces:
 class TestRate:
     def test_of_each_user(self, host: Host, client: requests.Session) -> None:
         tokens = {"ann": Secret("the-token-of-ann"), "bob": Secret("the-token-of-bob")}
-        with served(host, tokens=tokens, rate=2) as server:
+        with served(host, tokens=tokens, rate_limit=2) as server:
             url = f"{server.url}/size"
             ann, bob = {"x-api-key": "the-token-of-ann"}, {"x-api-key": "the-token-of-bob"}
             assert [client.get(url, headers=ann).status_code for _ in range(2)] == [200] * 2
@@ -224,7 +224,7 @@ class TestRate:
     def test_leaves_out_what_the_page_asks_for_all_the_time(
         self, host: Host, client: requests.Session
     ) -> None:
-        with served(host, rate=1) as server:
+        with served(host, rate_limit=1) as server:
             for _ in range(3):
                 assert client.get(f"{server.url}/page").status_code == 200
                 made = client.post(f"{server.url}/page/markdown", json={"texts": ["a"]})

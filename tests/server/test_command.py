@@ -32,13 +32,13 @@ LIMITS = [
     "a.example",
     "--cors",
     "https://b.example",
-    "--at-once",
+    "--max-concurrency",
     "3",
-    "--waiting",
+    "--queue-size",
     "4",
-    "--rate",
+    "--rate-limit",
     "5",
-    "--drain",
+    "--graceful-timeout",
     "2.5",
 ]
 
@@ -52,7 +52,7 @@ def test_the_help_imports_no_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "--drain" in done.stdout
+    assert "--graceful-timeout" in done.stdout
 
 
 class TestCommand:
@@ -75,13 +75,22 @@ class TestCommand:
         assert began[0].settings == ServerSettings(
             port=80,
             root_path="/host",
-            hosts=["a.example"],
-            cors=["https://b.example"],
-            at_once=3,
-            waiting=4,
-            rate=5,
-            drain=2.5,
+            allowed_hosts=["a.example"],
+            cors_origins=["https://b.example"],
+            max_concurrency=3,
+            queue_size=4,
+            rate_limit=5,
+            graceful_timeout=2.5,
         )
+
+    def test_options_of_before(self, terminal: Terminal, began: list[Server]) -> None:
+        old = ["--at-once", "3", "--waiting", "4", "--rate", "5", "--drain", "2.5", "--log"]
+        assert terminal("serve", *old, "--log-json")[0] == 0
+        settings = began[0].settings
+        assert (settings.max_concurrency, settings.queue_size) == (3, 4)
+        assert (settings.rate_limit, settings.graceful_timeout) == (5, 2.5)
+        assert settings.access_log is not None
+        assert "--at-once" not in terminal("serve", "--help")[1]
 
     def test_what_is_configured_and_what_comes_before_it(
         self, terminal: Terminal, began: list[Server], monkeypatch: pytest.MonkeyPatch
@@ -120,9 +129,9 @@ class TestCommand:
     def test_requests_are_told_where_that_is_asked_for(
         self, terminal: Terminal, began: list[Server]
     ) -> None:
-        for arguments in (["serve"], ["serve", "--log"], ["-v", "serve"]):
+        for arguments in (["serve"], ["serve", "--access-log"], ["-v", "serve"]):
             assert terminal(*arguments)[0] == 0
-        assert [each.settings.log is not None for each in began] == [False, True, True]
+        assert [each.settings.access_log is not None for each in began] == [False, True, True]
 
     def test_what_does_not_fit_is_one_line_and_the_next_step(self, terminal: Terminal) -> None:
         code, out, err = terminal("serve", "--host", "0.0.0.0")
@@ -172,7 +181,7 @@ class TestTokens:
             ('[server.users.a]\ntoken = {env="A"}\nadmin = true', "and nothing else"),
             ('[server.users."A b"]\ntoken = {env="A"}', "is not a valid user name"),
             ("[server]\nport = true", "server.port must be an integer"),
-            ('[server]\ndrain = "long"', "server.drain must be a number"),
+            ('[server]\ngraceful_timeout = "long"', "server.graceful_timeout must be a number"),
             ("[server]\nprot = 1", "unknown key 'server.prot'"),
             ("server = 1", "server must be a table"),
         ],
@@ -189,12 +198,16 @@ class TestTokens:
     def test_in_a_file(self, tmp_path: Path) -> None:
         file = tmp_path / "config.toml"
         file.write_text(
-            '[server]\nport = 1\ndrain = 3\ntoken = {env="A"}\nrecord = true\n'
+            '[server]\nport = 1\ngraceful_timeout = 3\ntoken = {env="A"}\nrecord_api_calls = true\n'
             '[server.users.ann]\ntoken = {file="/f"}\n'
         )
         config = read_config(file)
         assert config.server == ServerConfig(
-            port=1, record=True, drain=3.0, token={"env": "A"}, users={"ann": {"file": "/f"}}
+            port=1,
+            record_api_calls=True,
+            graceful_timeout=3.0,
+            token={"env": "A"},
+            users={"ann": {"file": "/f"}},
         )
 
     def test_are_not_shown(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,9 +221,12 @@ class TestTokens:
 
 
 def test_keys_of_the_server_are_set(terminal: Terminal) -> None:
-    assert terminal("config", "set", "server.port=9000", "server.hosts=a.example,b.example")[0] == 0
+    assert (
+        terminal("config", "set", "server.port=9000", "server.allowed_hosts=a.example,b.example")[0]
+        == 0
+    )
     server = read_config().server
-    assert (server.port, server.hosts) == (9000, ("a.example", "b.example"))
+    assert (server.port, server.allowed_hosts) == (9000, ("a.example", "b.example"))
     assert terminal("config", "set", "server.port=many")[0] == 1
 
 
@@ -254,7 +270,7 @@ def test_two_hosts_are_served_by_one_process(make_host: MakeHost) -> None:
 @pytest.mark.part
 def test_the_address_of_version_six(host: Host) -> None:
     try:
-        started = Server(host, bind="::1", port=0, drain=0.0)
+        started = Server(host, bind="::1", port=0, graceful_timeout=0.0)
         with started as server:
             assert server.url.startswith("http://[::1]:")
             assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
@@ -281,7 +297,8 @@ class TestDocuments:
         assert (done.returncode, done.stderr) == (0, "")
 
     def test_the_commands(self) -> None:
-        known = {option for each in command.params for option in each.opts}
+        visible = [each for each in command.params if not getattr(each, "hidden", False)]
+        known = {option for each in visible for option in each.opts}
         told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", self.TEXT))
         of_podman = {"--tag", "--publish", "--volume", "--env"}
         assert told - of_podman <= known

@@ -80,7 +80,7 @@ def test_what_heeds_no_end_does_not_keep_it() -> None:
 
 def test_the_command() -> None:
     """It listens, says where, and ends in order."""
-    command = [sys.executable, "-m", "genai_host", "serve", "--port", "0", "--log"]
+    command = [sys.executable, "-m", "genai_host", "serve", "--port", "0", "--access-log"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as started:

@@ -390,7 +390,7 @@ def server(service: FakeService, tmp_path: Path) -> Iterator[Process]:
     patient = instance(failures=10**9, at_once=AT_ONCE)
     fragile = instance(failures=3, pause=0.5)
     providers = {"service": patient, "fragile": fragile}
-    process = Process(tmp_path, {"server": {"at_once": AT_ONCE}, "providers": providers})
+    process = Process(tmp_path, {"server": {"max_concurrency": AT_ONCE}, "providers": providers})
     yield process
     process.close()
 

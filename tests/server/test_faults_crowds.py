@@ -61,9 +61,9 @@ def test_200_requests_at_once_through_a_cap_of_20(
 ) -> None:
     """Whether it is the server that takes no more, or the provider."""
     bounds: Mapping[str, Any] = (
-        {"at_once": CAP, "waiting": LINE}
+        {"max_concurrency": CAP, "queue_size": LINE}
         if where == "the server"
-        else {"at_once": CALLS, "calls": {"at_once": CAP, "line": LINE}}
+        else {"max_concurrency": CALLS, "calls": {"at_once": CAP, "line": LINE}}
     )
     with place(make_host, tmp_path, **bounds) as here, ExitStack() as stack:
         here.service.replies = [held()]
@@ -89,7 +89,7 @@ def nothing_is_left(here: Place) -> None:
     opened: Any = here.host.instances["remote"]._opened
     for _ in range(1000):
         free = (application._asking._free, opened.gate.inside, application.bodies.left)
-        if free == (settings.at_once, 0, settings.bodies):
+        if free == (settings.max_concurrency, 0, settings.bodies):
             return
         assert here.send("GET", "/health").status_code == 200
     pytest.fail(f"places are left: {free}")

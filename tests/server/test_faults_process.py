@@ -89,7 +89,7 @@ def service(home: Path) -> Iterator[FakeService]:
         instance = {"type": "openai-compatible", "base_url": f"{service.url}/v1"}
         config = {
             "providers": {"remote": instance},
-            "server": {"drain": 0.3},
+            "server": {"graceful_timeout": 0.3},
         }
         file = home / "config" / "config.toml"
         file.parent.mkdir(parents=True)

@@ -55,7 +55,7 @@ def locked(here: Place) -> Iterator[None]:
 def here(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
     """All that is asked of it is kept."""
     with place(
-        make_host, tmp_path, patience=0.0, config={"server": ServerConfig(record=True)}
+        make_host, tmp_path, patience=0.0, config={"server": ServerConfig(record_api_calls=True)}
     ) as here:
         yield here
 

@@ -65,7 +65,7 @@ def refusal(settings: ServerSettings, asked: Head) -> int:
     ],
 )
 def test_the_host_that_is_asked_for(host: str, status: int) -> None:
-    settings = ServerSettings(hosts=["Mine.example"])
+    settings = ServerSettings(allowed_hosts=["Mine.example"])
     assert refusal(settings, head(headers={"host": host})) == status
 
 
@@ -74,7 +74,7 @@ def test_addresses_lead_to_whoever_listens_at_all_of_them() -> None:
     bearer = {"authorization": "Bearer the-token-of-all"}
     for host, status in {"192.168.1.4:8642": 200, "[fe80::1]": 200, "a.example": 421}.items():
         assert refusal(settings, head(headers={"host": host, **bearer})) == status
-    anywhere = ServerSettings(bind="192.168.1.4", tokens=TOKENS, hosts=["*"])
+    anywhere = ServerSettings(bind="192.168.1.4", tokens=TOKENS, allowed_hosts=["*"])
     assert refusal(anywhere, head(headers={"host": "a.example", **bearer})) == 200
 
 
@@ -114,7 +114,7 @@ def test_addresses_lead_to_whoever_listens_at_all_of_them() -> None:
     ],
 )
 def test_the_origin_of_a_page(headers: dict[str, str], status: int) -> None:
-    settings = ServerSettings(cors=["https://app.example"])
+    settings = ServerSettings(cors_origins=["https://app.example"])
     assert refusal(settings, head(headers=headers)) == status
 
 
@@ -306,7 +306,10 @@ class TestOverHttp:
             ({"content-type": None}, 415),
         ]
         told: list[AccessLogEntry] = []
-        with served(host, tokens=TOKENS, log=told.append) as server, requests.Session() as client:
+        with (
+            served(host, tokens=TOKENS, access_log=told.append) as server,
+            requests.Session() as client,
+        ):
             client.trust_env = False
             for change, status in wrong:
                 headers = {**good, **change}
@@ -358,7 +361,7 @@ class TestOverHttp:
             "access-control-request-headers": "Authorization, content-type, x y,(",
         }
         with (
-            served(host, tokens=TOKENS, cors=["https://app.example"]) as server,
+            served(host, tokens=TOKENS, cors_origins=["https://app.example"]) as server,
             requests.Session() as client,
         ):
             preflight = client.options(f"{server.url}/x", headers=asks)
@@ -394,17 +397,17 @@ def called(request: RouteRequest, host: Host) -> RouteResponse:
         {"tokens": {"": Secret("fifteen-letters")}},
         {"tokens": {"a": Secret("the-same-for-both"), "b": Secret("the-same-for-both")}},
         {"port": 70000},
-        {"hosts": ["a b"]},
-        {"hosts": ["a:80"]},
-        {"cors": ["app.example"]},
-        {"cors": ["https://app.example/"]},
-        {"cors": ["*"]},
+        {"allowed_hosts": ["a b"]},
+        {"allowed_hosts": ["a:80"]},
+        {"cors_origins": ["app.example"]},
+        {"cors_origins": ["https://app.example/"]},
+        {"cors_origins": ["*"]},
         {"root_path": "host"},
         {"root_path": "/a/../b"},
-        {"at_once": 0},
-        {"waiting": -1},
-        {"rate": 0},
-        {"drain": float("nan")},
+        {"max_concurrency": 0},
+        {"queue_size": -1},
+        {"rate_limit": 0},
+        {"graceful_timeout": float("nan")},
         {"guess_delay": -1},
         {"keyfile": "key.pem"},
     ],

@@ -114,7 +114,9 @@ def behind(received: Received) -> Reply:
 @pytest.fixture
 def service(home: Path, place: str) -> Iterator[FakeService]:
     with FakeService(answer=behind) as service:
-        configure(home, service, conversations={"store": place}, server={"drain": 10.0})
+        configure(
+            home, service, conversations={"database": place}, server={"graceful_timeout": 10.0}
+        )
         yield service
 
 
@@ -164,7 +166,7 @@ def test_a_conversation_is_begun_at_one_and_gone_on_with_at_the_other(
     service: FakeService, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        servers = [stack.enter_context(serving("--log")) for _ in range(2)]
+        servers = [stack.enter_context(serving("--access-log")) for _ in range(2)]
         url = stack.enter_context(nginx(tmp_path, [port_of(each) for each in servers]))
         client = stack.enter_context(client_of(url))
         path = client.opened()

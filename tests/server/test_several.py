@@ -44,7 +44,9 @@ def behind(received: Received) -> Reply:
 @pytest.fixture
 def service(home: Path, place: str) -> Iterator[FakeService]:
     with FakeService(answer=behind) as service:
-        configure(home, service, conversations={"store": place}, server={"drain": 1.0})
+        configure(
+            home, service, conversations={"database": place}, server={"graceful_timeout": 1.0}
+        )
         yield service
 
 

@@ -50,7 +50,7 @@ def behind(received: Received) -> Reply:
 @pytest.fixture
 def service(home: Path) -> Iterator[FakeService]:
     with FakeService(answer=behind) as service:
-        configure(home, service, server={"drain": 0.3})
+        configure(home, service, server={"graceful_timeout": 0.3})
         yield service
 
 
@@ -102,7 +102,10 @@ class TestTheyEnd:
             assert server.process.wait(30) == 0
 
     def test_at_once_with_the_second_signal(self, service: FakeService) -> None:
-        with serving("--workers", "2", "--drain", "60") as server, client_of(server.url) as client:
+        with (
+            serving("--workers", "2", "--graceful-timeout", "60") as server,
+            client_of(server.url) as client,
+        ):
             with hanging(server, client) as connection:
                 server.process.send_signal(signal.SIGINT)
                 wait_until(lambda: not listens(server.url))
@@ -112,7 +115,10 @@ class TestTheyEnd:
 
     def test_when_a_signal_comes_to_all_of_them(self, service: FakeService) -> None:
         """As systemd sends it: no worker takes it for the second one."""
-        with serving("--workers", "2", "--drain", "1") as server, client_of(server.url) as client:
+        with (
+            serving("--workers", "2", "--graceful-timeout", "1") as server,
+            client_of(server.url) as client,
+        ):
             with hanging(server, client) as connection:
                 began = time.monotonic()
                 for pid in (server.pid, *server.workers()):

@@ -118,7 +118,7 @@ def test_a_turn_that_the_end_of_the_server_cuts_off_can_be_gone_on_with(
 ) -> None:
     fake = FakeModel()
     fake.faults[0] = HANG
-    config = Config(models={"chat": "fake"}, server=ServerConfig(record=True))
+    config = Config(models={"chat": "fake"}, server=ServerConfig(record_api_calls=True))
     with Store(tmp_path / "store.db") as store:
         host = make_host(fake=fake, store=store, config=config)
         with asked_meanwhile(host, "feature:chat") as (limits, _):
@@ -156,7 +156,9 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
     for record in (False, True):
         with Store(tmp_path / f"{record}.db") as store:
             host = make_host(
-                fake=FakeModel(), store=store, config=Config(server=ServerConfig(record=record))
+                fake=FakeModel(),
+                store=store,
+                config=Config(server=ServerConfig(record_api_calls=record)),
             )
             completion.whole(host, ChatRequest(model="fake", messages=HI), request(user="ann"))
             assert not host.conversations()
@@ -173,7 +175,7 @@ def test_what_was_passed_through_is_gone_on_with_at_the_same_model(
 ) -> None:
     with Store(tmp_path / "store.db") as store:
         host = make_host(
-            fake=FakeModel(), store=store, config=Config(server=ServerConfig(record=True))
+            fake=FakeModel(), store=store, config=Config(server=ServerConfig(record_api_calls=True))
         )
         completion.whole(host, ChatRequest(model="fake/some-id", messages=HI), request())
         [kept] = host.conversations()

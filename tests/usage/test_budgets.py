@@ -174,7 +174,7 @@ def test_calls_of_no_conversation_are_on_it_as_well(sold: Sold) -> None:
 
 
 def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
-    allowing, refusing = sold(EACH), sold(EACH._replace(unknown="refuse"))
+    allowing, refusing = sold(EACH), sold(EACH._replace(unknown_cost="refuse"))
     with allowing.open("chat", provider="mock") as conversation:
         conversation.say("hi")
     assert [each.unknown for each in allowing.budgets.states()] == [1]
@@ -194,7 +194,7 @@ def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
     """The smaller of that which is configured and that which is wanted holds."""
     from genai_host.conversations.driver import TurnLimits
 
-    host = sold(BudgetsConfig(run=0.0), store=None)
+    host = sold(BudgetsConfig(per_turn=0.0), store=None)
     for caps in (None, TurnLimits(), TurnLimits(cost=5.0)):
         with (
             host.open("chat", provider="sold", caps=caps) as conversation,

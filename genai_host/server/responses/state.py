@@ -50,7 +50,7 @@ class Kept:
         self._host = host
         self._memory = Memory(size)
         # what is gone on from may be asked of another of them
-        self._keeps_all = host.config.server.record or host.config.server.workers > 1
+        self._keeps_all = host.config.server.record_api_calls or host.config.server.workers > 1
 
     def now(self) -> int:
         return int(self._host.clock.now().timestamp())

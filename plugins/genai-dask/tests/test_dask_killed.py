@@ -153,7 +153,7 @@ def test_item_2_a_worker_of_a_cluster_is_killed_and_every_row_is_there_once(
 def test_item_2_runs_on_record_are_gone_on_with_by_another_worker(
     service: FakeService, counting: Counting, source: Path, place: str, tmp_path: Path
 ) -> None:
-    configure(tmp_path / "home", service, conversations={"store": place})
+    configure(tmp_path / "home", service, conversations={"database": place})
     answers = answers_of_cluster(service, counting, source, tmp_path, "--record")
     with Store(place) as kept:
         found = {each.id: each.status for each in kept.conversations(limit=None)}

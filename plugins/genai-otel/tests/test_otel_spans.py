@@ -155,7 +155,7 @@ def test_each_try_is_a_span_and_so_is_the_one_that_was_failed_over_to(
         "two": InstanceConfig("mock", settings={"replies": ["well"], "repeat": True}),
     }
     host = make_host(
-        config=Config(providers=mocks, prefer=("one", "two")),
+        config=Config(providers=mocks, provider_order=("one", "two")),
         patience=RetryPolicy(tries=2, jitter=lambda _: 0.0),
         otel=traced.plugin,
     )

@@ -185,7 +185,7 @@ def test_texts_become_vectors(
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
     feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
-    config = Config(prefer=["gemini"])
+    config = Config(provider_order=["gemini"])
     mine = InlinePlugin(features=[feature])
     host = make_host(config=config, gemini=genai_vendor_gemini, mine=mine, mock=None)
     service.replies = [embeddings([1, 2], [3, 4])]

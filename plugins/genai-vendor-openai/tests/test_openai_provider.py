@@ -287,7 +287,7 @@ def test_texts_become_vectors(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
     feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
-    config = Config(prefer=["openai"])
+    config = Config(provider_order=["openai"])
     mine = InlinePlugin(features=[feature])
     host = make_host(config=config, openai=genai_vendor_openai, mine=mine, mock=None)
     service.replies = [embeddings(*vectors)]

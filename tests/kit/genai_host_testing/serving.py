@@ -16,5 +16,5 @@ __all__ = ["served"]
 def served(host: Host, **given: Any) -> Iterator[Server]:
     """The host, served on a free port of this machine: `server.url`. What is given is as
     `ServerSettings` takes it; it does not wait for what is under way in the end."""
-    with Server(host, **{"port": 0, "drain": 0.0, **given}) as server:
+    with Server(host, **{"port": 0, "graceful_timeout": 0.0, **given}) as server:
         yield server

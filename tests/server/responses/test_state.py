@@ -24,7 +24,7 @@ from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
-RECORDING: Config = CONFIG._replace(server=ServerConfig(record=True))
+RECORDING: Config = CONFIG._replace(server=ServerConfig(record_api_calls=True))
 DAY = 24 * 3600
 
 

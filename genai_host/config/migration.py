@@ -1,0 +1,90 @@
+"""Keys of version 1 of the configuration, and their names in version 2.
+
+Files and environment variables with old names are read, with a warning. `genai-host config migrate`
+rewrites a file, and so does every command that changes it. Comments and layout stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+RENAMED: Mapping[str, str] = {
+    "server.hosts": "allowed_hosts",
+    "server.cors": "cors_origins",
+    "server.record": "record_api_calls",
+    "server.at_once": "max_concurrency",
+    "server.waiting": "queue_size",
+    "server.rate": "rate_limit",
+    "server.drain": "graceful_timeout",
+    "server.log": "access_log",
+    "server.log_json": "log_format",
+    "defaults.embed": "embedding_model",
+    "defaults.moderate": "moderation_model",
+    "defaults.prefer": "provider_order",
+    "plugins.allowed": "allowlist",
+    "conversations.store": "database",
+    "budgets.run": "per_turn",
+    "budgets.unknown": "unknown_cost",
+}
+"""Old keys, with `*` for the name of a provider, to their new names in the same table."""
+
+VALUES: Mapping[str, Mapping[bool, str]] = {"server.log_json": {True: "json", False: "text"}}
+"""Old keys whose values have changed, to the new values."""
+
+Path = tuple[str, ...]
+
+
+def pattern_of(path: Sequence[str]) -> str:
+    """Return a path as `RENAMED` has it."""
+    names = ["*" if at == 1 and path[0] == "providers" else name for at, name in enumerate(path)]
+    return ".".join(names)
+
+
+def new_key(old: str) -> str:
+    """Return the new name, with its table, of an old key; the same if it has none."""
+    return f"{old.rpartition('.')[0]}.{RENAMED[old]}" if old in RENAMED else old
+
+
+def upgraded(data: Mapping[str, Any], table: Path = ()) -> tuple[dict[str, Any], dict[Path, Path]]:
+    """Return a table with the new names, and the old keys that were found, to the new ones.
+
+    An old key whose new name is set as well stays, and is unknown to the reader.
+    """
+    changed: dict[str, Any] = {}
+    found: dict[Path, Path] = {}
+    for name, value in data.items():
+        old = pattern_of((*table, name))
+        new = RENAMED.get(old, name)
+        new = name if new in data else new
+        if new != name:
+            found[*table, name] = (*table, new)
+        if isinstance(value, dict) and any(each.startswith(f"{old}.") for each in RENAMED):
+            value, inner = upgraded(value, (*table, name))
+            found.update({path: (*table, new, *to[len(table) + 1 :]) for path, to in inner.items()})
+        elif old in VALUES and type(value) is bool:
+            value = VALUES[old][value]
+        changed[new] = value
+    return changed, found
+
+
+def migrated(statement: str, paths: Sequence[Path], table: Path, found: Mapping[Path, Path]) -> str:
+    """Return a statement of a file with the new names.
+
+    Args:
+        statement: Its text.
+        paths: The keys that it sets, with their tables; of a header, its table.
+        table: The table that the statement is in.
+        found: Old keys, see `upgraded`.
+    """
+    prefixes = {path[:depth] for path in paths for depth in range(len(table) + 1, len(path) + 1)}
+    for path in sorted(prefixes & found.keys(), key=len):
+        key, new = rf"(?<![\w\"'-])([\"']?){re.escape(path[-1])}\1(?=\s*[=.\]])", found[path][-1]
+        statement = re.sub(key, new, statement, count=1)
+        for value, text in VALUES.get(pattern_of(path), {}).items():
+            old = rf"({new}\s*=\s*){str(value).lower()}\b"
+            statement = re.sub(old, rf'\g<1>"{text}"', statement, count=1)
+    if ("version",) in paths:
+        statement = re.sub(r"=\s*1\b", "= 2", statement, count=1)
+    return statement
