@@ -24,6 +24,8 @@ from genai_host.testing import FakeModel
 from genai_host.testing.purity import places_in, with_other
 from genai_host_testing.fixtures import MakeHost
 
+pytestmark = pytest.mark.part
+
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 SCHEMA = {"type": "object", "properties": {"a": {"type": ["string", "null"], "enum": ["x", None]}},
           "required": ["a"], "$ref": "#/$defs/b", "$defs": {"b": {}}}  # fmt: skip
