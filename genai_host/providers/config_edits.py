@@ -5,7 +5,7 @@
 
 A key is a path in the file, with dots: `defaults.model`, `aliases.NAME`, `approvals.TOOL`,
 `tools.NAME.SETTING`, `providers.NAME.SETTING`, `providers.NAME.models.MODEL`,
-`providers.NAME.calls.BOUND`. All values are text, as on the command line. Each function raises
+`providers.NAME.calls.LIMIT`. All values are text, as on the command line. Each function raises
 `ConfigurationError` for an invalid change; then nothing is written.
 """
 

@@ -120,7 +120,7 @@ class ConcurrencyLimiter:
                 return
             if len(self._waiting) >= self._line:
                 raise RateLimited(
-                    f"{at_once} calls are under way and {self._line} wait",
+                    f"{at_once} calls are in progress and {self._line} are queued",
                     retry_after=1.0,
                     retryable=False,
                 )

@@ -31,7 +31,7 @@ def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
     lock = FileLock(f"{path}.lock", timeout=_SECONDS)
     with writing(path, hint):
         if os.path.exists(path) and not os.path.isfile(path):  # a device would be replaced
-            raise OSError(errno.EINVAL, "it is no file")
+            raise OSError(errno.EINVAL, "not a regular file")
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         # locking would wait even if no file can be created
         os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, 0o600))
