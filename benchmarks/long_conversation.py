@@ -74,7 +74,7 @@ def _written(host: Host, messages: int) -> str:
     with host.open("clerk", "mock") as conversation:
         for _ in range(messages // 2):
             conversation.say(_TEXT)
-        assert conversation.unrecorded is None
+        assert conversation.record_error is None
         return conversation.id
 
 

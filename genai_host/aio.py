@@ -105,28 +105,32 @@ class AsyncConversation:
         self,
         message: Said | None = None,
         *,
-        again: bool = False,
+        regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
-        returns: Any = None,
+        output_type: Any = None,
     ) -> Answer:
         """As `Conversation.say`."""
         turn = await self._begin(_Turn(self.conversation))
         return await turn.wait_for(
-            lambda: self.conversation.say(message, again=again, context=context, returns=returns)
+            lambda: self.conversation.say(
+                message, regenerate=regenerate, context=context, output_type=output_type
+            )
         )
 
-    async def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
+    async def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
         """As `Conversation.resume`."""
         turn = await self._begin(_Turn(self.conversation))
-        return await turn.wait_for(lambda: self.conversation.resume(result, returns=returns))
+        return await turn.wait_for(
+            lambda: self.conversation.resume(result, output_type=output_type)
+        )
 
     def stream(
         self,
         message: Said | None = None,
         *,
-        again: bool = False,
+        regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
-        returns: Any = None,
+        output_type: Any = None,
     ) -> AsyncGenerator[Event, None]:
         """As `Conversation.stream`.
 
@@ -136,7 +140,9 @@ class AsyncConversation:
                 async for event in events:
                     ...
         """
-        events = self.conversation.stream(message, again=again, context=context, returns=returns)
+        events = self.conversation.stream(
+            message, regenerate=regenerate, context=context, output_type=output_type
+        )
         turn = _Turn(self.conversation, events)
         stream = self._stream(turn)
         turn.stream = weakref.ref(stream)

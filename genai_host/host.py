@@ -106,7 +106,7 @@ class Host:
         config: Configuration; None to read the user's configuration file.
         discovery: Source of plugins; None for the installed distributions.
         clock: Source of time; None for real time.
-        patience: Retry policy of calls; None for the default.
+        retry_policy: Retry policy of calls; None for the default.
         keys: Source of secrets; None for the user's environment, keyring and files.
         store: Store for conversations; None to save none. `close` does not close it.
         prices: Price list; None for the package genai-prices, if it is installed.
@@ -121,7 +121,7 @@ class Host:
         config: Config | None = None,
         discovery: Discovery | None = None,
         clock: Clock | None = None,
-        patience: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | None = None,
         keys: SecretStore | None = None,
         store: Store | None = None,
         prices: Prices | None = None,
@@ -139,7 +139,7 @@ class Host:
         self._discovery = discovery or InstalledPlugins()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
-        self._retry = Retry(self.clock, patience)
+        self._retry = Retry(self.clock, retry_policy)
         self._rates = RateLimiter(self.clock)
         self.store = store
         self._prices = prices
@@ -160,15 +160,15 @@ class Host:
         history: Iterable[Message] = (),
         state: Any = None,
         record: Recorder | bool = True,
-        caps: TurnLimits | None = None,
-        returns: Any = None,
+        turn_limits: TurnLimits | None = None,
+        output_type: Any = None,
         tools: Iterable[str] | None = None,
         owner: str | None = None,
     ) -> Conversation:
         """Open a conversation.
 
         If the store cannot be written, the conversation continues unrecorded; see
-        `Conversation.unrecorded`.
+        `Conversation.record_error`.
 
         Args:
             feature: Name of the feature; None for `defaults.feature`, or else `chat`.
@@ -183,8 +183,8 @@ class Host:
             state: State of the feature, from `Answer.state`.
             record: Event log; True for the host's store, or in memory if it has none; False for
                 none: then only this object can resume a paused turn.
-            caps: Limits of each turn; None for the defaults.
-            returns: Class or JSON Schema of `Answer.data`, unless a turn has its own. It is not
+            turn_limits: Limits of each turn; None for the defaults.
+            output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own. It is not
                 recorded.
             tools: Names of the tools to allow; `git__*` matches a prefix. None for all. Denied
                 tools stay denied.
@@ -216,13 +216,17 @@ class Host:
             chosen,
             replay([opened]),
             lambda: self._recorder(record, opened, owner),
-            caps,
-            returns=returns,
-            tolls=self._tolls(owner, chosen.name, is_kept=record is True),
+            turn_limits,
+            output_type=output_type,
+            middleware=self._middleware(owner, chosen.name, persisted=record is True),
         )
 
     def reopen(
-        self, record: InMemoryRecord, *, caps: TurnLimits | None = None, returns: Any = None
+        self,
+        record: InMemoryRecord,
+        *,
+        turn_limits: TurnLimits | None = None,
+        output_type: Any = None,
     ) -> Conversation:
         """Restore a conversation from its event log, as of its last entry.
 
@@ -230,8 +234,8 @@ class Host:
 
         Args:
             record: The event log.
-            caps: Limits of each turn; None for the defaults.
-            returns: Class or JSON Schema of `Answer.data`, unless a turn has its own.
+            turn_limits: Limits of each turn; None for the defaults.
+            output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own.
 
         Raises:
             ReplayError: The event log is incomplete or invalid.
@@ -241,9 +245,9 @@ class Host:
             self.feature(began.opened.feature),
             began,
             lambda: (record, None),
-            caps,
-            returns=returns,
-            tolls=self._tolls(None, began.opened.feature),
+            turn_limits,
+            output_type=output_type,
+            middleware=self._middleware(None, began.opened.feature),
         )
 
     def conversation(
@@ -256,8 +260,8 @@ class Host:
         parameters: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         record: bool = True,
-        caps: TurnLimits | None = None,
-        returns: Any = None,
+        turn_limits: TurnLimits | None = None,
+        output_type: Any = None,
         tools: Iterable[str] | None = None,
         owner: str | None = None,
     ) -> Conversation:
@@ -274,8 +278,8 @@ class Host:
             parameters: Model parameters by name; None removes one.
             settings: Settings of the feature by name.
             record: False to continue a copy in memory; the stored conversation stays unchanged.
-            caps: Limits of each turn; None for the defaults.
-            returns: Class or JSON Schema of `Answer.data`, unless a turn has its own.
+            turn_limits: Limits of each turn; None for the defaults.
+            output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own.
             tools: Names of the tools to allow.
             owner: Owner of the conversation; those of other owners are not found. None for the
                 store's default owner.
@@ -287,7 +291,7 @@ class Host:
             NoRoute: No provider can run a model.
             InvalidParameter: A model parameter is unknown or invalid.
         """
-        kept, entries = self.kept(owner).record(id, self.codec)
+        kept, entries = self.store_for(owner).record(id, self.codec)
         began = replay(entries)
         feature, now = self.feature(began.opened.feature), began.opened
         changed = None
@@ -303,9 +307,9 @@ class Host:
                 tools=now.tools if tools is None else self._tools.names(tools),
             )
         recorder: Recorder = kept if record else InMemoryRecord(entries)
-        tolls = self._tolls(owner, feature.name, is_kept=record)
+        tolls = self._middleware(owner, feature.name, persisted=record)
         return self._converse(
-            feature, began, lambda: (recorder, None), caps, changed, returns, tolls
+            feature, began, lambda: (recorder, None), turn_limits, changed, output_type, tolls
         )
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
@@ -315,9 +319,9 @@ class Host:
             limit: Maximum number; None for all.
             after: Id of the last conversation of the previous page.
         """
-        return self.kept().conversations(limit=limit, after=after)
+        return self.store_for().conversations(limit=limit, after=after)
 
-    def kept(self, owner: str | None = None) -> Store:
+    def store_for(self, owner: str | None = None) -> Store:
         """The store, limited to one owner.
 
         Args:
@@ -330,7 +334,7 @@ class Host:
             raise ConfigurationError(
                 "this host keeps no conversations", hint="give it a store: Host(store=Store())"
             )
-        return self.store if owner is None else self.store.of(owner)
+        return self.store if owner is None else self.store.for_owner(owner)
 
     def jobs(self, queue: str) -> JobQueue:
         """A durable queue of background jobs in the store, shared by all processes that use the
@@ -347,7 +351,7 @@ class Host:
         """
         from genai_host.store.jobs import JobQueue
 
-        return JobQueue(queue, self.kept("").documents, self.clock)
+        return JobQueue(queue, self.store_for("").documents, self.clock)
 
     @lazy_property
     def plugins(self) -> Plugins:
@@ -585,10 +589,10 @@ class Host:
         *,
         model: str | None = None,
         provider: str | None = None,
-        in_pieces: bool = True,
+        stream: bool = True,
         limits: CancelToken | None = None,
         owner: str | None = None,
-        is_kept: bool = False,
+        persisted: bool = False,
     ) -> Generator[Delta, None, Completion]:
         """Send a prompt to a model: yield the chunks of the answer, then return the answer.
 
@@ -599,21 +603,19 @@ class Host:
             prompt: The prompt.
             model: Name of the model; see `open`.
             provider: Name of the provider to use; None for any.
-            in_pieces: Whether to request a streamed reply.
+            stream: Whether to request a streamed reply.
             limits: Cancels the call.
             owner: User whose budget the call counts on.
-            is_kept: Whether the caller stores the call, so that its usage is counted there.
+            persisted: Whether the caller stores the call, so that its usage is counted there.
 
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
-        tolls = self._tolls(owner, is_kept=is_kept)
+        tolls = self._middleware(owner, persisted=persisted)
         agent = self._agent("main", "chat", model, {}, provider, tolls)
         with self._until(limits) as until:
             # without a trace, `RetryWait` is not yielded
-            pieces: Generator[Any, None, Completion] = agent.stream(
-                prompt, until, in_pieces=in_pieces
-            )
+            pieces: Generator[Any, None, Completion] = agent.stream(prompt, until, stream=stream)
             return (yield from pieces)
 
     def embed(
@@ -641,7 +643,7 @@ class Host:
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
-        tolls = self._tolls(owner)
+        tolls = self._middleware(owner)
         agent = self._agent("embed", "embed", model, parameters or {}, provider, tolls)
         with self._until(limits) as until:
             vectors: Embeddings = agent.ask(Embed(texts, purpose=purpose), until)
@@ -668,7 +670,7 @@ class Host:
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
-        agent = self._agent("moderate", "moderate", model, {}, provider, self._tolls(owner))
+        agent = self._agent("moderate", "moderate", model, {}, provider, self._middleware(owner))
         with self._until(limits) as until:
             verdict: ModerationResult = agent.ask(Moderate(text), until)
             return verdict
@@ -732,7 +734,7 @@ class Host:
 
     @lazy_property
     def _meter(self) -> UsageRecorder:
-        return UsageRecorder(lambda counted: self.kept().add_usage(counted), self.clock)
+        return UsageRecorder(lambda counted: self.store_for().add_usage(counted), self.clock)
 
     def feature(self, name: str) -> Feature[Any]:
         """A feature by its name.
@@ -764,7 +766,7 @@ class Host:
             return None, None
         if wanted is True and self.store is not None:
             try:
-                return self.kept(owner).create(opened, self.codec), None
+                return self.store_for(owner).create(opened, self.codec), None
             except StoreError as error:
                 warn_unrecorded(error)
                 return InMemoryRecord([opened]), error
@@ -777,13 +779,13 @@ class Host:
         feature: Feature[Any],
         began: ConversationState,
         make_record: MakeRecord,
-        caps: TurnLimits | None,
+        turn_limits: TurnLimits | None,
         changed: Changed | None = None,
-        returns: Any = None,
-        tolls: Sequence[CallMiddleware] = (),
+        output_type: Any = None,
+        middleware: Sequence[CallMiddleware] = (),
     ) -> Conversation:
         def make_agent(role: str, model: str | ModelChoice, parameters: Mapping[str, Any]) -> Agent:
-            return self._agent(role, feature.roles[role], model, parameters, tolls=tolls)
+            return self._agent(role, feature.roles[role], model, parameters, middleware=middleware)
 
         conversation = Conversation(
             feature,
@@ -794,9 +796,9 @@ class Host:
             self.clock,
             self.codec,
             self.observers,
-            self._capped(caps or TurnLimits()),
+            self._with_budget(turn_limits or TurnLimits()),
             changed,
-            returns,
+            output_type,
         )
         with self._lock:
             if self._closed:
@@ -811,7 +813,7 @@ class Host:
         model: str | ModelChoice | None,
         parameters: Mapping[str, Any],
         provider: str | None = None,
-        tolls: Sequence[CallMiddleware] = (),
+        middleware: Sequence[CallMiddleware] = (),
     ) -> Agent:
         routing = self._routing
         choice = (
@@ -824,32 +826,36 @@ class Host:
             retry=self._retry,
             rates=self._rates,
             counters=lambda: routing.routes(choice, "count", provider),
-            tolls=tolls,
+            middleware=middleware,
             choice=choice,
         )
 
-    def _capped(self, caps: TurnLimits) -> TurnLimits:
+    def _with_budget(self, turn_limits: TurnLimits) -> TurnLimits:
         """The limits of a turn, with the budget of the configuration unless it is higher."""
         budgets = self.config.budgets
-        if budgets.per_turn is None or (caps.cost is not None and caps.cost <= budgets.per_turn):
-            return caps
-        return evolve(caps, cost=budgets.per_turn, unpriced=budgets.unknown_cost == "allow")
+        if budgets.per_turn is None or (
+            turn_limits.cost is not None and turn_limits.cost <= budgets.per_turn
+        ):
+            return turn_limits
+        return evolve(
+            turn_limits, cost=budgets.per_turn, allow_unknown_cost=budgets.unknown_cost == "allow"
+        )
 
-    def _tolls(
-        self, owner: str | None, feature: str = "", *, is_kept: bool = False
+    def _middleware(
+        self, owner: str | None, feature: str = "", *, persisted: bool = False
     ) -> Sequence[CallMiddleware]:
         """The call middleware; usually none.
 
         Args:
             owner: Owner of the conversation in the store.
             feature: Name of the feature, for usage.
-            is_kept: Whether the store counts the calls from its event log.
+            persisted: Whether the store counts the calls from its event log.
         """
         tolls: list[CallMiddleware] = []
         user = user_of(owner or "")
-        budget = self.budgets.toll(user) if self.config.budgets.are_kept else None
+        budget = self.budgets.middleware(user) if self.config.budgets.are_kept else None
         if budget is not None:
             tolls.append(budget)
-        if self.store is not None and not is_kept:
-            tolls.append(self._meter.toll(user, feature))
+        if self.store is not None and not persisted:
+            tolls.append(self._meter.middleware(user, feature))
         return tolls

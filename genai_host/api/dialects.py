@@ -295,14 +295,14 @@ class DialectEndpoint:
         path: Path, with `{model}` for the model id.
         stream_path: Path for streamed replies; None for the same.
         query: Query parameters to add.
-        add: Body fields to add.
-        drop: Body fields to remove.
+        extra_fields: Body fields to add.
+        omit_fields: Body fields to remove.
         header_to_body: Headers to move into the body, with the field names.
-        lacks: Capabilities that are missing; see `CAPABILITIES`.
+        unsupported: Capabilities that are missing; see `CAPABILITIES`.
         parameters: JSON Schema of further model parameters by name; `False` for a parameter of the
             dialect that is refused.
         variant: Options of the dialect; see `Dialect.variant`.
-        ids: Pattern of the model ids that use this dialect, for undeclared models, for example
+        model_ids: Pattern of the model ids that use this dialect, for undeclared models, such as
             `some-family.*`.
         install: Distribution that contains the dialect, if it is not built in.
     """
@@ -310,13 +310,13 @@ class DialectEndpoint:
     path: str = field(default="", validator=TEXT)
     stream_path: str | None = field(default=None, validator=TEXT_OR_NONE)
     query: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
-    add: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
-    drop: tuple[str, ...] = field(default=(), converter=strings)
+    extra_fields: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
+    omit_fields: tuple[str, ...] = field(default=(), converter=strings)
     header_to_body: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
-    lacks: frozenset[str] = field(default=frozenset(), converter=string_set)
+    unsupported: frozenset[str] = field(default=frozenset(), converter=string_set)
     parameters: Mapping[str, Any] = field(factory=dict, validator=SCHEMAS)
     variant: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
-    ids: str = field(default="*", validator=TEXT)
+    model_ids: str = field(default="*", validator=TEXT)
     install: str | None = field(default=None, validator=TEXT_OR_NONE)
 
 

@@ -61,7 +61,7 @@ class Step(Generic[R_co]):
 
     step: ClassVar[str]
 
-    def repeatable(self) -> bool:
+    def is_idempotent(self) -> bool:
         """Whether the step may run again if it is unknown whether it ran before."""
         return True
 
@@ -107,9 +107,9 @@ class Prompt(Step[Completion]):
         tools: Tools that the model may call.
         tool_choice: `auto`, `none`, `required` or a tool name; None for the model's default.
         schema: JSON Schema of the answer; its value is in `Completion.value`.
-        show: Whether the answer is streamed to the user.
+        stream: Whether the answer is streamed to the user.
         rate: Maximum rate of calls to the model in this host, retries included; None for no limit.
-        keep_replies_in: File to which raw replies are added, without known keys; empty for none. A
+        raw_reply_file: File to which raw replies are added, without known keys; empty for none. A
             file belongs to one conversation: if it exists already for another, the name is changed.
     """
 
@@ -120,10 +120,10 @@ class Prompt(Step[Completion]):
     tools: Sequence[ToolSchema] = ()
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
-    show: bool = True
+    stream: bool = True
     defaults: Mapping[str, Any] = _NONE
     rate: RateLimit | None = None
-    keep_replies_in: str = ""
+    raw_reply_file: str = ""
 
 
 @frozen
@@ -179,18 +179,18 @@ class CallFunction(Step[R_co]):
         function: A function at module level, so that it can be imported again.
         arguments: Keyword arguments; JSON values.
         returns: Class of the result, to restore it from the event log; None for plain JSON.
-        twice: Whether it may run again after a crash that left its outcome unknown.
+        idempotent: Whether it may run again after a crash that left its outcome unknown.
     """
 
     step = "call_function"
     function: Callable[..., R_co]
     arguments: Mapping[str, Any] = field(factory=dict)
     returns: type[R_co] | None = None
-    twice: bool = False
+    idempotent: bool = False
 
-    def repeatable(self) -> bool:
+    def is_idempotent(self) -> bool:
         """Whether the function may run again after a crash."""
-        return self.twice
+        return self.idempotent
 
 
 @frozen
@@ -209,7 +209,7 @@ class ListTools(Step[tuple[AvailableTool, ...]]):
 class CallTool(Step[ToolOutput]):
     """Call a tool for a model. Errors become part of the output, for the model.
 
-    After a crash that left its outcome unknown, it runs again only if the tool is `repeatable`.
+    After a crash that left its outcome unknown, it runs again only if the tool is `idempotent`.
     Otherwise the output reports that the call was interrupted.
 
     Attributes:
@@ -342,7 +342,7 @@ class Turn(Generic[S]):
         schema: JSON Schema of `Answer.data`; None if none was requested.
         state: `Answer.state` of the previous turn.
         roles: Roles that have a model.
-        began: When the conversation was opened: ISO 8601 with the local UTC offset; empty if
+        opened_at: When the conversation was opened: ISO 8601 with the local UTC offset; empty if
             unknown.
         tag: Eight hexadecimal digits that distinguish conversations opened at the same time.
     """
@@ -354,7 +354,7 @@ class Turn(Generic[S]):
     schema: Mapping[str, Any] | None = None
     state: Any = None
     roles: frozenset[str] = frozenset({"main"})
-    began: str = ""
+    opened_at: str = ""
     tag: str = ""
 
 
@@ -451,8 +451,8 @@ class Feature(Generic[S]):
         settings: Attrs class of its settings; see `genai_host.api.settings`.
         respond: Answers one turn.
         roles: Roles with their purpose, one line each. `main` owns the history.
-        optional: Roles that may have no model. An optional chat role gets only a model that is
-            named for it; other optional roles get any available model.
+        optional_roles: Roles that may have no model. An optional chat role gets only a model that
+            is named for it; other optional roles get any available model.
         version: Change it when `respond` yields other steps than before, so that old event logs are
             not replayed with it.
         help: One line for listings.
@@ -462,7 +462,7 @@ class Feature(Generic[S]):
     settings: type[S] = field(validator=SETTINGS)
     respond: Callable[[Turn[S]], FeatureSteps] = field(validator=CALLABLE)
     roles: Mapping[str, Operation] = field(factory=lambda: {"main": "chat"}, validator=OPERATIONS)
-    optional: frozenset[str] = field(default=frozenset(), converter=string_set)
+    optional_roles: frozenset[str] = field(default=frozenset(), converter=string_set)
     version: str = field(default="1", validator=TEXT)
     help: str = field(default="", validator=TEXT)
 

@@ -52,9 +52,9 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = "allow",
-    repeatable: bool = False,
-    seconds: float = 60.0,
-    applies: Callable[[Mapping[str, Any]], bool] | None = None,
+    idempotent: bool = False,
+    timeout: float = 60.0,
+    available_when: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Tool: ...
 
 
@@ -64,9 +64,9 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = "allow",
-    repeatable: bool = False,
-    seconds: float = 60.0,
-    applies: Callable[[Mapping[str, Any]], bool] | None = None,
+    idempotent: bool = False,
+    timeout: float = 60.0,
+    available_when: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Callable[[Function], Tool]: ...
 
 
@@ -78,7 +78,7 @@ def tool(
     description: str | None = None,
     **fields: Any,
 ) -> Tool | Callable[[Function], Tool]:
-    """Create a `Tool` from a function: `@tool`, `@tool(repeatable=True)` or `tool(function)`.
+    """Create a `Tool` from a function: `@tool`, `@tool(idempotent=True)` or `tool(function)`.
 
     Arguments are converted to the types of the parameters, including attrs classes. A string in the
     annotation describes a parameter: `Annotated[int, "how many"]`. A parameter of type

@@ -240,7 +240,7 @@ def genai_on_call_end(
     route: RouteInfo,
     call: Call,
     result: Completion | Embeddings | ModerationResult | TokenCount | None,
-    first: float | None,
+    first_token_seconds: float | None,
     error: Exception | None,
     seconds: float,
 ) -> None:
@@ -253,7 +253,7 @@ def genai_on_call_end(
         route: As at the start.
         call: As at the start.
         result: The result; None if the call failed.
-        first: Seconds until the first chunk of the answer; None if it was not streamed.
+        first_token_seconds: Seconds until the first chunk of the answer; None if not streamed.
         error: The error; None if there is a result.
         seconds: Duration.
     """

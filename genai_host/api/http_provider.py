@@ -64,7 +64,7 @@ class HttpProvider(Provider):
         base_url: Base URL; the paths of dialects are appended. Empty if not configured yet.
         headers: Headers of each request.
         key: API key, redacted from error messages.
-        header: Form of the header with the key, for example `x-api-key: {key}`.
+        auth_header: Form of the header with the key, for example `x-api-key: {key}`.
         token: Access token that expires, instead of `key`; renewed in time, and once if the service
             refuses it with status 401.
 
@@ -83,7 +83,7 @@ class HttpProvider(Provider):
         headers: Mapping[str, str] | None = None,
         *,
         key: Secret | None = None,
-        header: str = _BEARER,
+        auth_header: str = _BEARER,
         token: CachedToken | None = None,
     ) -> None:
         self.services = services
@@ -91,10 +91,10 @@ class HttpProvider(Provider):
         self.headers = {
             "Content-Type": "application/json",
             **_checked_headers(headers or {}),
-            **key_header(header, key),
+            **key_header(auth_header, key),
         }
         self._key = key
-        self._header = header
+        self._header = auth_header
         self._token = token
         self._addresses: dict[Any, str] = {}
 
@@ -102,10 +102,10 @@ class HttpProvider(Provider):
     def has_key(self) -> bool:
         return self._token is not None or bool(_bytes_of(self._key))
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         return None if self.base_url else "no address: set base_url"
 
-    def priced_as(self, model_id: str) -> str:
+    def price_provider(self, model_id: str) -> str:
         """The base URL, since another URL may be another service."""
         return self.base_url
 
@@ -219,11 +219,11 @@ class HttpProvider(Provider):
 
 def http_provider(
     name: str,
-    usual_url: str,
+    base_url: str,
     serves: Mapping[str, DialectEndpoint],
     *,
     key: str = "",
-    header: str = _BEARER,
+    auth_header: str = _BEARER,
     models: str = "",
     default_models: Mapping[Operation, str] | None = None,
 ) -> ProviderType[Any]:
@@ -231,26 +231,28 @@ def http_provider(
 
     Args:
         name: Name of the type; `[a-z0-9-]+`.
-        usual_url: Default base URL.
+        base_url: Default base URL.
         serves: Supported dialects, best first.
         key: Environment variable with the API key; empty if the service needs none.
-        header: Form of the header with the key.
+        auth_header: Form of the header with the key.
         models: Path of the model list in OpenAI's form; empty if there is none.
         default_models: Default model of an operation.
     """
 
     @frozen
     class Settings:
-        base_url: str = field(default=usual_url, metadata=about("address of the service"))
+        base_url: str = field(default=base_url, metadata=about("address of the service"))
         api_key: Secret | None = field(default=None, metadata=about("its key", env=key or ()))
 
     class Instance(HttpProvider):
         def __init__(self, settings: Settings, services: Services) -> None:
-            super().__init__(services, settings.base_url, key=settings.api_key, header=header)
+            super().__init__(
+                services, settings.base_url, key=settings.api_key, auth_header=auth_header
+            )
 
-        def missing(self) -> str | None:
+        def unavailable_reason(self) -> str | None:
             no_key = key and not self.has_key
-            return super().missing() or (self.services.no_key(key) if no_key else None)
+            return super().unavailable_reason() or (self.services.no_key(key) if no_key else None)
 
         def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
             return listed_models(self.get(models, limits)) if models else ()

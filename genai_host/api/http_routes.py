@@ -214,7 +214,7 @@ class RouteResponse:
             disconnects.
         status: HTTP status, 200 to 599.
         headers: Headers by name; the server sets the length.
-        silence: Keep-alive data, sent when no chunk was produced for some seconds: data that
+        keepalive: Keep-alive data, sent when no chunk was produced for some seconds: data that
             clients ignore, for example a comment in an event stream. Empty for none.
         begin: Called before the body is iterated. If it raises, the error becomes the reply. If it
             takes more than a second, the headers are sent meanwhile, and the body has to report the
@@ -228,7 +228,7 @@ class RouteResponse:
         kw_only=True,
     )
     headers: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
-    silence: bytes = field(default=b"", kw_only=True)
+    keepalive: bytes = field(default=b"", kw_only=True)
     begin: Callable[[], None] | None = field(default=None, kw_only=True, repr=False, eq=False)
 
 
@@ -262,11 +262,11 @@ class HttpRoute:
             and the `host` that returns a `RouteResponse`. For state between requests, use
             `package.module:Class.method`: one object is created with the host for all routes of the
             class, and closed if it has `close`.
-        size: Maximum size of the body in bytes.
-        counts: Whether requests count toward the user's rate limit; False for small requests that
-            pages repeat.
-        starts: Whether to load the handler when the server starts instead of at the first request,
-            for example to resume unfinished work.
+        max_body_size: Maximum size of the body in bytes.
+        rate_limited: Whether requests count toward the user's rate limit; False for small requests
+            that pages repeat.
+        run_at_startup: Whether to load the handler when the server starts instead of at the first
+            request, for example to resume unfinished work.
     """
 
     method: Method = field(
@@ -277,13 +277,13 @@ class HttpRoute:
     )
     path: str = field(validator=Must("a path such as /api/shop/orders/{id}", _is_path))
     load: str = field(validator=ADDRESS)
-    size: int = field(
+    max_body_size: int = field(
         default=2**20,
         validator=Must("a number of bytes", lambda value: type(value) is int and value >= 0),
         kw_only=True,
     )
-    counts: bool = field(default=True, validator=BOOLEAN, kw_only=True)
-    starts: bool = field(default=False, validator=BOOLEAN, kw_only=True)
+    rate_limited: bool = field(default=True, validator=BOOLEAN, kw_only=True)
+    run_at_startup: bool = field(default=False, validator=BOOLEAN, kw_only=True)
 
     @property
     def key(self) -> str:

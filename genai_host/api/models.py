@@ -155,7 +155,7 @@ class Offering:
         id: Id of the model at the provider.
         dialects: Dialects it supports there, best first, whether or not the model lists them; None
             for all that model and provider share.
-        lacks: Capabilities of the model that are missing there.
+        unsupported: Capabilities of the model that are missing there.
         variant: Options of the dialects there.
         window: Context window there, if smaller than the model's.
     """
@@ -164,6 +164,6 @@ class Offering:
     provider: str = field(validator=FILLED)
     id: str = field(validator=FILLED)
     dialects: tuple[str, ...] | None = field(default=None, converter=strings_or_none)
-    lacks: frozenset[str] = field(default=frozenset(), converter=string_set)
+    unsupported: frozenset[str] = field(default=frozenset(), converter=string_set)
     variant: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
     window: int | None = field(default=None, validator=SIZE_OR_NONE)

@@ -98,7 +98,7 @@ class HttpTransport(Protocol):
 S = TypeVar("S")
 
 FREE = "free"
-"""Value of `Provider.priced_as` if calls are free."""
+"""Value of `Provider.price_provider` if calls are free."""
 
 
 @frozen
@@ -174,14 +174,14 @@ class Provider(ABC):
     window: int | None = None
     extra_body: Mapping[str, Any] | None = None
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Why the provider is not ready, for example `Services.no_key`; None if it is ready.
 
         It may read files and the environment, and does no other I/O.
         """
         return None
 
-    def missing_models(self) -> Mapping[str, str]:
+    def unavailable_models(self) -> Mapping[str, str]:
         """Ids of offered models that are not available, with the reason, for example
         `the weights are missing: run ...`.
 
@@ -200,7 +200,7 @@ class Provider(ABC):
             limits: Cancels the check.
 
         Returns:
-            The ids of models that cannot run, each with the reason, as in `missing_models`.
+            The ids of models that cannot run, each with the reason, as in `unavailable_models`.
 
         Raises:
             ServiceUnavailable: The service cannot be reached.
@@ -221,11 +221,11 @@ class Provider(ABC):
         """
         return None
 
-    def wire_id(self, model_id: str) -> str:
+    def provider_model_id(self, model_id: str) -> str:
         """The model id to send, given the id of the offering."""
         return model_id
 
-    def priced_as(self, model_id: str) -> str:
+    def price_provider(self, model_id: str) -> str:
         """Whose list prices apply to a model.
 
         Args:
@@ -319,7 +319,7 @@ class Services:
     type: str = ""
 
     def no_key(self, variable: str) -> str:
-        """Reason for `Provider.missing` when the key is missing.
+        """Reason for `Provider.unavailable_reason` when the key is missing.
 
         Args:
             variable: Environment variable with the key of this type.

@@ -110,7 +110,7 @@ ToolReturn: TypeAlias = ToolOutput | str | Text | Image | Sequence[str | Text | 
 
 
 def always(context: Mapping[str, Any]) -> bool:
-    """`Tool.applies` of a tool that is available in every context."""
+    """`Tool.available_when` of a tool that is available in every context."""
     return True
 
 
@@ -133,9 +133,9 @@ class Tool:
             `ToolContext`. The model receives the message of an exception.
         parameters: JSON Schema of an object, or a function that returns it when it is first needed.
         approval: `allow`, `ask` or `deny`; see `Approval`.
-        repeatable: Whether it may run again if it is unknown whether it ran before.
-        seconds: Timeout of one call.
-        applies: Whether it is available in a context; otherwise it is not offered.
+        idempotent: Whether it may run again if it is unknown whether it ran before.
+        timeout: Timeout of one call.
+        available_when: Whether it is available in a context; otherwise it is not offered.
     """
 
     name: str = field(validator=Must(f"as `{_NAME.pattern}`", _is_tool_name))
@@ -160,11 +160,11 @@ class Tool:
         ),
         kw_only=True,
     )
-    repeatable: bool = field(default=False, validator=BOOLEAN, kw_only=True)
-    seconds: float = field(
+    idempotent: bool = field(default=False, validator=BOOLEAN, kw_only=True)
+    timeout: float = field(
         default=60.0, validator=Must("a number of seconds above 0", _is_time), kw_only=True
     )
-    applies: Callable[[Mapping[str, Any]], bool] = field(
+    available_when: Callable[[Mapping[str, Any]], bool] = field(
         default=always, validator=CALLABLE, kw_only=True
     )
 

@@ -91,14 +91,14 @@ class Batch:
     output        the file of results: a line for each row, in order, once all are there; until
                   then they are in `OUTPUT.journal`, and what was broken off goes on from there
     task          what holds for all rows
-    at_once       rows that are under way at the same time
+    concurrency       rows that are under way at the same time
     max_cost      US dollars, of all runs: none is asked once that is reached, nor together with
                   others if they would surpass it at what rows have cost so far; None for no
                   bound
     executor      does the rows, in processes elsewhere; None for threads of this one. It is
                   not closed here
     retry_failed  whether rows that failed before are asked again
-    tell          is told how far it is, after each row
+    on_progress          is told how far it is, after each row
     """
 
     def __init__(
@@ -108,20 +108,20 @@ class Batch:
         output: str | os.PathLike[str],
         task: Task | None = None,
         *,
-        at_once: int = 8,
+        concurrency: int = 8,
         max_cost: float | None = None,
         executor: Executor | None = None,
         retry_failed: bool = False,
-        tell: Callable[[Progress], None] = lambda progress: None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._host = host
         self._source, self._output = Path(source), Path(output)
         self._task = Task() if task is None else task
-        self._at_once = at_once
+        self._at_once = concurrency
         self._max_cost = max_cost
         self._executor = executor
         self._retry_failed = retry_failed
-        self._tell = tell
+        self._tell = on_progress
 
     @property
     def journal_path(self) -> Path:

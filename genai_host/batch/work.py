@@ -107,7 +107,7 @@ class Worker:
             elif self._is_answered(conversation):
                 return self._known(row, conversation)
             else:
-                answer = conversation.say(row.asked["prompt"], returns=self._task.schema)
+                answer = conversation.say(row.asked["prompt"], output_type=self._task.schema)
             return {
                 **row.names,
                 "text": answer.text,
@@ -122,11 +122,11 @@ class Worker:
         """Already, before this process had it."""
         if not self._task.record or not conversation.turns:
             return False
-        return self._host.kept().summary(conversation.id).status == "idle"
+        return self._host.store_for().summary(conversation.id).status == "idle"
 
     def _known(self, row: Row, conversation: Conversation) -> Result:
         """It was answered already, and whoever did that could not say so any more."""
-        cost = self._host.kept().summary(conversation.id).cost
+        cost = self._host.store_for().summary(conversation.id).cost
         return {
             **row.names,
             "text": conversation.history[-1].text,
@@ -141,7 +141,7 @@ class Worker:
         """A new one, or that which was begun for this row before."""
         if not self._task.record:
             return self._open(row, record=False)
-        begun = self._host.kept().documents("batches")
+        begun = self._host.store_for().documents("batches")
         name = hashlib.sha256(f"{self._batch}/{row.number}".encode()).hexdigest()
         try:
             id = begun.get(name).value["conversation"]
@@ -154,7 +154,7 @@ class Worker:
 
     def _await(self, id: str) -> None:
         """Until no other process is at it: the one that was may have been killed just now."""
-        while self._host.kept().runs_elsewhere(id):
+        while self._host.store_for().is_running_elsewhere(id):
             self._sleep(_LOOK)
 
     def _open(self, row: Row, *, record: bool) -> Conversation:

@@ -64,7 +64,7 @@ class Agent:
         history: Initial messages.
         retry: Makes the calls; None without routes.
         rates: Enforces `Prompt.rate`; None if there is none.
-        tolls: Call middleware.
+        middleware: Call middleware.
         counters: Returns the routes that count tokens; raises `NoRoute`.
         choice: The selected model; its parameters are included in `parameters`.
 
@@ -81,7 +81,7 @@ class Agent:
         retry: Retry | None = None,
         rates: RateLimiter | None = None,
         counters: Callable[[], Sequence[Route]] = tuple,
-        tolls: Sequence[CallMiddleware] = (),
+        middleware: Sequence[CallMiddleware] = (),
         choice: ModelChoice | None = None,
     ) -> None:
         self.role = role
@@ -90,7 +90,7 @@ class Agent:
         self._retry = retry
         self._rates = rates
         self._counters = counters
-        self._tolls = tolls
+        self._middleware = middleware
         self.parameters = dict(parameters or {})
         self._history = tuple(history)
         self._checkers: dict[str, SchemaValidator] = {}
@@ -112,7 +112,7 @@ class Agent:
         prompt: Prompt,
         cancellation: Cancellation,
         *,
-        in_pieces: bool = True,
+        stream: bool = True,
         trace: StepTrace | None = None,
         raw: RawReplies | None = None,
         form: Any = None,
@@ -123,7 +123,7 @@ class Agent:
         Args:
             prompt: The prompt.
             cancellation: Cancels the call.
-            in_pieces: Whether to request a streamed reply.
+            stream: Whether to request a streamed reply.
             trace: Collects failed attempts.
             raw: Stores raw replies.
             form: Class with a schema per dialect, instead of the schema of the prompt.
@@ -143,7 +143,7 @@ class Agent:
             asked, last = prompt, report
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
-            call = self._call(asked, route, self._given(asked), in_pieces)
+            call = self._call(asked, route, self._given(asked), stream)
             if asked.rate is not None and self._rates is not None:
                 with waiting():
                     self._rates.wait(route.info, asked.rate, cancellation)
@@ -152,7 +152,7 @@ class Agent:
 
         try:
             completion = yield from self._with_retries().stream(
-                self._routes_for(prompt), cancellation, act, trace, self._tolls
+                self._routes_for(prompt), cancellation, act, trace, self._middleware
             )
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
@@ -200,7 +200,7 @@ class Agent:
             routes = self._able(step.prompt, self._counters())
         retries = self._with_retries()
         return self._as_asked(
-            drained(retries.stream(routes, cancellation, act, trace, self._tolls))
+            drained(retries.stream(routes, cancellation, act, trace, self._middleware))
         )
 
     def _asked(self, step: CountTokens | Embed | Moderate, route: Route) -> Call:
@@ -220,7 +220,7 @@ class Agent:
         return merged_parameters(prompt.defaults, self.parameters, prompt.parameters)
 
     def _call(
-        self, prompt: Prompt, route: Route, given: Mapping[str, Any], in_pieces: bool = False
+        self, prompt: Prompt, route: Route, given: Mapping[str, Any], stream: bool = False
     ) -> ChatCall:
         messages = prompt.messages
         if "images" not in route.capabilities:
@@ -235,7 +235,7 @@ class Agent:
             tool_choice=prompt.tool_choice,
             schema=prompt.schema,
             parameters=route.parameters(given),
-            stream=in_pieces,
+            stream=stream,
             draft=self._draft,
         )
         if prompt.schema is not None and "schema" not in route.capabilities:

@@ -22,9 +22,11 @@ class CallMiddleware(Protocol):
 
 
 @contextmanager
-def around(tolls: Sequence[CallMiddleware], route: Route, report: CallRecord) -> Iterator[None]:
+def around(
+    middleware: Sequence[CallMiddleware], route: Route, report: CallRecord
+) -> Iterator[None]:
     """Run the middleware around a call."""
-    for toll in tolls:
+    for toll in middleware:
         toll.enter(route)
     error: GenaiError | None = None
     try:
@@ -33,5 +35,5 @@ def around(tolls: Sequence[CallMiddleware], route: Route, report: CallRecord) ->
         error = raised if isinstance(raised, GenaiError) else Cancelled("abandoned")
         raise
     finally:
-        for toll in tolls:
+        for toll in middleware:
             toll.leave(route, error, report)

@@ -113,23 +113,23 @@ class RetryPolicy:
     """Policy of retries; `Provider.send` itself makes a single attempt.
 
     Attributes:
-        tries: Maximum number of attempts per route.
-        calls: Maximum number of attempts on all routes.
-        shortest: Upper limit of the first random wait, in seconds; doubles with each attempt.
-        longest: Maximum of that limit, in seconds.
+        max_attempts: Maximum number of attempts per route.
+        max_total_attempts: Maximum number of attempts on all routes.
+        min_backoff: Upper limit of the first random wait, in seconds; doubles with each attempt.
+        max_backoff: Maximum of that limit, in seconds.
         retry_after: Longest wait in seconds that a service may request; beyond it, the call is not
             retried.
         jitter: Returns a random number between 0 and its argument.
-        refused_keys: Whether to try another provider if one refuses the key (401, 403).
+        failover_on_auth_error: Whether to try another provider if one refuses the key (401, 403).
     """
 
-    tries: int = 3
-    calls: int = 6
-    shortest: float = 0.5
-    longest: float = 8.0
+    max_attempts: int = 3
+    max_total_attempts: int = 6
+    min_backoff: float = 0.5
+    max_backoff: float = 8.0
     retry_after: float = 60.0
     jitter: Callable[[float], float] = _full_jitter
-    refused_keys: bool = False
+    failover_on_auth_error: bool = False
 
 
 class Retry:
@@ -140,9 +140,9 @@ class Retry:
     route. Routes after the first are skipped if they cannot express the call.
     """
 
-    def __init__(self, clock: Clock, patience: RetryPolicy | None = None) -> None:
+    def __init__(self, clock: Clock, retry_policy: RetryPolicy | None = None) -> None:
         self._clock = clock
-        self._patience = patience or RetryPolicy()
+        self._patience = retry_policy or RetryPolicy()
 
     def stream(
         self,
@@ -150,7 +150,7 @@ class Retry:
         cancellation: Cancellation,
         act: Callable[[Route, CallRecord], Generator[Delta, None, T]],
         trace: StepTrace | None = None,
-        tolls: Sequence[CallMiddleware] = (),
+        middleware: Sequence[CallMiddleware] = (),
     ) -> Generator[Delta | RetryWait, None, T]:
         """Yield the chunks of the answer, and return the first result. After a chunk, there is no
         retry.
@@ -160,7 +160,7 @@ class Retry:
             cancellation: Cancels the call.
             act: Makes one attempt and fills in its record.
             trace: Collects failed attempts.
-            tolls: Call middleware.
+            middleware: Call middleware.
 
         Raises:
             GenaiError: The error of the last attempt.
@@ -170,7 +170,10 @@ class Retry:
             report = CallRecord("" if trace is None else trace.parent)
             begun = False
             try:
-                with around(tolls, tries.route, report), closing(act(tries.route, report)) as each:
+                with (
+                    around(middleware, tries.route, report),
+                    closing(act(tries.route, report)) as each,
+                ):
                     try:
                         first = next(each)
                     except StopIteration as stop:
@@ -213,9 +216,9 @@ def drained(pieces: Generator[Any, None, T]) -> T:
 class _Tries:
     """The attempts of one call, and the next route."""
 
-    def __init__(self, routes: Sequence[Route], patience: RetryPolicy) -> None:
+    def __init__(self, routes: Sequence[Route], retry_policy: RetryPolicy) -> None:
         self._routes = list(routes)
-        self._patience = patience
+        self._patience = retry_policy
         self._calls = 0
         self._calls_here = 0
         self._failed: GenaiError | None = None  # why the first route is no longer used
@@ -233,8 +236,8 @@ class _Tries:
         called = not isinstance(error, CircuitOpen)
         self._calls += called
         self._calls_here += called
-        refused = self._patience.refused_keys and isinstance(error, AuthenticationFailed)
-        if not (error.retryable or refused) or self._calls >= self._patience.calls:
+        refused = self._patience.failover_on_auth_error and isinstance(error, AuthenticationFailed)
+        if not (error.retryable or refused) or self._calls >= self._patience.max_total_attempts:
             raise error
         here = self.route.candidate.name
         seconds = None if refused else self._seconds_before_the_same(error)
@@ -247,13 +250,13 @@ class _Tries:
 
     def _seconds_before_the_same(self, error: GenaiError) -> float | None:
         """None if the same route is not retried."""
-        if isinstance(error, CircuitOpen) or self._calls_here >= self._patience.tries:
+        if isinstance(error, CircuitOpen) or self._calls_here >= self._patience.max_attempts:
             return None
         asked = error.retry_after if isinstance(error, ProviderError) else None
         if asked is not None:
             return asked if asked <= self._patience.retry_after else None
-        bound = self._patience.shortest * 2.0 ** (self._calls_here - 1)
-        return self._patience.jitter(min(bound, self._patience.longest))
+        bound = self._patience.min_backoff * 2.0 ** (self._calls_here - 1)
+        return self._patience.jitter(min(bound, self._patience.max_backoff))
 
     def _turn_to_another(self, error: GenaiError) -> None:
         """Select the next route at another provider."""

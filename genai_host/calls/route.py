@@ -150,7 +150,7 @@ class Route:
             return True
         usage = None if operation == "moderate" else Usage(1, int(operation == "chat"))
         provider = self._instances[self.info.provider].provider
-        id, name = provider.wire_id(self.candidate.id), self.candidate.model.name
+        id, name = provider.provider_model_id(self.candidate.id), self.candidate.model.name
         prices = self._prices or _NO_PRICES
         return cost_of(prices, provider, id, name, usage, self._clock.now()) is not None
 
@@ -206,7 +206,7 @@ class Route:
         """The call for this provider."""
         return evolve(
             call,
-            model_id=attempt.provider.wire_id(self.candidate.id),
+            model_id=attempt.provider.provider_model_id(self.candidate.id),
             variant=self.candidate.variant,
             stream=call.stream and "stream" in self.capabilities,
         )
@@ -342,10 +342,10 @@ class Route:
         serve = self.candidate.serve
         path = (request.stream and serve.stream_path) or serve.path
         request = evolve(request, path=path, query=serve.query)
-        if not (serve.add or serve.drop or serve.header_to_body):
+        if not (serve.extra_fields or serve.omit_fields or serve.header_to_body):
             return request
-        body = {key: value for key, value in request.body.items() if key not in serve.drop}
-        body.update(serve.add)
+        body = {key: value for key, value in request.body.items() if key not in serve.omit_fields}
+        body.update(serve.extra_fields)
         headers = dict(request.headers)
         for header, name in serve.header_to_body.items():
             if header in headers:

@@ -170,7 +170,7 @@ class Routing:
                 if role in before:
                     chosen[role] = before[role]
                     continue
-                if role in feature.optional and not self._plays_unasked(operation):
+                if role in feature.optional_roles and not self._plays_unasked(operation):
                     continue
                 if operation == feature.roles.get("main") and "main" in chosen:
                     chosen[role] = chosen["main"]

@@ -91,8 +91,8 @@ class ProviderInfo:
                 self,
                 serves=provider.serves,
                 default_models=provider.default_models,
-                missing=provider.missing() or "",
-                missing_models=provider.missing_models(),
+                missing=provider.unavailable_reason() or "",
+                missing_models=provider.unavailable_models(),
                 window=provider.window,
                 extra_body=provider.extra_body,
             )
@@ -103,7 +103,7 @@ class ProviderInfo:
 
 def _is_free(provider: Provider) -> bool:
     return bool(provider.default_models) and all(
-        provider.priced_as(name) == FREE for name in provider.default_models.values()
+        provider.price_provider(name) == FREE for name in provider.default_models.values()
     )
 
 
@@ -200,7 +200,9 @@ class Join:
         speaks = offering.dialects  # the offering decides: a provider may have a dialect of its own
         if speaks is None:
             speaks = model.dialects or tuple(
-                name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
+                name
+                for name, serve in served.serves.items()
+                if fnmatchcase(offering.id, serve.model_ids)
             )
         shared = [name for name in speaks if name in served.serves and not self._counts(name)]
         if not shared:
@@ -283,7 +285,7 @@ class Join:
             end = f": {line}" if line else self._meant([name])
             reason = f"the dialect {name} is not installed{end}"
             return _refused(model, served, reason, dialect=name, id=offering.id)
-        lacks = serve.lacks | offering.lacks
+        lacks = serve.unsupported | offering.unsupported
         can = dialect.capabilities
         if model.dialects:  # a declared model has its capabilities
             can = can & (model.capabilities | _OF_TRANSPORT)
@@ -336,10 +338,10 @@ def _laid_over(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndp
         path=serve.path or endpoint.path,
         stream_path=serve.stream_path or (endpoint.stream_path if not serve.path else None),
         query={**endpoint.query, **serve.query},
-        add={**endpoint.add, **serve.add},
-        drop=(*endpoint.drop, *serve.drop),
+        extra_fields={**endpoint.extra_fields, **serve.extra_fields},
+        omit_fields=(*endpoint.omit_fields, *serve.omit_fields),
         header_to_body={**endpoint.header_to_body, **serve.header_to_body},
-        lacks=frozenset(endpoint.lacks | serve.lacks),
+        unsupported=frozenset(endpoint.unsupported | serve.unsupported),
     )
 
 

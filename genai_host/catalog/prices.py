@@ -1,7 +1,7 @@
 """Prices of calls.
 
-A provider declares whose prices apply (`Provider.priced_as`). The price list is that of the package
-genai-prices, `pip install "genai-host[prices]"`.
+A provider declares whose prices apply (`Provider.price_provider`). The price list is that of the
+package genai-prices, `pip install "genai-host[prices]"`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cost_of(
         at: Time of the call, UTC.
     """
     try:
-        seller = provider.priced_as(id)
+        seller = provider.price_provider(id)
         if seller == FREE:
             return 0.0
         if not seller or usage is None or not usage.total:

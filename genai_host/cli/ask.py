@@ -127,7 +127,9 @@ def command(
         if not again:
             leave_out(conversation)
         whole = no_stream or as_json or returns is not None
-        answer = answered(conversation, parts or None, returns, again=again, whole=whole, raw=raw)
+        answer = answered(
+            conversation, parts or None, returns, regenerate=again, whole=whole, raw=raw
+        )
         if returns is not None and not as_json:
             echo(json.dumps(answer.data, indent=2, ensure_ascii=False), raw=raw)
         else:
@@ -185,20 +187,20 @@ def asked_text(words: tuple[str, ...], sources: tuple[str, ...] = ()) -> str:
 def answered(
     conversation: Conversation,
     message: Said | None,
-    returns: Any = None,
+    output_type: Any = None,
     *,
-    again: bool = False,
+    regenerate: bool = False,
     whole: bool = False,
     raw: bool = False,
 ) -> Answer:
     """The answer, printed as it is written, unless it is wanted whole.
 
-    again   whether this takes the place of the last message and its answer; no message
+    regenerate   whether this takes the place of the last message and its answer; no message
             stands for the same one. A turn that has not ended is ended by it
     """
-    if again:
-        conversation.drop()
-    events = conversation.stream(message, again=again, returns=returns)
+    if regenerate:
+        conversation.abandon()
+    events = conversation.stream(message, regenerate=regenerate, output_type=output_type)
     return heard(conversation, events, whole=whole, raw=raw)
 
 

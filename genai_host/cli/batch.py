@@ -107,11 +107,11 @@ def run_command(
             source,
             output,
             _task(app, chosen, schema, record),
-            at_once=at_once or _AT_ONCE,
+            concurrency=at_once or _AT_ONCE,
             max_cost=max_cost,
             executor=elsewhere,
             retry_failed=retry_failed,
-            tell=bar.draw,
+            on_progress=bar.draw,
         )
         if restart:
             batch.journal_path.unlink(missing_ok=True)

@@ -109,12 +109,12 @@ def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        if conversation.id and conversation.unrecorded is None:
+        if conversation.id and conversation.record_error is None:
             with contextlib.suppress(GenaiError):  # what matters was told before
                 is_empty = is_new and app.store.summary(conversation.id).turns == 0
                 if is_empty:
                     app.store.delete(conversation.id)
-    if conversation.id and not is_empty and conversation.unrecorded is None:
+    if conversation.id and not is_empty and conversation.record_error is None:
         note(f"continue: genai-host chat --cid {conversation.id}", dim=True)
 
 
@@ -270,10 +270,10 @@ class Chat:
 
     def _say_again(self, message: Message | None = None) -> None:
         """In place of the last message, which stays if this one fails; None for itself."""
-        self._answer(message, again=True)
+        self._answer(message, regenerate=True)
 
-    def _answer(self, message: Said | None, *, again: bool = False) -> None:
-        self._keep(answered(self._conversation, message, again=again))
+    def _answer(self, message: Said | None, *, regenerate: bool = False) -> None:
+        self._keep(answered(self._conversation, message, regenerate=regenerate))
 
     def _keep(self, answer: Answer) -> None:
         self._last = answer

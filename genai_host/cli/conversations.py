@@ -148,7 +148,7 @@ def show(app: App, id: str, details: bool, as_json: bool) -> None:
                 **row_of(summary),
                 "history": codec.to_json(history),
                 "turns": [turn_row(turn, times[turn.number], codec) for turn in turns],
-                "tries": [try_row(each) for each in app.store.tries(summary.id)],
+                "tries": [try_row(each) for each in app.store.attempts(summary.id)],
             }
         )
         return
@@ -159,7 +159,7 @@ def show(app: App, id: str, details: bool, as_json: bool) -> None:
     show_transcript(opened.history, turns, times, details=details)
     if details:
         echo("")
-        show_tries(app.store.tries(summary.id))
+        show_tries(app.store.attempts(summary.id))
 
 
 def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
@@ -397,7 +397,7 @@ def import_(app: App, file: str) -> None:
     with open(file, "rb") as stream:
         data = stream.read()
     try:
-        id = app.store.load(read_json(data), app.host.codec)
+        id = app.store.import_conversation(read_json(data), app.host.codec)
     except (ValueError, ValidationError) as error:
         raise ValidationError(
             f"{file} is not an exported conversation: {message_of(error)}",

@@ -135,10 +135,10 @@ def _check_store(app: App) -> Check:
     except GenaiError as error:
         return Check("store", "failed", str(error), error.hint)
     facts: dict[str, Any] = {
-        "place": store.place, "bytes": None, "version": None, "conversations": None,
+        "place": store.location, "bytes": None, "version": None, "conversations": None,
     }  # fmt: skip
     if health is None:
-        return Check("store", "ok", f"{store.place}: none yet", facts=facts)
+        return Check("store", "ok", f"{store.location}: none yet", facts=facts)
     facts |= {
         "bytes": health.size,
         "version": health.version,
@@ -148,8 +148,8 @@ def _check_store(app: App) -> Check:
     if health.conversations is not None:
         told.insert(0, f"{health.conversations} conversations")
     if not health.faults:
-        return Check("store", "ok", f"{store.place}: {', '.join(told)}, in order", facts=facts)
-    found = "; ".join([f"{store.place}: {', '.join(told)}", *health.faults])
+        return Check("store", "ok", f"{store.location}: {', '.join(told)}, in order", facts=facts)
+    found = "; ".join([f"{store.location}: {', '.join(told)}", *health.faults])
     return Check("store", "failed", found, health.fix, facts)
 
 

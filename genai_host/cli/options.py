@@ -352,7 +352,7 @@ def changes(
         "parameters": parameters,
         "settings": chosen,
         "tools": _tool_names(tools, no_tools),
-        "caps": None if max_cost is None else TurnLimits(cost=max_cost),
+        "turn_limits": None if max_cost is None else TurnLimits(cost=max_cost),
     }
 
 

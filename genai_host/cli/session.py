@@ -219,7 +219,7 @@ def leave_out(
             hint=f"answer it: {give}; or send the last message again: {again}",
         )
     if conversation.status == "pending":
-        conversation.drop()
+        conversation.abandon()
         note("the last turn was interrupted and is skipped", dim=True)
 
 

@@ -152,8 +152,8 @@ def _row(app: App, tool: Tool) -> dict[str, Any]:
         "why_not": why_not,
         "description": tool.description,
         "parameters": parameters,
-        "repeatable": tool.repeatable,
-        "seconds": tool.seconds,
+        "idempotent": tool.idempotent,
+        "seconds": tool.timeout,
         "fault": fault,
         "unenforced": unenforced,
     }

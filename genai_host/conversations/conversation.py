@@ -75,9 +75,9 @@ class Conversation:
         clock: Clock,
         codec: Codec,
         observers: Observers,
-        caps: TurnLimits,
+        turn_limits: TurnLimits,
         changed: Changed | None = None,
-        returns: Any = None,
+        output_type: Any = None,
     ) -> None:
         cast = changed or began.opened
         self.feature = feature
@@ -86,12 +86,12 @@ class Conversation:
         self._clock = clock
         self._codec = codec
         self._observers = observers
-        self._caps = caps
+        self._caps = turn_limits
         self._told = began
         self._cast = self._casting(models_in(cast), cast.parameters, cast.settings)
-        self._returns = returns
-        if returns is not None:
-            self._schema_of(returns)
+        self._returns = output_type
+        if output_type is not None:
+            self._schema_of(output_type)
         # last, when nothing else can fail
         self.record, unrecorded = make_record()
         self._recording = (
@@ -114,7 +114,7 @@ class Conversation:
         return getattr(self.record, "id", "")
 
     @property
-    def unrecorded(self) -> StoreError | None:
+    def record_error(self) -> StoreError | None:
         """Why the conversation is not recorded although it should be; None if it is. Recording is
         retried at the end of each turn, and before steps that must not run twice."""
         return None if self._recording is None else self._recording.failed
@@ -183,18 +183,18 @@ class Conversation:
         self,
         message: Said | None = None,
         *,
-        again: bool = False,
+        regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
-        returns: Any = None,
+        output_type: Any = None,
     ) -> Answer:
         """Take a turn and wait for the answer.
 
         Args:
             message: The user's message; with `again`, None for `last_message`.
-            again: Replace the last turn; it is restored if this one fails.
+            regenerate: Replace the last turn; it is restored if this one fails.
             context: JSON for the feature, for example from a client; None for none, or for the
                 context of the repeated message.
-            returns: Class or JSON Schema of `Answer.data`; None for that of the conversation.
+            output_type: Class or JSON Schema of `Answer.data`; None for that of the conversation.
 
         Raises:
             TurnPaused: The turn pauses; continue it with `resume`.
@@ -205,15 +205,15 @@ class Conversation:
             ConversationClosed: The conversation is closed.
             GenaiError: The turn failed.
         """
-        return _last(self._take(message, again, context, returns, heard=False))
+        return _last(self._take(message, regenerate, context, output_type, heard=False))
 
     def stream(
         self,
         message: Said | None = None,
         *,
-        again: bool = False,
+        regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
-        returns: Any = None,
+        output_type: Any = None,
     ) -> Generator[Event, None, None]:
         """Take a turn and yield its events; the last event has the answer.
 
@@ -225,44 +225,44 @@ class Conversation:
 
         Args:
             message: The user's message; with `again`, None for `last_message`.
-            again: Replace the last turn; it is restored if this one fails.
+            regenerate: Replace the last turn; it is restored if this one fails.
             context: JSON for the feature.
-            returns: Class or JSON Schema of `Answer.data`; None for that of the conversation.
+            output_type: Class or JSON Schema of `Answer.data`; None for that of the conversation.
         """
-        return self._take(message, again, context, returns, heard=True)
+        return self._take(message, regenerate, context, output_type, heard=True)
 
     def _take(
         self,
         message: Said | None,
-        again: bool,
+        regenerate: bool,
         context: Mapping[str, Any] | None,
-        returns: Any,
+        output_type: Any,
         *,
         heard: bool,
     ) -> Generator[Event, None, None]:
         """Start a turn and run it. `heard` is whether the answer is streamed to a consumer."""
         with self._idle():
-            started = self._started(message, again, context, returns)
+            started = self._started(message, regenerate, context, output_type)
             journal = Journal(started.turn, self._recording, self._codec)
-            form = self._returns if returns is None else returns
+            form = self._returns if output_type is None else output_type
             yield from self._turn(started, journal, form, heard)
 
     def begin(
         self,
         message: Said | None = None,
         *,
-        again: bool = False,
+        regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
-        returns: Any = None,
+        output_type: Any = None,
     ) -> int:
         """Record a turn without running it; `resume` runs it, in this process or in another that
         opens the conversation.
 
         Args:
             message: The user's message; see `say`.
-            again: Replace the last turn.
+            regenerate: Replace the last turn.
             context: JSON for the feature.
-            returns: Class or JSON Schema of `Answer.data`.
+            output_type: Class or JSON Schema of `Answer.data`.
 
         Returns:
             The number of the turn.
@@ -271,7 +271,7 @@ class Conversation:
             StoreError: The turn is not recorded; open the conversation again.
         """
         with self._idle():
-            started = self._started(message, again, context, returns)
+            started = self._started(message, regenerate, context, output_type)
             if self._recording is not None:
                 self._recording.flush()
             self._pending = (started, Journal(started.turn, self._recording, self._codec))
@@ -280,27 +280,27 @@ class Conversation:
     def _started(
         self,
         message: Said | None,
-        again: bool,
+        regenerate: bool,
         context: Mapping[str, Any] | None,
-        returns: Any,
+        output_type: Any,
     ) -> TurnStarted:
-        returns = self._returns if returns is None else returns
+        output_type = self._returns if output_type is None else output_type
         started = self._told.next(
             None if message is None else _message(message),
             self.feature.version,
             context=None if context is None else self._plain(context),
-            schema=None if returns is None else self._schema_of(returns),
-            again=again,
+            schema=None if output_type is None else self._schema_of(output_type),
+            again=regenerate,
         )
         self._note(started)
         return started
 
-    def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
+    def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
         """Resume a turn that is paused or was interrupted. Completed steps are not run again.
 
         Args:
             result: Result that a paused turn waits for, as JSON; None is a result, too.
-            returns: Class given with the message, if there was one.
+            output_type: Class given with the message, if there was one.
 
         Returns:
             The answer of the turn.
@@ -310,20 +310,20 @@ class Conversation:
             ValidationError: The turn waits for another kind of result; it stays paused.
             GenaiError: The turn failed; see `say`.
         """
-        return _last(self._go_on(result, returns, heard=False))
+        return _last(self._go_on(result, output_type, heard=False))
 
     def resume_stream(
-        self, result: Any = None, *, returns: Any = None
+        self, result: Any = None, *, output_type: Any = None
     ) -> Generator[Event, None, None]:
         """Resume a turn and yield its events; see `resume` and `stream`.
 
         Args:
             result: Result that a paused turn waits for, as JSON.
-            returns: Class given with the message, if there was one.
+            output_type: Class given with the message, if there was one.
         """
-        return self._go_on(result, returns, heard=True)
+        return self._go_on(result, output_type, heard=True)
 
-    def _go_on(self, result: Any, returns: Any, *, heard: bool) -> Generator[Event, None, None]:
+    def _go_on(self, result: Any, output_type: Any, *, heard: bool) -> Generator[Event, None, None]:
         with self._alone():
             if self._pending is None:
                 raise ReplayError("no turn to resume")
@@ -340,7 +340,7 @@ class Conversation:
                 raise ValidationError(
                     "the turn does not wait for a result", hint="call resume() without a result"
                 )
-            form = self._form_of(started) if returns is None else returns
+            form = self._form_of(started) if output_type is None else output_type
             yield from self._turn(started, journal, form, heard)
 
     def cancel(self) -> None:
@@ -350,7 +350,7 @@ class Conversation:
         if cancellation is not None:
             cancellation.cancel()
 
-    def drop(self, reason: GenaiError | None = None) -> None:
+    def abandon(self, reason: GenaiError | None = None) -> None:
         """End a paused or interrupted turn as failed, if there is one. It can be sent again.
 
         Args:
@@ -499,7 +499,7 @@ class Conversation:
             schema=started.schema,
             state=state,
             roles=self._cast.roles,
-            began=self._told.opened.began,
+            opened_at=self._told.opened.began,
             tag=self._told.opened.tag,
         )
 

@@ -204,10 +204,10 @@ class TurnUsage:
 
     Args:
         history: Messages to omit from details.
-        round_trips: Maximum number of model calls.
+        max_model_calls: Maximum number of model calls.
         steps: Maximum number of steps.
         dollars: Maximum cost before another model call, in US dollars; None for no limit.
-        unpriced: Whether to continue after a call of unknown cost if `dollars` is set.
+        allow_unknown_cost: Whether to continue after a call of unknown cost if `dollars` is set.
         codec: Converts values to JSON.
 
     Attributes:
@@ -217,17 +217,17 @@ class TurnUsage:
     def __init__(
         self,
         history: Iterable[Message],
-        round_trips: int,
+        max_model_calls: int,
         steps: int,
         dollars: float | None,
         codec: Codec,
-        unpriced: bool = False,
+        allow_unknown_cost: bool = False,
     ) -> None:
         self.usage = Usage()
-        self._max_round_trips = round_trips
+        self._max_round_trips = max_model_calls
         self._max_steps = steps
         self._max_dollars = dollars
-        self._may_be_unpriced = unpriced
+        self._may_be_unpriced = allow_unknown_cost
         self._codec = codec
         self._lock = threading.Lock()
         self._round_trips = 0

@@ -80,21 +80,21 @@ class TurnLimits:
     """Limits of one turn.
 
     Attributes:
-        round_trips: Model calls.
+        max_model_calls: Model calls.
         steps: Steps of any kind, except `Progress`.
         seconds: Duration, without waits for a `RateLimit`; None for no limit.
         parallel: Steps that run concurrently.
         cost: US dollars at list price; None for no limit. Checked before each model call, so the
             last call can exceed it. After a call of unknown cost, no other is made.
-        unpriced: Whether calls of unknown cost count as free.
+        allow_unknown_cost: Whether calls of unknown cost count as free.
     """
 
-    round_trips: int = 50
+    max_model_calls: int = 50
     steps: int = 1000
     seconds: float | None = 600.0
     parallel: int = 8
     cost: float | None = None
-    unpriced: bool = False
+    allow_unknown_cost: bool = False
 
 
 class Driver:
@@ -108,7 +108,7 @@ class Driver:
         journal: Event log of this turn.
         codec: Converts values to JSON.
         clock: Source of time.
-        caps: Limits of the turn.
+        turn_limits: Limits of the turn.
         cancellation: Cancels the turn.
         heard: Whether a consumer reads the chunks of answers; only then replies are streamed.
         form: Class of the data, if it has a schema per dialect: prompts use that of their route.
@@ -125,7 +125,7 @@ class Driver:
         cancellation: Cancellation,
         clock: Clock,
         codec: Codec,
-        caps: TurnLimits,
+        turn_limits: TurnLimits,
         heard: bool,
         form: Any = None,
         id: str = "",
@@ -139,16 +139,21 @@ class Driver:
         self._cancellation = cancellation
         self._clock = clock
         self._codec = codec
-        self._caps = caps
+        self._caps = turn_limits
         self._heard = heard
         self._form = form
         self._account = TurnUsage(
-            turn.history, caps.round_trips, caps.steps, caps.cost, codec, caps.unpriced
+            turn.history,
+            turn_limits.max_model_calls,
+            turn_limits.steps,
+            turn_limits.cost,
+            codec,
+            turn_limits.allow_unknown_cost,
         )
         self._traces: dict[Path, StepTrace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
-        self._time = TimeLimit(clock, caps.seconds, self._out_of_time)
-        self._at_once = ParallelRunner(self._perform, caps.parallel, f"{feature.name}-step")
+        self._time = TimeLimit(clock, turn_limits.seconds, self._out_of_time)
+        self._at_once = ParallelRunner(self._perform, turn_limits.parallel, f"{feature.name}-step")
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
             CountTokens: self._ask,
@@ -291,7 +296,7 @@ class Driver:
         """Whether a step may run again if it is unknown whether it ran before."""
         if isinstance(step, CallTool):
             return self._toolbox.interrupted(step.call) is None
-        return step.repeatable()
+        return step.is_idempotent()
 
     def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
         """The recorded result or error, counted as when it was performed."""
@@ -322,14 +327,14 @@ class Driver:
             yield Event("step", detail)
 
     def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
-        shown = step.show and self._heard and len(path) == 1
+        shown = step.stream and self._heard and len(path) == 1
         is_asked = step.schema is not None and step.schema == self._turn.schema
         deltas = self._agent(step.role).stream(
             step,
             cancellation,
-            in_pieces=shown,
+            stream=shown,
             trace=self._trace(path),
-            raw=self._raw(step.keep_replies_in),
+            raw=self._raw(step.raw_reply_file),
             form=self._form if is_asked else None,
             waiting=self._time.paused,
         )

@@ -356,8 +356,13 @@ _OLD_NAMES = {
     "RateLimit": "Rate",
     "VendorPart": "Opaque",
 }
-"""Former modules and names of steps and their parts. Remove both with the first version of the
-store that cannot contain such turns."""
+_OLD_FIELDS = {
+    "CallFunction.idempotent": "twice",
+    "Prompt.raw_reply_file": "keep_replies_in",
+    "Prompt.stream": "show",
+}
+"""Former modules, names and fields of steps and their parts. Remove them with the first version of
+the store that cannot contain such turns."""
 
 
 def digest(value: Any, label: Label = _label) -> str:
@@ -424,19 +429,24 @@ def _key(key: Any) -> str:
 
 def _fields(value: Any, label: Label) -> Any:
     """Fields without a default value."""
-    name, defaults = _described(type(value), label)  # type: ignore[arg-type]  # a class is hashable
+    name, described = _described(type(value), label)  # type: ignore[arg-type]  # a class is hashable
     fields = {}
-    for each, default in defaults:
+    for each, written, default in described:
         found = getattr(value, each)
         if found is not default:
-            fields[each] = _canonical_form(found, label)
+            fields[written] = _canonical_form(found, label)
     return {"class": name, "fields": fields}
 
 
 @lru_cache(maxsize=256)
-def _described(kind: type[Any], label: Label) -> tuple[str, list[tuple[str, Any]]]:
-    """The label of an attrs class, and its fields with their defaults."""
-    return label(kind), [(each.name, each.default) for each in attrs.fields(kind) if each.init]
+def _described(kind: type[Any], label: Label) -> tuple[str, list[tuple[str, str, Any]]]:
+    """The label of an attrs class, and its fields with their names in digests and defaults."""
+    old = _OLD_FIELDS if label is _old_label else {}
+    return label(kind), [
+        (each.name, old.get(f"{kind.__name__}.{each.name}", each.name), each.default)
+        for each in attrs.fields(kind)
+        if each.init
+    ]
 
 
 _log = logging.getLogger(__name__)

@@ -415,7 +415,7 @@ class Journal:
                 hint="the feature changed: continue from the last complete turn",
             )
         self._keep(path, step)
-        if path not in self._ended and not step.repeatable():
+        if path not in self._ended and not step.is_idempotent():
             interrupted = StepInterrupted(
                 f"{kind} was running when the process ended, and may have completed"
             )

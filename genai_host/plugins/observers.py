@@ -119,7 +119,10 @@ class Observers:
             return nullcontext(Observation())
         about = {"parent": report.parent, "operation": operation, "route": route, "call": call}
         return self._watching(
-            "call", clock, about, lambda _: {"result": report.result, "first": report.first}
+            "call",
+            clock,
+            about,
+            lambda _: {"result": report.result, "first_token_seconds": report.first},
         )
 
     def turn(

@@ -26,7 +26,7 @@ def feature_row(host: Host, feature: Feature[Any]) -> dict[str, Any]:
         "plugin": host.registry.owner("feature", feature.name),
         "version": feature.version,
         "roles": dict(feature.roles),
-        "optional": sorted(feature.optional),
+        "optional": sorted(feature.optional_roles),
         "settings": [attrs.asdict(setting) for setting in describe(feature.settings)],
     }
 

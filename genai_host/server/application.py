@@ -120,7 +120,7 @@ class RequestHandler:
         method = "GET" if head.method == "HEAD" else head.method
         routes = await shared.routes()
         found = routes.find(method, head.path)
-        if isinstance(found, HttpProblem) or found[0].counts:
+        if isinstance(found, HttpProblem) or found[0].rate_limited:
             shared.count(self._user, head.client)
         body = b"" if isinstance(found, HttpProblem) else await self._body(head, found[0])
         await self._enter(head)
@@ -150,7 +150,7 @@ class RequestHandler:
     async def _body(self, head: Head, route: HttpRoute) -> bytes:
         if head.length == 0:
             return b""
-        if head.length is not None and head.length > route.size:
+        if head.length is not None and head.length > route.max_body_size:
             raise _too_large(route)
         seconds = self._shared.settings.body_seconds
         try:
@@ -175,7 +175,7 @@ class RequestHandler:
                 raise _Gone
             piece = message.get("body", b"")
             size += len(piece)
-            if size > route.size:
+            if size > route.max_body_size:
                 raise _too_large(route)
             self._shared.bodies.take(len(piece))
             self._held = size
@@ -303,7 +303,7 @@ class RequestHandler:
         elif isinstance(reply.body, bytes):
             await self._send_whole(reply.body)
         else:
-            await self._send_pieces(reply.silence)
+            await self._send_pieces(reply.keepalive)
 
     async def _send_whole(self, body: bytes) -> None:
         for at in range(0, len(body) - _SLICE, _SLICE):
@@ -331,7 +331,9 @@ class RequestHandler:
 
 
 def _too_large(route: HttpRoute) -> Refused:
-    return Refused(HttpProblem(413, "too_large", f"the body must have at most {route.size} bytes"))
+    return Refused(
+        HttpProblem(413, "too_large", f"the body must have at most {route.max_body_size} bytes")
+    )
 
 
 def _close(reply: RouteResponse) -> None:

@@ -104,7 +104,7 @@ class ChatRequest:
         tool_choice: `auto`, `none`, `required` or a tool name; None for the model's default.
         schema: JSON Schema of the answer; None for free text.
         parameters: Model parameters by the host's names.
-        in_pieces: Whether the answer is streamed.
+        stream: Whether the answer is streamed.
     """
 
     model: str | None
@@ -113,7 +113,7 @@ class ChatRequest:
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] = field(factory=dict)
-    in_pieces: bool = False
+    stream: bool = False
 
 
 COMMENT = b": ping\n\n"
@@ -242,7 +242,7 @@ def streamed(
     """
     headers = {"content-type": kind, "cache-control": "no-store"}
     body = _Body(answering, write)
-    return RouteResponse(body, headers=headers, silence=silence, begin=answering.begin)
+    return RouteResponse(body, headers=headers, keepalive=silence, begin=answering.begin)
 
 
 class _Body:
@@ -279,10 +279,10 @@ def _of_model(
     completion = yield from host.prompt(
         prompt,
         model=asked.model,
-        in_pieces=asked.in_pieces,
+        stream=asked.stream,
         limits=request.limits,
         owner=request.user,
-        is_kept=is_kept,
+        persisted=is_kept,
     )
     if is_kept:
         try:
@@ -297,7 +297,7 @@ def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> 
     feature = host.feature(host.config.feature)
     route = completion.route
     *before, message = asked.messages
-    record = host.kept(user).create(
+    record = host.store_for(user).create(
         Opened(
             feature=feature.name,
             version=feature.version,
@@ -346,7 +346,7 @@ def _of_feature(
         parameters=asked.parameters,
         record=host.config.server.record_api_calls,
         owner=request.user,
-        returns=asked.schema,
+        output_type=asked.schema,
     )
     shown: list[str] = []
     with close_on_disconnect(request.limits, conversation):

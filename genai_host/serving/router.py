@@ -84,7 +84,7 @@ class HttpRoutes:
         self._form = form
         every = (tuple(own), tuple(host.registry.http_routes.values()))
         self._own, self._routes = map(_Patterns, every)
-        self._starting = [route for routes in every for route in routes if route.starts]
+        self._starting = [route for routes in every for route in routes if route.run_at_startup]
         self._handlers: dict[str, Handler] = {}
         self._lock = threading.Lock()
         self._made: dict[type, Any] = {}
@@ -102,7 +102,7 @@ class HttpRoutes:
     def limit(self, method: str, path: str) -> int:
         """Maximum size of a body in bytes; 0 if there is no route."""
         found = self.find(method, path)
-        return 0 if isinstance(found, HttpProblem) else found[0].size
+        return 0 if isinstance(found, HttpProblem) else found[0].max_body_size
 
     def answer(
         self,
@@ -131,8 +131,10 @@ class HttpRoutes:
         if isinstance(found, HttpProblem):
             return found
         route, parameters = found
-        if len(request.body) > route.size:
-            return HttpProblem(413, "too_large", f"the body must have at most {route.size} bytes")
+        if len(request.body) > route.max_body_size:
+            return HttpProblem(
+                413, "too_large", f"the body must have at most {route.max_body_size} bytes"
+            )
         dropped: list[str] = []
         try:
             reply = self._handler(route)(evolve(request, parameters=parameters, dropped=dropped))

@@ -73,7 +73,7 @@ class Database:
     patience  seconds to wait for another process that writes (SQLite)
     connect   opens a file, with the arguments of `sqlite3.connect`; None for that
 
-    place     the file, or the address without its password
+    location     the file, or the address without its password
     file      empty on PostgreSQL
 
     Raises `StoreError` for an address that cannot be one.
@@ -91,14 +91,14 @@ class Database:
         self._is_closed = False
         self._is_stuck = False
         self._url: URL | None = None
-        self.file = self.place = where
+        self.file = self.location = where
         if "://" in where:
             from genai_host.store import engines
 
             self._url = engines.read_url(where)
             is_file = self._url.get_backend_name() == "sqlite"
             self.file = self._url.database or "" if is_file else ""
-            self.place = self.file or self._url.render_as_string(hide_password=True)
+            self.location = self.file or self._url.render_as_string(hide_password=True)
 
     @lazy_property
     def engine(self) -> Engine:
@@ -137,14 +137,16 @@ class Database:
         if os.path.isfile(self.file):
             return
         if was_there:
-            raise StoreError(f"{self.place}: it is not there any more", file=self.place)
+            raise StoreError(f"{self.location}: it is not there any more", file=self.location)
         folder = os.path.dirname(os.path.abspath(self.file))
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
         can_be_made = os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
         if os.path.lexists(self.file) or not can_be_made:
             raise StoreError(
-                f"{self.place}: it cannot be made there", file=self.place, hint=paths.ELSEWHERE
+                f"{self.location}: it cannot be made there",
+                file=self.location,
+                hint=paths.ELSEWHERE,
             )
 
     @contextmanager
@@ -254,17 +256,17 @@ class Database:
         """What the driver raised, as the host says it."""
         if isinstance(error, OSError) and error.strerror:
             return StoreError(
-                f"{self.place}: {error.strerror}", file=self.place, hint=paths.ELSEWHERE
+                f"{self.location}: {error.strerror}", file=self.location, hint=paths.ELSEWHERE
             )
         said = " ".join(str(error).split()) or type(error).__name__
         hint = next((hint for start, hint in _HINTS.items() if said.lower().startswith(start)), "")
-        return StoreError(f"{self.place}: {said}", file=self.place, hint=hint)
+        return StoreError(f"{self.location}: {said}", file=self.location, hint=hint)
 
     def no_store(self) -> StoreError:
         """The error for a database that somebody else uses."""
         return StoreError(
-            f"{self.place} holds something else",
-            file=self.place,
+            f"{self.location} holds something else",
+            file=self.location,
             hint="it was not changed: name another file or database",
         )
 
@@ -289,7 +291,7 @@ class Database:
 
     def closed(self) -> StoreError:
         """The error for who comes after the end."""
-        return StoreError(f"{self.place}: the store is closed", file=self.place)
+        return StoreError(f"{self.location}: the store is closed", file=self.location)
 
 
 def _cannot_write(error: object) -> bool:

@@ -152,7 +152,7 @@ class ConversationQueries:
             raise _unknown(repr(id))
         return found[0]
 
-    def runs_elsewhere(self, id: str) -> bool:
+    def is_running_elsewhere(self, id: str) -> bool:
         id = self.find(id)
         self._indexer.catch_up(conversations.c.id == id)
         columns = conversations.c
@@ -163,7 +163,7 @@ class ConversationQueries:
             return False
         return row.writer in self._presence.there()
 
-    def tries(self, id: str) -> list[StoredTry]:
+    def attempts(self, id: str) -> list[StoredTry]:
         id = self.find(id)
         self._indexer.catch_up_if_possible(conversations.c.id == id)
         wanted = [column for column in tries.c if column is not tries.c.conversation]
@@ -215,7 +215,7 @@ class ConversationQueries:
             connection.execute(delete(conversations).where(conversations.c.id == id))
             self.blobs().forget(id, connection, lost=new_id(max(0.0, self._now() - _DAY)))
 
-    def purge(self, *, days: float | None = None, number: int | None = None) -> int:
+    def delete_expired(self, *, days: float | None = None, number: int | None = None) -> int:
         oldest = None if days is None else self._now() - days * _DAY
         self._indexer.catch_up(self._mine())  # or what goes on would be taken for old
         deleted = 0
@@ -246,7 +246,7 @@ class ConversationQueries:
         id = self.find(id)
         return exported(id, self._name(id), self._rows(id), self._attached())
 
-    def load(self, data: Mapping[str, Any], codec: Codec) -> str:
+    def import_conversation(self, data: Mapping[str, Any], codec: Codec) -> str:
         name, rows = imported(data)
         loaded = InMemoryRecord.from_json((read_json(row.body) for row in rows), codec).entries
         try:
@@ -281,10 +281,10 @@ class ConversationQueries:
             return connection.execute(chosen).scalar()
 
     def _read(self, bodies: list[str], codec: Codec) -> tuple[Entry, ...]:
-        return read(bodies, codec, self._database.place, self._attached())
+        return read(bodies, codec, self._database.location, self._attached())
 
     def _attached(self) -> Attached:
-        return Attached(self.blobs, self._database.place)
+        return Attached(self.blobs, self._database.location)
 
     def _mine(self) -> ColumnElement[bool]:
         return conversations.c.owner == self._owner

@@ -66,8 +66,8 @@ def bring_up_to_date(
                 return
             if not min(steps) <= found <= version:
                 raise StoreError(
-                    f"{database.place} has version {found}, this host knows {version}",
-                    file=database.place,
+                    f"{database.location} has version {found}, this host knows {version}",
+                    file=database.location,
                     hint=next_step(found),
                 )
             _back_up(database, found)

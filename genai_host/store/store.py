@@ -75,7 +75,7 @@ class Store:
         self._others: dict[str, Store] = {}
         self._now = now
 
-    def of(self, owner: str) -> Store:
+    def for_owner(self, owner: str) -> Store:
         """The same store, as another owner of conversations sees it. It is closed with
         this one."""
         if owner == self._owner:
@@ -92,9 +92,9 @@ class Store:
             return self._others[owner]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Its file, or its address without the password."""
-        return self._opened.place
+        return self._opened.location
 
     @lazy_property
     def _database(self) -> Database:
@@ -194,13 +194,13 @@ class Store:
         """Raises `NotFound`."""
         return self._library.summary(id)
 
-    def runs_elsewhere(self, id: str) -> bool:
+    def is_running_elsewhere(self, id: str) -> bool:
         """Whether another store, as that of another process, is at a turn of it."""
-        return self._library.runs_elsewhere(id)
+        return self._library.is_running_elsewhere(id)
 
-    def tries(self, id: str) -> list[StoredTry]:
+    def attempts(self, id: str) -> list[StoredTry]:
         """All calls of models for a conversation, failed ones as well. Raises `NotFound`."""
-        return self._library.tries(id)
+        return self._library.attempts(id)
 
     def search(self, words: str, *, limit: int = 20) -> list[Found]:
         """The messages that have all these words, latest first, but for turns that were
@@ -245,10 +245,10 @@ class Store:
         gets `Conflict`. Raises `NotFound`."""
         self._library.delete(id)
 
-    def purge(self, *, days: float | None = None, number: int | None = None) -> int:
+    def delete_expired(self, *, days: float | None = None, number: int | None = None) -> int:
         """Delete conversations that nobody has gone on with for some days, and all but the
         latest; those that a process is at stay. Returns how many were deleted."""
-        return self._library.purge(days=days, number=number)
+        return self._library.delete_expired(days=days, number=number)
 
     def fork(self, id: str, *, turn: int | None = None) -> str:
         """Copy a conversation, to go on otherwise, and give the id of the copy. A turn that
@@ -263,10 +263,10 @@ class Store:
         Raises `NotFound`."""
         return self._library.export(id)
 
-    def load(self, data: Mapping[str, Any], codec: Codec) -> str:
+    def import_conversation(self, data: Mapping[str, Any], codec: Codec) -> str:
         """Take in what was exported, as a new conversation, and give its id. Raises
         `ValidationError` for what is none."""
-        return self._library.load(data, codec)
+        return self._library.import_conversation(data, codec)
 
     def markdown(self, id: str, codec: Codec) -> str:
         """A conversation to be read: the history that holds now, and when each turn was
@@ -281,7 +281,7 @@ class Store:
         """Bytes by their digest, as of files that are attached."""
         return self._library.blobs()
 
-    def without_bytes(self, entry: Written, conversation: str) -> Written:
+    def strip_blobs(self, entry: Written, conversation: str) -> Written:
         """An entry as it is to be stored for a conversation: the bytes of its images and
         files are in blobs when this returns."""
         return entry._replace(body=kept(entry.body, self.blobs(), conversation))
@@ -309,7 +309,7 @@ class Store:
         now = self._now()
         id = new_id(now)
         rows = [
-            Row(id, number, *(self.without_bytes(each, id) if _has_bytes(each) else each))
+            Row(id, number, *(self.strip_blobs(each, id) if _has_bytes(each) else each))
             for number, each in enumerate(entries)
         ]
         values = {"id": id, "owner": self._owner, "created": now, "updated": now, **known}
@@ -380,7 +380,7 @@ class StoredRecord:
         """
         form = written(entry, self._codec, self._now())
         if may_hold_bytes(form.body):
-            form = self._store.without_bytes(form, self.id)
+            form = self._store.strip_blobs(form, self.id)
         with self._lock:
             if self._unsure is not None:
                 before, rows = self._unsure

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # it is imported where it is used
     from genai_host.store import Store
 
 MakeHost = Callable[..., Host]
-_ONCE = RetryPolicy(tries=1, calls=1)
+_ONCE = RetryPolicy(max_attempts=1, max_total_attempts=1)
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +83,7 @@ def make_host() -> Iterator[MakeHost]:
             config=config or Config(),
             discovery=StaticPlugins(found),
             clock=clock,
-            patience=patience or _ONCE,
+            retry_policy=patience or _ONCE,
             store=store,
             prices=prices,
         )

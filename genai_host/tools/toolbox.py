@@ -199,19 +199,19 @@ class Toolbox:
         self, tool: Tool, call: ToolCall, context: Mapping[str, Any], until: Cancellation
     ) -> ToolOutput:
         try:
-            return self._within(tool.seconds, tool.name, until, self._work(tool, call, context))
+            return self._within(tool.timeout, tool.name, until, self._work(tool, call, context))
         except LimitExceeded:
             until.check()
-            _log.warning("the tool %s took longer than %g seconds", tool.name, tool.seconds)
+            _log.warning("the tool %s took longer than %g seconds", tool.name, tool.timeout)
             return _failed(
-                f"{tool.name} took longer than {tool.seconds:g} seconds: it was abandoned and "
+                f"{tool.name} took longer than {tool.timeout:g} seconds: it was abandoned and "
                 "may still complete"
             )
 
     def interrupted(self, call: ToolCall) -> ToolOutput | None:
         """The output of a call whose outcome is unknown; None if the tool may run again."""
         tool = self._tools.get(call.name) or self._sources.seen.get(call.name)
-        if tool is not None and tool.repeatable:
+        if tool is not None and tool.idempotent:
             return None
         return _failed(f"{short_repr(call.name)} was interrupted and may have completed")
 
@@ -265,12 +265,12 @@ class Toolbox:
     def _absence(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
         """Why a tool is unavailable in a context; empty if it is available."""
         before, known = self._known.get(tool.name, (None, None))
-        if before == tool and known is not None and tool.applies is always:
+        if before == tool and known is not None and tool.available_when is always:
             return message_of(known) if isinstance(known, ValidationError) else ""
 
         def look() -> str:
             self._know(tool)
-            applies = tool.applies(self._copy(context))
+            applies = tool.available_when(self._copy(context))
             if not isinstance(applies, bool):
                 raise TypeError(f"applies returned {short_repr(applies)}, not True or False")
             return "" if applies else "it does not apply in this context"

@@ -119,7 +119,7 @@ class Budgets:
         self._clock = clock
         self._told: set[str] = set()
 
-    def toll(self, user: str) -> Purse | None:
+    def middleware(self, user: str) -> Purse | None:
         """The middleware for the calls of a user; None if no budget applies."""
         bounds = self._bounds(user)
         return Purse(self, bounds) if bounds else None

@@ -194,7 +194,7 @@ class UsageRecorder:
         self._thread: threading.Thread | None = None
         self._closing = concurrency.new_event()
 
-    def toll(self, user: str, feature: str = "") -> UsageMiddleware:
+    def middleware(self, user: str, feature: str = "") -> UsageMiddleware:
         """The middleware that counts the calls of a user."""
         return UsageMiddleware(self, user, feature)
 

@@ -36,7 +36,9 @@ def asked(
     settings: Any = None,
     **body: Any,
 ) -> AgentReply:
-    return asked_of(StatelessAgent(host, "fake", settings=settings, caps=caps), message, **body)
+    return asked_of(
+        StatelessAgent(host, "fake", settings=settings, turn_limits=caps), message, **body
+    )
 
 
 def asked_of(agent: StatelessAgent, message: str, **body: Any) -> AgentReply:
@@ -129,7 +131,7 @@ class TestItem02:
             assert host.conversations() == []
 
     def test_item_02_many_at_once_keep_and_mix_nothing(self, make_host: MakeHost) -> None:
-        tool = Counting("look", "found", repeatable=True)
+        tool = Counting("look", "found", idempotent=True)
         agent = StatelessAgent(agent_host(make_host, FakeModel(_repeats_all), tool), "fake")
 
         def talk(name: str) -> list[tuple[str, str]]:

@@ -213,7 +213,7 @@ def _repeating(make_host: MakeHost, look: Any = "found", **given: Any) -> Host:
         spoken = [each.content[-1] for each in heard.messages if each.role == "user"]
         return " ".join(part.text for part in spoken if isinstance(part, Text))
 
-    tool = Counting("look", look, repeatable=True)
+    tool = Counting("look", look, idempotent=True)
     if callable(look):
         tool.tool = evolve(tool.tool, run=look)
     return http_host(make_host, FakeModel(said), tool, **given)

@@ -60,14 +60,14 @@ class TestCaps:
         look = Counting("look")
         host = agent_host(make_host, in_turn(calls(*["look"] * 50)), look)
         with pytest.raises(LimitExceeded) as caught:
-            host.open("agent", "fake", caps=TurnLimits(steps=20)).say("hi")
+            host.open("agent", "fake", turn_limits=TurnLimits(steps=20)).say("hi")
         assert caught.value.limit == "steps"
         assert len(look.calls) < 20
 
     def test_time_while_a_tool_runs(self, make_host: MakeHost, stuck: _Stuck) -> None:
         clock, model = ManualClock(), in_turn(calls("stuck"), "not reached")
         host = agent_host(make_host, model, stuck_tool(stuck), clock=clock)
-        conversation = host.open("agent", "fake", caps=TurnLimits(seconds=5.0))
+        conversation = host.open("agent", "fake", turn_limits=TurnLimits(seconds=5.0))
         saying = in_background(conversation.say, "hi")
         assert stuck.begun.wait(30)
         clock.advance(5)
@@ -78,7 +78,7 @@ class TestCaps:
     def test_time_while_the_model_answers(self, make_host: MakeHost) -> None:
         clock, model = ManualClock(), in_turn(calls("look"), HANG)
         host = agent_host(make_host, model, Counting("look"), clock=clock)
-        conversation = host.open("agent", "fake", caps=TurnLimits(seconds=5.0))
+        conversation = host.open("agent", "fake", turn_limits=TurnLimits(seconds=5.0))
         saying = in_background(conversation.say, "hi")
         assert model.hanging.wait(30)
         clock.advance(5)
@@ -148,7 +148,7 @@ class TestCancelling:
         conversation = agent_host(make_host, in_turn(calls("wipe")), wipe).open("agent", "fake")
         with pytest.raises(TurnPaused):
             conversation.say("hi")
-        conversation.drop()
+        conversation.abandon()
         assert (conversation.status, conversation.history, wipe.calls) == ("idle", (), [])
 
     def test_a_resumed_turn_can_be_cancelled_too(self, make_host: MakeHost, stuck: _Stuck) -> None:

@@ -233,7 +233,7 @@ def test_item_03_a_class_of_the_conversation(
     mocks: MakeHost, make: Callable[[], Any], expected: Callable[[Any], Any]
 ) -> None:
     form = make()
-    conversation = mocks(one=[JSON, JSON]).open("chat-model", "mock@one", returns=form)
+    conversation = mocks(one=[JSON, JSON]).open("chat-model", "mock@one", output_type=form)
     for _ in range(2):
         data = conversation.say("A trip?").data
         assert data == expected(form)
@@ -246,8 +246,8 @@ def test_item_03_a_class_of_one_request_wins(
 ) -> None:
     form = make()
     host = mocks(one=[JSON, '{"said": "oslo"}'])
-    conversation = host.open("chat-model", "mock@one", returns=OwnTrip)
-    assert conversation.say("A trip?", returns=form).data == expected(form)
+    conversation = host.open("chat-model", "mock@one", output_type=OwnTrip)
+    assert conversation.say("A trip?", output_type=form).data == expected(form)
     assert conversation.say("A trip?").data == OwnTrip("OSLO")
 
 
@@ -255,7 +255,7 @@ def test_item_03_a_class_of_one_request_wins(
 def test_item_03_the_engines_own_modes_are_used(engines: Host, service: FakeService) -> None:
     service.replies = [openai_service.chat(JSON), ollama_service.chat(JSON)]
     for model in (OPENAI, OLLAMA):
-        conversation = engines.open("chat-model", model, returns=AttrsTrip)
+        conversation = engines.open("chat-model", model, output_type=AttrsTrip)
         assert conversation.say("A trip?").data == AttrsTrip("Oslo", 3)
     to_openai, to_ollama = (request.json() for request in service.requests)
     assert to_openai["response_format"]["type"] == "json_schema"
@@ -267,7 +267,7 @@ def test_item_03_the_engines_own_modes_are_used(engines: Host, service: FakeServ
 def test_item_03_what_a_class_says_itself_wins(engines: Host, service: FakeService) -> None:
     own = '{"said": "oslo"}'
     service.replies = [openai_service.chat(own), ollama_service.chat(own)]
-    conversation = engines.open("chat-model", OPENAI, returns=OwnTrip)
+    conversation = engines.open("chat-model", OPENAI, output_type=OwnTrip)
     assert conversation.say("A trip?").data == OwnTrip("OSLO")
     conversation.use(OLLAMA)
     assert conversation.say("A trip?").data == OwnTrip("OSLO")
@@ -278,7 +278,7 @@ def test_item_03_what_a_class_says_itself_wins(engines: Host, service: FakeServi
 
 
 def test_item_03_the_schema_is_checked_before_the_class_reads(mocks: MakeHost) -> None:
-    conversation = mocks(one=['{"said": 3}']).open("chat-model", "mock@one", returns=OwnTrip)
+    conversation = mocks(one=['{"said": 3}']).open("chat-model", "mock@one", output_type=OwnTrip)
     with pytest.raises(OutputValidationError, match="expected a string"):
         conversation.say("A trip?")
 
@@ -290,7 +290,7 @@ class _NotRead(OwnTrip):
 
 
 def test_item_03_a_class_that_cannot_read_it_is_an_error(mocks: MakeHost) -> None:
-    conversation = mocks(one=['{"said": "x"}']).open("chat-model", "mock@one", returns=_NotRead)
+    conversation = mocks(one=['{"said": "x"}']).open("chat-model", "mock@one", output_type=_NotRead)
     with pytest.raises(OutputValidationError, match="KeyError: 'nothing like it'") as caught:
         conversation.say("A trip?")
     assert (caught.value.provider, caught.value.model) == ("one", "mock")
@@ -305,7 +305,7 @@ class _NotAsked(OwnTrip):
 
 def test_item_03_a_class_that_cannot_be_asked_for_is_told_of_at_once(mocks: MakeHost) -> None:
     with pytest.raises(ValidationError, match="llm_schema failed: KeyError"):
-        mocks(one=[]).open("chat-model", "mock@one", returns=_NotAsked)
+        mocks(one=[]).open("chat-model", "mock@one", output_type=_NotAsked)
 
 
 def test_item_03_a_conversation_from_the_store_is_given_its_class_again(
@@ -314,9 +314,9 @@ def test_item_03_a_conversation_from_the_store_is_given_its_class_again(
     mock = InstanceConfig("mock", settings={"replies": [JSON, JSON, JSON]})
     with Store(tmp_path / "x.db") as store:
         host = make_host(store=store, config=Config(providers={"one": mock}))
-        first = host.open("chat-model", "mock@one", returns=AttrsTrip)
+        first = host.open("chat-model", "mock@one", output_type=AttrsTrip)
         assert first.say("A trip?").data == AttrsTrip("Oslo", 3)
-        again = host.conversation(first.id, returns=DataTrip)
+        again = host.conversation(first.id, output_type=DataTrip)
         assert again.say("A trip?").data == DataTrip("Oslo", 3)
         assert host.conversation(first.id).say("A trip?").data is None
 
@@ -327,7 +327,7 @@ def test_item_03_a_conversation_from_the_store_is_given_its_class_again(
 def test_item_04_the_support_model_takes_the_data_and_remembers_nothing(mocks: MakeHost) -> None:
     host = mocks(one=["Three days.", "Four days."], helper=[JSON, JSON])
     conversation = host.open(
-        "chat-model", "mock@one", models={"support": "mock@helper"}, returns=AttrsTrip
+        "chat-model", "mock@one", models={"support": "mock@helper"}, output_type=AttrsTrip
     )
     for said in ("Three days.", "Four days."):
         answer = conversation.say("A trip?")
@@ -342,7 +342,9 @@ def test_item_04_the_support_model_takes_the_data_and_remembers_nothing(mocks: M
 @pytest.mark.part
 def test_item_04_it_is_asked_in_its_own_dialect(engines: Host, service: FakeService) -> None:
     service.replies = [openai_service.chat("Oslo."), ollama_service.chat('{"said": "oslo"}')]
-    conversation = engines.open("chat-model", OPENAI, models={"support": OLLAMA}, returns=OwnTrip)
+    conversation = engines.open(
+        "chat-model", OPENAI, models={"support": OLLAMA}, output_type=OwnTrip
+    )
     assert conversation.say("A trip?").data == OwnTrip("OSLO")
     to_openai, to_ollama = (request.json() for request in service.requests)
     assert "response_format" not in to_openai
@@ -392,14 +394,14 @@ def test_item_05_so_does_a_failure_of_the_support_model(mocks: MakeHost, helper:
     )
     before = as_bytes(host, conversation)
     with pytest.raises((ServiceUnavailable, OutputValidationError)):
-        conversation.say("hi", returns=AttrsTrip)
+        conversation.say("hi", output_type=AttrsTrip)
     assert as_bytes(host, conversation) == before
 
 
 @pytest.mark.part
 def test_item_05_so_do_no_candidates_and_bad_json(engines: Host, service: FakeService) -> None:
     service.replies = [json_reply({"choices": []}), openai_service.chat("no JSON")]
-    conversation = engines.open("chat-model", OPENAI, history=HISTORY, returns=SCHEMA)
+    conversation = engines.open("chat-model", OPENAI, history=HISTORY, output_type=SCHEMA)
     before = as_bytes(engines, conversation)
     for error in (GenerationError, OutputValidationError):
         with pytest.raises(error):
@@ -422,7 +424,7 @@ def test_item_06_errors_have_fields(engines: Host, service: FakeService, tmp_pat
     expected = {"provider": "openai", "model": "gpt-4.1", "raw_reply": file, "retryable": False}
     assert unexpected.value.fields() == {**expected, "reason": "SAFETY", "detail": "half"}
     with pytest.raises(OutputValidationError) as bad:
-        conversation.say("hi", returns=SCHEMA)
+        conversation.say("hi", output_type=SCHEMA)
     assert bad.value.fields() == {**expected, "reason": "stop", "detail": "no JSON"}
     with pytest.raises(ConfigurationError) as wrong:
         engines.open("chat-model", OPENAI, settings={"session": "x"})
@@ -437,9 +439,9 @@ def test_item_06_an_error_before_anything_was_sent_names_no_raw_reply(
 ) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         kept_in = str(tmp_path / "x.txt")
-        first = yield from Prompt([turn.message], keep_replies_in=kept_in)
+        first = yield from Prompt([turn.message], raw_reply_file=kept_in)
         assert first.raw_reply == kept_in
-        yield from Prompt([turn.message], keep_replies_in=kept_in, parameters={"no-such": 1})
+        yield from Prompt([turn.message], raw_reply_file=kept_in, parameters={"no-such": 1})
         return Answer("")
 
     host = make_host(plugin=InlinePlugin(features=[Feature("two", NoSettings, respond)]))
@@ -676,5 +678,5 @@ def test_item_09_a_response_is_raw_text_or_data(mocks: MakeHost) -> None:
     conversation = mocks(one=[JSON, JSON]).open("chat-model", "mock@one")
     raw = conversation.say("A trip?")
     assert (raw.text, raw.data) == (JSON, None)
-    read = conversation.say("A trip?", returns=AttrsTrip)
+    read = conversation.say("A trip?", output_type=AttrsTrip)
     assert (read.text, read.data) == (JSON, AttrsTrip("Oslo", 3))

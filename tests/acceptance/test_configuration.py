@@ -62,11 +62,11 @@ class TestItem03:
         done(terminal, "config", "default", "model", "mock")
         done(terminal, "config", "default", "model", "mock-embed")
         file = Path(paths.config_file())
-        assert file.read_text().startswith("version = 1\n")
+        assert file.read_text().startswith("version = 2\n")
         assert 'model = "mock"\n' in file.with_name("config.toml.bak").read_text()
-        file.write_text("version = 2\n")
+        file.write_text("version = 3\n")
         for command in (["config", "default", "model", "mock"], ["ask", "-p", "mock", "hi"]):
-            assert f"{file}:1: version 2 is newer than this genai-host" in refused(
+            assert f"{file}:1: version 3 is newer than this genai-host" in refused(
                 terminal, *command
             )
         file.write_text("version = [")

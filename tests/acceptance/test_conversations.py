@@ -28,7 +28,7 @@ def test_item_16_conversations_are_stored_reopen_and_are_renamed_exported_and_de
         assert again.say("goes on").text == "goes on"
         store.rename(first.id, "of interest")
         assert [each.title for each in host.conversations()] == ["of interest"]
-        copy = store.load(store.export(first.id), host.codec)
+        copy = store.import_conversation(store.export(first.id), host.codec)
         assert host.conversation(copy).history == again.history
         assert "What was said" in store.markdown(first.id, host.codec)
         store.delete(first.id)

@@ -116,7 +116,7 @@ def test_item_07_many_prompts_and_progress_make_one_answer_with_details(
     make_host: MakeHost,
 ) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        draft = yield from Prompt([turn.message], show=False)
+        draft = yield from Prompt([turn.message], stream=False)
         yield from Progress("polishing")
         final = yield from Prompt([Message("user", f"polish {draft.text}")])
         return Answer(final.text)
@@ -363,7 +363,7 @@ class TestItem19:
     @pytest.mark.weights
     def test_cancelling_in_mid_reply_stops_the_model(self, local_host: Host) -> None:
         conversation = local_host.open(
-            "chat", "smollm2", parameters={"max_tokens": 4000}, caps=TurnLimits(seconds=None)
+            "chat", "smollm2", parameters={"max_tokens": 4000}, turn_limits=TurnLimits(seconds=None)
         )
         stream = conversation.stream("Count from one to one thousand, in words.")
         next(stream)

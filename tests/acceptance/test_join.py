@@ -53,10 +53,10 @@ def said(
     service.replies[:] = replies
     with host.open(feature, f"{model}@{way.route}", **given) as conversation:
         if streamed:
-            for _ in conversation.stream(message, returns=returns):
+            for _ in conversation.stream(message, output_type=returns):
                 pass
         else:
-            conversation.say(message, returns=returns)
+            conversation.say(message, output_type=returns)
         sent = list(service.requests)
         assert all(way.path in each.path for each in sent)
         return [_plain(each) for each in conversation.history], [
@@ -160,7 +160,8 @@ def test_claude_goes_on_at_bedrock_where_anthropic_fails(
     set_up: MakeHosts, service: FakeService, streamed: bool
 ) -> None:
     host = set_up(
-        Config(provider_order=("anthropic", "bedrock")), patience=RetryPolicy(tries=1, calls=2)
+        Config(provider_order=("anthropic", "bedrock")),
+        patience=RetryPolicy(max_attempts=1, max_total_attempts=2),
     )
     service.requests.clear()
     service.replies[:] = [

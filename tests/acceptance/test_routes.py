@@ -195,7 +195,7 @@ def test_item_10_what_stands_in_for_another_way_takes_the_same_parameters(
     """Anthropic's own service takes no temperature: Claude goes on without it, or at
     Vertex AI."""
     config = Config(provider_order=("bedrock", "anthropic", "vertex"))
-    host = set_up(config, patience=RetryPolicy(tries=1, calls=2))
+    host = set_up(config, patience=RetryPolicy(max_attempts=1, max_total_attempts=2))
     service.requests.clear()
     service.replies[:] = [json_reply({}, 503), anthropic_service.claude("at last")]
     assert host.open("chat", CLAUDE, parameters=parameters).say("hello").text == "at last"

@@ -95,8 +95,8 @@ def test_a_message_can_be_said_again(make_host: Callable[..., Host]) -> None:
     async def main() -> None:
         async with opened(make_host) as conversation:
             await conversation.say("x")
-            assert (await conversation.say(again=True)).text == "x"
-            heard = [event.text async for event in conversation.stream(again=True)]
+            assert (await conversation.say(regenerate=True)).text == "x"
+            heard = [event.text async for event in conversation.stream(regenerate=True)]
             assert "".join(heard) == "x"
             assert len(conversation.history) == 2
 
@@ -173,7 +173,7 @@ def test_cancelling_the_task_cancels_the_turn(
 class Crowd(Provider):
     """Answers nobody until so many ask at once, or until they are cancelled."""
 
-    serves = {"plain": DialectEndpoint(lacks={"stream"})}
+    serves = {"plain": DialectEndpoint(unsupported={"stream"})}
 
     def __init__(self, size: int) -> None:
         self._barrier = threading.Barrier(size)

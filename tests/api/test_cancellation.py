@@ -330,7 +330,7 @@ def test_the_time_of_every_conversation_is_limited_whatever_a_plugin_raises(
     stuck_host: Host,
 ) -> None:
     for _ in range(3):
-        conversation = stuck_host.open("chat", "stuck/x", caps=TurnLimits(seconds=0.01))
+        conversation = stuck_host.open("chat", "stuck/x", turn_limits=TurnLimits(seconds=0.01))
         with pytest.raises(LimitExceeded):
             list(conversation.stream("hi"))
 

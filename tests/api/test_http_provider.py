@@ -294,8 +294,8 @@ def test_what_is_no_address_is_refused(services: Services, base_url: str) -> Non
 
 
 def test_an_address_that_is_not_known_yet_is_missing(services: Services) -> None:
-    assert HttpProvider(services, "").missing() == "no address: set base_url"
-    assert HttpProvider(services, "http://x").missing() is None
+    assert HttpProvider(services, "").unavailable_reason() == "no address: set base_url"
+    assert HttpProvider(services, "http://x").unavailable_reason() is None
 
 
 def test_addresses_are_forgotten_before_they_are_too_many(

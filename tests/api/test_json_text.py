@@ -130,7 +130,7 @@ class TestWhoeverGivesThem:
     @pytest.mark.parametrize("schema", [{"maximum": math.nan}, {"const": {"a": math.inf}}])
     def test_a_schema(self, host: Host, schema: Any) -> None:
         with pytest.raises(ValidationError, match=r"invalid JSON Schema: .* is not JSON"):
-            host.open("chat", "mock").say("hi", returns=schema)
+            host.open("chat", "mock").say("hi", output_type=schema)
 
     def test_a_context(self, host: Host) -> None:
         with pytest.raises(ValidationError, match="the context is not JSON"):

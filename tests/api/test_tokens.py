@@ -205,7 +205,7 @@ class TestInAProvider:
 
             def __init__(self, settings: NoSettings, services: Services) -> None:
                 token = CachedToken(source, services.clock)
-                super().__init__(services, service.url, header="x-token: <{key}>", token=token)
+                super().__init__(services, service.url, auth_header="x-token: <{key}>", token=token)
 
         acme = ProviderType("acme", NoSettings, Expiring)
         return make_host(acme=InlinePlugin(providers=[acme]), clock=clock)

@@ -236,15 +236,15 @@ class TestTypedFunctions:
             name="other",
             description="d",
             approval="ask",
-            repeatable=True,
-            seconds=1,
-            applies=lambda context: False,
+            idempotent=True,
+            timeout=1,
+            available_when=lambda context: False,
         )
         def some(a: int) -> str:
             return str(a)
 
         assert (some.name, some.description, some.approval) == ("other", "d", "ask")
-        assert (some.repeatable, some.seconds, some.applies({})) == (True, 1, False)
+        assert (some.idempotent, some.timeout, some.available_when({})) == (True, 1, False)
 
     def test_what_can_be_called_by_no_name_is_refused(self) -> None:
         def several(*all: int) -> None:

@@ -76,7 +76,7 @@ def test_every_row_once_and_in_order(
 ) -> None:
     write(paths[0], *(f"row {number}" for number in range(300)))
     told: list[Progress] = []
-    done = Batch(make_host(fake=fake), *paths, FAKE, at_once=16, tell=told.append).run()
+    done = Batch(make_host(fake=fake), *paths, FAKE, concurrency=16, on_progress=told.append).run()
     assert [each["text"] for each in read(paths[1])] == [f"<row {n}>" for n in range(300)]
     assert [each["row"] for each in read(paths[1])] == list(range(1, 301))
     assert set(asked(fake).values()) == {1}
@@ -100,7 +100,7 @@ def test_no_more_at_once_than_wanted(make_host: MakeHost, paths: tuple[Path, Pat
         return "a"
 
     write(paths[0], *map(str, range(20)))
-    Batch(make_host(fake=FakeModel(answer)), *paths, FAKE, at_once=4).run()
+    Batch(make_host(fake=FakeModel(answer)), *paths, FAKE, concurrency=4).run()
     assert most == 4
 
 
@@ -158,7 +158,7 @@ def test_what_fails_is_a_result_and_is_asked_again_when_wanted(
     paths[0].write_text(paths[0].read_text() + "{\n", encoding="utf-8")
     fake.faults[1] = AuthenticationFailed("the key is wrong")
     host = make_host(fake=fake)
-    done = Batch(host, *paths, FAKE, at_once=1).run()
+    done = Batch(host, *paths, FAKE, concurrency=1).run()
     assert (done.done, done.failed) == (4, 2)
     _, b, _, wrong = read(paths[1])
     assert b["error"]["message"] == "the key is wrong"
@@ -188,11 +188,11 @@ def test_it_stops_before_the_next_call_once_it_has_cost_enough_and_goes_on(
     write(paths[0], *map(str, range(9)))
     host, prices, task = sold(make_host)
     with pytest.raises(LimitExceeded, match="3 of 9 are done"):
-        Batch(host, *paths, task, at_once=1, max_cost=1.5).run()
+        Batch(host, *paths, task, concurrency=1, max_cost=1.5).run()
     assert prices.calls == 3
     assert not paths[1].exists()
     with pytest.raises(LimitExceeded):
-        Batch(host, *paths, task, at_once=1, max_cost=1.5).run()
+        Batch(host, *paths, task, concurrency=1, max_cost=1.5).run()
     assert prices.calls == 3
     done = Batch(host, *paths, task, max_cost=100).run()
     assert (done.before, done.cost, prices.calls) == (3, 4.5, 9)
@@ -206,7 +206,7 @@ def test_rows_that_are_under_way_are_counted_before_more_are_asked(
     write(paths[0], *map(str, range(40)))
     host, prices, task = sold(make_host)
     with pytest.raises(LimitExceeded, match="5 of 40 are done"):
-        Batch(host, *paths, task, at_once=16, max_cost=2.5).run()
+        Batch(host, *paths, task, concurrency=16, max_cost=2.5).run()
     assert prices.calls == 5
 
 
@@ -221,9 +221,9 @@ def test_what_is_broken_off_goes_on_without_asking_again(
 
     host = make_host(fake=fake)
     with pytest.raises(KeyboardInterrupt):
-        Batch(host, *paths, FAKE, at_once=1, tell=tell).run()
+        Batch(host, *paths, FAKE, concurrency=1, on_progress=tell).run()
     before = asked(fake)
-    done = Batch(host, *paths, FAKE, at_once=1).run()
+    done = Batch(host, *paths, FAKE, concurrency=1).run()
     assert done.before == 20
     assert [each["text"] for each in read(paths[1])] == [f"<row {n}>" for n in range(50)]
     assert sum(asked(fake).values()) <= 51  # one was under way
@@ -247,7 +247,7 @@ def test_what_is_under_way_is_ended_with_it(make_host: MakeHost, paths: tuple[Pa
 
     paths[0].write_text('"a"\n{\n', encoding="utf-8")
     with pytest.raises(KeyboardInterrupt):
-        Batch(make_host(fake=Waiting()), *paths, FAKE, tell=tell).run()
+        Batch(make_host(fake=Waiting()), *paths, FAKE, on_progress=tell).run()
     assert ended.is_set()
 
 

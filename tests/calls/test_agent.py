@@ -56,7 +56,7 @@ def stage(make_host: Callable[..., Host]) -> Callable[..., Host]:
     def make(lacks: set[str], feature: Feature[NoSettings], *replies: Any) -> Host:
         plugin = InlinePlugin(
             models=[Model("m", ["plain"], capabilities={"tools", "schema", "images"})],
-            offerings=[Offering("m", "poor", "m", lacks=lacks), Offering("m", "rich", "m")],
+            offerings=[Offering("m", "poor", "m", unsupported=lacks), Offering("m", "rich", "m")],
             features=[feature],
         )
         host = make_host(plugin=plugin)
@@ -202,7 +202,9 @@ def test_a_route_that_refuses_the_value_of_a_parameter_is_no_other_way(
     )
     failing = InstanceConfig("mock", settings={"replies": [{"status": 503}], "repeat": True})
     config = Config(providers={"failing": failing}, provider_order=("failing",))
-    host = make_host(config=config, plugin=plugin, patience=RetryPolicy(tries=1, calls=2))
+    host = make_host(
+        config=config, plugin=plugin, patience=RetryPolicy(max_attempts=1, max_total_attempts=2)
+    )
     conversation = host.open("asking", "m", parameters={"temperature": temperature})
     if expected:
         assert conversation.say("hi").text == expected

@@ -125,7 +125,7 @@ class TestHowOften:
 
     def test_a_refused_key_leads_on_to_another_provider_if_that_is_asked_for(self) -> None:
         service = Service(a=[AuthenticationFailed("no")], b=["yes"])
-        patience = RetryPolicy(refused_keys=True, jitter=lambda _: 0.0)
+        patience = RetryPolicy(failover_on_auth_error=True, jitter=lambda _: 0.0)
         assert attempt(service, "a", "a", "b", patience=patience) == "yes"
         assert service.calls == ["a", "b"]
         refusing = Service(a=[AuthenticationFailed("no")])
@@ -165,7 +165,7 @@ class TestHowLong:
             bounds.append(bound)
             return 0.0
 
-        patience = RetryPolicy(tries=9, calls=9, longest=3.0, jitter=jitter)
+        patience = RetryPolicy(max_attempts=9, max_total_attempts=9, max_backoff=3.0, jitter=jitter)
         attempt(Service(a=[ServiceUnavailable("x")]), "a", patience=patience)
         assert bounds == [0.5, 1.0, 2.0, 3.0, 3.0, 3.0, 3.0, 3.0]
         assert {0 <= RetryPolicy().jitter(0.5) <= 0.5 for _ in range(100)} == {True}

@@ -46,7 +46,7 @@ class Wire(Dialect[ChatCall, Completion]):
     """Writes what it is given; reads the text of the reply."""
 
     name = "wire"
-    endpoint = DialectEndpoint(add={"from_dialect": 1}, drop=("secret",))
+    endpoint = DialectEndpoint(extra_fields={"from_dialect": 1}, omit_fields=("secret",))
     capabilities = frozenset({"stream", "tools"})
     parameters = standard_parameters("temperature", "top_p", "max_tokens", "stop")
     variant = {"name": "dialect", "kept": True}
@@ -80,8 +80,8 @@ class Echo(Provider):
 
     serves = {
         "wire": DialectEndpoint(
-            add={"version": 2},
-            drop=("model",),
+            extra_fields={"version": 2},
+            omit_fields=("model",),
             header_to_body={"x-beta": "beta"},
             variant={"name": "serve"},
             parameters={"min_p": {"type": "number"}, "top_p": False},
@@ -91,7 +91,7 @@ class Echo(Provider):
     def __init__(self, settings: NoSettings, services: Services) -> None:
         self.reply: Any = None
 
-    def wire_id(self, model_id: str) -> str:
+    def provider_model_id(self, model_id: str) -> str:
         return f"eu.{model_id}"
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:

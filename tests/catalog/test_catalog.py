@@ -78,7 +78,7 @@ FIRST = ProviderInfo(
     default_models={"chat": "claude", "embed": "e5"},
 )
 SECOND = ProviderInfo(
-    "second", "second", serves={"chat-wire": DialectEndpoint(path="/v2", lacks={"schema"})}
+    "second", "second", serves={"chat-wire": DialectEndpoint(path="/v2", unsupported={"schema"})}
 )
 
 
@@ -139,8 +139,8 @@ class TestNames:
 
     def test_a_passed_id_goes_by_the_dialect_whose_pattern_fits(self) -> None:
         serves = {
-            "chat-wire": DialectEndpoint(ids="gpt-*"),
-            "other-wire": DialectEndpoint(ids="claude-*"),
+            "chat-wire": DialectEndpoint(model_ids="gpt-*"),
+            "other-wire": DialectEndpoint(model_ids="claude-*"),
         }
         both = catalog(ProviderInfo("both", "both", serves=serves))
         assert ways(both.resolve("both/claude-9")) == [("both", "other-wire")]
@@ -294,7 +294,7 @@ class TestJoin:
         assert {each.capabilities for each in found} == {frozenset({"stream", "tools"})}
 
     def test_capabilities_are_those_of_model_and_dialect_less_what_is_lacking(self) -> None:
-        offered = Offering("claude", "second", "c", lacks={"tools"})
+        offered = Offering("claude", "second", "c", unsupported={"tools"})
         found = {
             (each.provider, each.dialect): set(each.capabilities)
             for each in catalog(offerings=(offered,)).resolve("claude")

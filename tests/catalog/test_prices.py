@@ -198,7 +198,7 @@ class TestCaps:
             return Answer("done")
 
         host.registry.features["capped"] = Feature("capped", NoSettings, respond)
-        return host.open("capped", "script/m", caps=TurnLimits(cost=most)).say("hi").cost
+        return host.open("capped", "script/m", turn_limits=TurnLimits(cost=most)).say("hi").cost
 
     @pytest.mark.parametrize("most", [2.2, 0.01])
     def test_no_call_comes_after_so_much(self, make_host: MakeHost, most: float) -> None:
@@ -223,12 +223,12 @@ class TestCaps:
 
     def test_a_try_that_failed_on_the_way_does_not_end_it(self, make_host: MakeHost) -> None:
         replies = [{"status": 503}, said(), said()]
-        host = scripted(make_host, *replies, patience=RetryPolicy(tries=2))
+        host = scripted(make_host, *replies, patience=RetryPolicy(max_attempts=2))
         assert self.cost(host, 2.3).known == 2
 
     def test_a_feature_may_conclude_when_it_has_no_more_dollars(self, make_host: MakeHost) -> None:
         host = scripted(make_host, said(), said())
-        answer = host.open("twice", "script/m", caps=TurnLimits(cost=1)).say("hi")
+        answer = host.open("twice", "script/m", turn_limits=TurnLimits(cost=1)).say("hi")
         assert (answer.text, answer.cost.known) == ("done", 1)
 
 
@@ -337,7 +337,7 @@ class TestCalls:
 
 class TestFailures:
     def test_a_call_that_was_refused_costs_nothing(self, make_host: MakeHost) -> None:
-        patience = RetryPolicy(tries=2, shortest=0)
+        patience = RetryPolicy(max_attempts=2, min_backoff=0)
         host = scripted(make_host, {"status": 503}, said(), said(), patience=patience)
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(4.4, known=2)
@@ -421,7 +421,7 @@ class TestStore:
         cost = Cost(4.4, known=2, unknown=1)
         assert store.summary(conversation.id).cost == cost
         assert [each.cost for each in store.conversations()] == [cost]
-        costs = [each.cost for each in store.tries(conversation.id)]
+        costs = [each.cost for each in store.attempts(conversation.id)]
         assert costs == [pytest.approx(2.2), 0.0, None, pytest.approx(2.2)]
 
     def test_one_without_calls_cost_nothing(self, make_host: MakeHost, store: Store) -> None:
@@ -439,7 +439,7 @@ class TestStore:
         [ended] = [each for each in exported["entries"] if each["entry"] == "step_ended"]
         assert ended["result"]["cost"] == pytest.approx(2.2)
         ended["result"]["cost"] = cost
-        assert store.summary(store.load(exported, CODEC)).cost == Cost(unknown=1)
+        assert store.summary(store.import_conversation(exported, CODEC)).cost == Cost(unknown=1)
 
 
 class TestCommandLine:

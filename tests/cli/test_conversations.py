@@ -114,7 +114,7 @@ class TestList:
 
     def test_a_store_that_is_none_is_an_error_and_stays_as_it_is(self, terminal: Terminal) -> None:
         with Store() as store:
-            file = Path(store.place)
+            file = Path(store.location)
         file.parent.mkdir(parents=True)
         file.write_bytes(b"no database at all, but dear to somebody" * 100)
         code, out, err = terminal("conversations", "list", "--json")

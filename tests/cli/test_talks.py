@@ -265,7 +265,7 @@ class TestNotRecorded:
         self, terminal: Terminal, home: Path
     ) -> None:
         with Store() as store:
-            file = Path(store.place)
+            file = Path(store.location)
         file.parent.mkdir(parents=True)
         file.write_bytes(b"precious notes, and no database" * 100)
         for command in (["ask", "-p", "mock", "hi"], ["chat", "-p", "mock"]):
@@ -284,7 +284,7 @@ class TestNotRecorded:
     ) -> None:
         terminal("ask", "-p", "mock", "hi")
         with Store() as store:
-            file = store.place
+            file = store.location
         monkeypatch.setattr("genai_host.cli.app.PATIENCE", 0.1)
         holder = sqlite3.connect(file, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")

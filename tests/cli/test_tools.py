@@ -30,7 +30,7 @@ def repeat(
     return ToolOutput([text * times + page], reactions=[{"type": "message", "message": "told"}])
 
 
-@tool(approval="ask", repeatable=True, seconds=5)
+@tool(approval="ask", idempotent=True, seconds=5)
 def draw() -> ToolOutput:
     """Draw."""
     return ToolOutput([Image(data=b"123", media_type="image/png"), Image(url="https://a.example/")])

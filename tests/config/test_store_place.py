@@ -78,7 +78,7 @@ class TestCommands:
         with Store(home / "mine" / "talks.db") as store:
             assert [each.title for each in store.conversations()] == ["said here"]
         with Store() as usual:
-            assert not Path(usual.place).exists()
+            assert not Path(usual.location).exists()
         assert "said here" in terminal("conversations", "list")[1]
         assert terminal("ask", "-p", "mock", "-c", "said next")[0] == 0
         assert str(home / "mine" / "talks.db") in terminal("doctor")[1]

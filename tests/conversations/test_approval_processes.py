@@ -81,7 +81,7 @@ what = {"properties": {"what": {"type": "string"}}}
 tools = InlinePlugin(
     tools=[
         Tool("once", "is done", leaves_a_trace("once"), what, approval="ask"),
-        Tool("twice", "is done", leaves_a_trace("twice"), what, approval="ask", repeatable=True),
+        Tool("twice", "is done", leaves_a_trace("twice"), what, approval="ask", idempotent=True),
     ]
 )
 model = FakeModel(says)

@@ -311,7 +311,7 @@ class TestReturns:
         self, host: Host, form: Any, expected: object
     ) -> None:
         conversation = scripted(host, '{"name": "Oslo", "country": "Norway"}')
-        answer = conversation.say("a city", returns=form)
+        answer = conversation.say("a city", output_type=form)
         assert answer.data == expected
         assert requests(host)[0]["schema"]["type"] == "object"
         assert len(conversation.history) == 2
@@ -324,7 +324,7 @@ class TestReturns:
     ) -> None:
         conversation = scripted(host, reply)
         with pytest.raises(OutputValidationError) as caught:
-            conversation.say("a town", returns=Town if "extra" not in reply else City)
+            conversation.say("a town", output_type=Town if "extra" not in reply else City)
         assert caught.value.detail == reply
         assert conversation.history == ()
 
@@ -335,12 +335,12 @@ class TestReturns:
 
         host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         with pytest.raises(OutputValidationError, match="the answer of f does not match"):
-            host.open("f").say("hi", returns=City)
+            host.open("f").say("hi", output_type=City)
 
     def test_a_class_without_a_schema_is_refused_before_the_call(self, host: Host) -> None:
         conversation = scripted(host, "x")
         with pytest.raises(GenaiError, match="no JSON Schema"):
-            conversation.say("hi", returns=object)
+            conversation.say("hi", output_type=object)
         assert not requests(host)
         assert conversation.status == "idle"
 

@@ -68,7 +68,9 @@ class Converse:
         self.host = self._make_host(story=InlinePlugin(features=[feature]), clock=clock)
         self.host.instances.add("script", "mock", {"replies": list(replies)})
         provider = "script" if "main" in feature.roles else None
-        return self.host.open("story", provider=provider, models=models, caps=caps, record=record)
+        return self.host.open(
+            "story", provider=provider, models=models, turn_limits=caps, record=record
+        )
 
     @property
     def calls(self) -> int:
@@ -465,7 +467,7 @@ class TestCaps:
             while True:
                 yield from says("again")
 
-        conversation = converse(respond, ["x"] * 10, caps=TurnLimits(round_trips=6))
+        conversation = converse(respond, ["x"] * 10, caps=TurnLimits(max_model_calls=6))
         with pytest.raises(LimitExceeded) as caught:
             conversation.say("hi")
         assert caught.value.limit == "round_trips"
@@ -481,7 +483,7 @@ class TestCaps:
             except LimitExceeded:
                 return Answer("that is all")
 
-        assert converse(respond, caps=TurnLimits(round_trips=2)).say("hi").text == "that is all"
+        assert converse(respond, caps=TurnLimits(max_model_calls=2)).say("hi").text == "that is all"
 
     def test_a_feature_that_will_not_end_is_ended(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -492,7 +494,7 @@ class TestCaps:
                     continue
 
         with pytest.raises(LimitExceeded) as caught:
-            converse(respond, caps=TurnLimits(round_trips=2, steps=50)).say("hi")
+            converse(respond, caps=TurnLimits(max_model_calls=2, steps=50)).say("hi")
         assert caught.value.limit == "steps"
 
     def test_time_is_bounded(self, converse: Converse) -> None:

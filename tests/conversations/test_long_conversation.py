@@ -109,7 +109,7 @@ class Kept:
         with self.host.open("note", "fake") as conversation:
             for number in range(turns):
                 conversation.say(f"message {number:5}")
-            assert conversation.unrecorded is None
+            assert conversation.record_error is None
             return conversation.id
 
 
@@ -153,7 +153,7 @@ def test_a_10_000_message_conversation_continues_with_no_quadratic_cost(kept: Ke
         conversation.say("whatever is done once")
         with kept.counted() as costs[turns]:
             conversation.say("one more")
-        assert conversation.unrecorded is None
+        assert conversation.record_error is None
     assert costs[SHORT].calls > 100, "nothing was counted"
     assert costs[LONG].by == costs[SHORT].by
     assert costs[LONG].calls == costs[SHORT].calls

@@ -40,7 +40,7 @@ FEATURE = Feature(
     NoSettings,
     respond,
     roles={"main": "chat", "judge": "chat", "embed": "embed", "moderate": "moderate"},
-    optional={"judge", "embed", "moderate"},
+    optional_roles={"judge", "embed", "moderate"},
 )
 
 

@@ -89,7 +89,7 @@ def test_a_conversation_may_leave_no_record(host: Host) -> None:
     conversation.say("hi")
     assert conversation.record is None
     assert len(conversation.history) == 2
-    assert conversation.say(again=True).text == "hi"
+    assert conversation.say(regenerate=True).text == "hi"
     conversation.undo()
     assert not conversation.history
 

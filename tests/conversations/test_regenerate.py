@@ -56,7 +56,7 @@ def test_the_new_answer_takes_the_place_of_the_last(host: Host) -> None:
     conversation = scripted(host, *"abc")
     conversation.say("one")
     conversation.say("two")
-    assert conversation.say(again=True).text == "c"
+    assert conversation.say(regenerate=True).text == "c"
     assert texts(conversation) == ["one", "a", "two", "c"]
     assert sent(host) == ["one", "a", "two"]
 
@@ -65,7 +65,7 @@ def test_another_message_takes_the_place_of_the_last(host: Host) -> None:
     conversation = scripted(host, *"abc")
     conversation.say("one")
     conversation.say("two")
-    events = list(conversation.stream("deux", again=True))
+    events = list(conversation.stream("deux", regenerate=True))
     assert events[-1].answer is not None
     assert texts(conversation) == ["one", "a", "deux", "c"]
     assert conversation.last_message == Message("user", "deux")
@@ -77,17 +77,17 @@ def test_what_fails_takes_no_place(host: Host) -> None:
     conversation.say("two")
     for _ in range(2):
         with pytest.raises(RateLimited):
-            conversation.say(again=True)
+            conversation.say(regenerate=True)
         assert texts(conversation) == ["one", "a", "two", "b"]
         assert texts(reopened(host, recorded(conversation))) == ["one", "a", "two", "b"]
-    conversation.say(again=True)
+    conversation.say(regenerate=True)
     assert texts(conversation) == ["one", "a", "two", "c"]
 
 
 def test_what_is_abandoned_takes_no_place(host: Host) -> None:
     conversation = scripted(host, "a", "b c d")
     conversation.say("one")
-    stream = conversation.stream(again=True)
+    stream = conversation.stream(regenerate=True)
     next(stream)
     stream.close()
     assert texts(conversation) == ["one", "a"]
@@ -97,7 +97,7 @@ def test_after_a_failed_replacement_others_go_on_as_usual(host: Host) -> None:
     conversation = scripted(host, "a", LIMITED, "b")
     conversation.say("one")
     with pytest.raises(RateLimited):
-        conversation.say("un", again=True)
+        conversation.say("un", regenerate=True)
     conversation.say("two")
     assert texts(conversation) == ["one", "a", "two", "b"]
 
@@ -106,9 +106,9 @@ def test_a_failed_replacement_can_be_said_again(host: Host) -> None:
     conversation = scripted(host, "a", LIMITED, "b")
     conversation.say("one")
     with pytest.raises(RateLimited):
-        conversation.say("un", again=True)
+        conversation.say("un", regenerate=True)
     assert conversation.last_message == Message("user", "un")
-    conversation.say(again=True)
+    conversation.say(regenerate=True)
     assert texts(conversation) == ["un", "b"]
 
 
@@ -119,10 +119,10 @@ def test_a_failed_turn_can_be_said_again_and_takes_nothing_back(host: Host) -> N
         conversation.say("two")
     assert conversation.last_message == Message("user", "two")
     with pytest.raises(RateLimited):
-        conversation.say(again=True)
+        conversation.say(regenerate=True)
     elsewhere = reopened(host, recorded(conversation))
     assert elsewhere.last_message == Message("user", "two")
-    elsewhere.say(again=True)
+    elsewhere.say(regenerate=True)
     assert texts(elsewhere) == ["one", "a", "two", "b"]
 
 
@@ -134,7 +134,7 @@ def test_it_is_said_as_it_was_with_all_its_parts(host: Host, keep_history: bool)
     conversation.say(message)
     for again in (conversation, reopened(host, recorded(conversation))):
         assert again.last_message == message
-        again.say(again=True)
+        again.say(regenerate=True)
         assert again.last_message == message
         assert len(again.history) == (2 if keep_history else 0)
         provider: Any = host.instances["script"].provider
@@ -150,9 +150,9 @@ def test_its_context_is_the_same_unless_another_is_given(make_host: Callable[...
     host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
     conversation = host.open("f")
     conversation.say("x", context={"page": 7})
-    assert conversation.say(again=True).text == "7"
-    assert conversation.say(again=True, context={"page": 8}).text == "8"
-    assert conversation.say("y", again=True).text == "None"
+    assert conversation.say(regenerate=True).text == "7"
+    assert conversation.say(regenerate=True, context={"page": 8}).text == "8"
+    assert conversation.say("y", regenerate=True).text == "None"
 
 
 def test_the_feature_sees_what_was_there_before_the_last_turn(
@@ -169,9 +169,9 @@ def test_the_feature_sees_what_was_there_before_the_last_turn(
     conversation = host.open("f")
     conversation.say("a")
     assert conversation.say("b").text == "2 after 2"
-    assert conversation.say(again=True).text == "2 after 2"
+    assert conversation.say(regenerate=True).text == "2 after 2"
     with pytest.raises(GenaiError, match="failed"):
-        conversation.say("fail", again=True)
+        conversation.say("fail", regenerate=True)
     assert conversation.say("c").text == "3 after 4"
 
 
@@ -181,7 +181,7 @@ def test_nothing_can_be_said_again_before_anything_was_said(host: Host) -> None:
     assert conversation.last_message is None
     for message in (None, "x"):
         with pytest.raises(ValidationError, match="no turn to send again"):
-            conversation.say(message, again=True)
+            conversation.say(message, regenerate=True)
     with pytest.raises(ValidationError, match="no message"):
         conversation.say()
     assert len(recorded(conversation).entries) == 1
@@ -204,7 +204,7 @@ def test_a_replacement_is_taken_back_as_one_turn(host: Host) -> None:
     conversation = scripted(host, *"abc")
     conversation.say("one")
     conversation.say("two")
-    conversation.say("deux", again=True)
+    conversation.say("deux", regenerate=True)
     for each in (conversation, reopened(host, recorded(conversation))):
         assert each.undo() == Message("user", "deux")
         assert texts(each) == ["one", "a"]
@@ -217,10 +217,10 @@ class TestReplaying:
         conversation = scripted(host, *"abc", LIMITED, "d")
         conversation.say("one")
         conversation.say("two")
-        conversation.say(again=True)
+        conversation.say(regenerate=True)
         with pytest.raises(RateLimited):
-            conversation.say("trois", again=True)
-        conversation.say("drei", again=True)
+            conversation.say("trois", regenerate=True)
+        conversation.say("drei", regenerate=True)
         return conversation
 
     def test_a_reopened_conversation_has_the_same_history(self, host: Host) -> None:
@@ -246,8 +246,8 @@ class TestReplaying:
         conversation = host.open("f", "mock")
         conversation.say("one")
         conversation.say("two")
-        conversation.say(again=True)
-        conversation.say("three", again=True)
+        conversation.say(regenerate=True)
+        conversation.say("three", regenerate=True)
         assert replay_from_every_entry(host, recorded(conversation)) >= 12
 
     def cut(self, host: Host, conversation: Conversation) -> InMemoryRecord:
@@ -286,9 +286,9 @@ def test_a_replacement_may_wait(make_host: Callable[..., Host]) -> None:
         conversation.say("one")
     conversation.resume(1)
     with pytest.raises(TurnPaused):
-        conversation.say("two", again=True)
+        conversation.say("two", regenerate=True)
     with pytest.raises(ConversationBusy):
-        conversation.say(again=True)
+        conversation.say(regenerate=True)
     assert texts(conversation) == ["one", "one 1 0"]
     elsewhere = reopened(host, recorded(conversation))
     assert elsewhere.resume(2).text == "two 2 0"
@@ -308,16 +308,16 @@ def test_a_turn_that_has_not_ended_can_be_dropped_and_said_again(
 
     host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
     conversation = host.open("f")
-    conversation.drop()
+    conversation.abandon()
     for words, again in (("one", False), ("two", True)):
         with pytest.raises(TurnPaused):
-            conversation.say(words, again=again)
+            conversation.say(words, regenerate=again)
         assert conversation.last_message == Message("user", words)
         elsewhere = reopened(host, recorded(conversation))
-        elsewhere.drop()
+        elsewhere.abandon()
         assert elsewhere.status == "idle"
         with pytest.raises(TurnPaused):
-            elsewhere.say(again=True)
+            elsewhere.say(regenerate=True)
         assert elsewhere.resume(7).text == f"{words} 7 0"
         assert texts(elsewhere) == [words, f"{words} 7 0"]
         conversation.resume(1)

@@ -63,13 +63,13 @@ def everything(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from Progress("begun")
     id = yield from NewId()
     completion = yield from Prompt([*turn.history, turn.message])
-    sums = yield from All([CallFunction(add, {"a": n, "b": n}, twice=True) for n in range(3)])
+    sums = yield from All([CallFunction(add, {"a": n, "b": n}, idempotent=True) for n in range(3)])
     settled = yield from AllSettled(
-        [says("x"), CallFunction(fail, twice=True), All([says("y"), says("z")])]
+        [says("x"), CallFunction(fail, idempotent=True), All([says("y"), says("z")])]
     )
     approved = yield from Pause("approval", {"id": id})
     try:
-        yield from CallFunction(fail, twice=True)
+        yield from CallFunction(fail, idempotent=True)
     except GenaiError as error:
         failure = str(error)
     last = yield from says(f"{now} {id} {failure}")
@@ -256,7 +256,7 @@ class TestGoingOn:
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from All([Now(), NewId()])
-            yield from CallFunction(add, {"a": 1, "b": 2}, twice=True)
+            yield from CallFunction(add, {"a": 1, "b": 2}, idempotent=True)
             return Answer("done")
 
         host = host_of(make_host, respond, roles={})

@@ -71,7 +71,7 @@ def test_a_conversation_is_reopened_with_its_transcript(
     conversation.say("one")
     conversation.say("two")
     assert [each.id for each in keeping.conversations()] == [conversation.id]
-    with Store(kept.place) as store:
+    with Store(kept.location) as store:
         other: Host = make_host(store=store)
         again = other.conversation(conversation.id[:-2])
         assert again.history == conversation.history
@@ -164,11 +164,11 @@ class TestFailure:
     ) -> None:
         error = StoreError("disk full", file="/x")
         conversation = host.open("chat", "mock", record=Failing(kind, error))
-        assert conversation.unrecorded is None
+        assert conversation.record_error is None
         with caplog.at_level(logging.WARNING):
             assert conversation.say("hi").text == "hi"
             assert conversation.say("there").text == "there"
-        assert conversation.unrecorded == error
+        assert conversation.record_error == error
         assert len(conversation.history) == 4
         assert [each.message for each in caplog.records] == [
             "the conversation continues unrecorded: disk full"
@@ -213,7 +213,7 @@ class TestFailure:
 class TestTries:
     @pytest.fixture
     def patient(self, make_host: Any, kept: Store) -> Host:
-        patience = RetryPolicy(tries=3, calls=6, jitter=lambda _: 0.0)
+        patience = RetryPolicy(max_attempts=3, max_total_attempts=6, jitter=lambda _: 0.0)
         host: Host = make_host(store=kept, patience=patience)
         return host
 
@@ -228,7 +228,7 @@ class TestTries:
         assert [(each.code, each.status) for each in ended.tries] == [
             ("unavailable", 503), ("unavailable", 500),
         ]  # fmt: skip
-        found = kept.tries(conversation.id)
+        found = kept.attempts(conversation.id)
         assert [(each.number, each.code, each.http_status) for each in found] == [
             (0, "unavailable", 503), (1, "unavailable", 500), (2, None, None),
         ]  # fmt: skip
@@ -245,7 +245,7 @@ class TestTries:
         conversation = patient.open("chat", provider="script")
         with pytest.raises(RateLimited):
             conversation.say("hi")
-        assert [each.http_status for each in kept.tries(conversation.id)] == [429] * 3
+        assert [each.http_status for each in kept.attempts(conversation.id)] == [429] * 3
         assert kept.summary(conversation.id).status == "failed"
 
 
@@ -310,7 +310,7 @@ class TestBegin:
         reason = StoreError("it cannot be done")
         with keeping.open("chat", "mock") as conversation:
             conversation.begin("hi")
-            conversation.drop(reason)
+            conversation.abandon(reason)
             assert kept.entries(conversation.id, keeping.codec)[-1] == TurnEnded(0, error=reason)
             assert conversation.say("more").text == "more"
 

@@ -190,7 +190,7 @@ class Sides:
         """The answer, of which the pieces are the text and the thoughts."""
         more["parameters"] = {**self.wire.always, **more.get("parameters", {})}
         answer = self.asking.prompt(
-            Prompt(messages, **more), model=model or self.wire.model, in_pieces=self.in_pieces
+            Prompt(messages, **more), model=model or self.wire.model, stream=self.in_pieces
         )
         pieces: list[Delta] = []
         while True:

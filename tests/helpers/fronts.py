@@ -230,6 +230,6 @@ def place(
             config=Config(providers={"remote": remote}, models={"chat": MODEL}, **(config or {})),
         )
         with served(
-            host, **{"log": lambda answered: lines.append(str(answered)), **given}
+            host, **{"access_log": lambda answered: lines.append(str(answered)), **given}
         ) as server:
             yield Place(server, service, host, client, lines, folder / "store.db")

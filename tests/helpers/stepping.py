@@ -59,7 +59,7 @@ def effect(log: str, step: str) -> str:
 def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     log = turn.message.text
     charged = yield from CallFunction(effect, {"log": log, "step": "charge"}, str)
-    looked = yield from CallFunction(effect, {"log": log, "step": "look"}, str, twice=True)
+    looked = yield from CallFunction(effect, {"log": log, "step": "look"}, str, idempotent=True)
     asked = yield from Prompt([turn.message])
     found = yield from CallTool(ToolCall("1", "find", {"log": log}))
     sent = yield from CallTool(ToolCall("2", "send", {"log": log}))
@@ -72,7 +72,7 @@ def effect_tool(name: str) -> Tool:
         return effect(arguments["log"], name)
 
     log = {"properties": {"log": {"type": "string"}}}
-    return Tool(name, "Leaves a trace.", run, log, repeatable=name in REPEATABLE)
+    return Tool(name, "Leaves a trace.", run, log, idempotent=name in REPEATABLE)
 
 
 def host_of_steps(store: Store) -> Host:

@@ -59,7 +59,7 @@ def take_turns(place: str) -> None:
             conversation = host.open("chat", "mock")
             for _ in range(2):
                 answer = conversation.say(f"message {number}")
-                assert conversation.unrecorded is None, conversation.unrecorded
+                assert conversation.record_error is None, conversation.record_error
                 tell(conversation.id, answer.text)
                 number += 1
 
@@ -69,7 +69,7 @@ def run_first(place: str) -> None:
         sys.stdin.readline()
         conversation = host.open("chat", "mock")
         text = conversation.say("hello").text
-        assert conversation.unrecorded is None, conversation.unrecorded
+        assert conversation.record_error is None, conversation.record_error
         tell(conversation.id, text)
 
 

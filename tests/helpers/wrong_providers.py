@@ -150,7 +150,7 @@ class _OfAcme:
 class _OwnHttp(Provider):
     """Sends by its own means: follows redirects, tries again, and can't be cancelled."""
 
-    serves = {"openai-chat": DialectEndpoint(lacks={"stream"})}
+    serves = {"openai-chat": DialectEndpoint(unsupported={"stream"})}
 
     def __init__(self, settings: _OfAcme, services: Services) -> None:
         self.url = settings.base_url
@@ -240,7 +240,7 @@ class TestModelsThatAreWrong(ModelSuite):
 class TestModelsWithWrongParameters(ModelSuite):
     plugin = InlinePlugin(
         models=[Model("m", ["openai-chat"], parameters={"temperature": {"type": "nmber"}})],
-        offerings=[Offering("m", "fake", "m-1", lacks={"telepathy"}, variant={"x": 1})],
+        offerings=[Offering("m", "fake", "m-1", unsupported={"telepathy"}, variant={"x": 1})],
     )
     fails = {
         "test_their_parameters_are_taken",

@@ -50,7 +50,7 @@ def _add(name: str, tests: str = "", samples: Any = Wrong.samples, **fields: Any
 
 
 _add(
-    "one_that_may_be_called_again", samples=[({"word": "a"}, "A"), ({"word": ""},)], repeatable=True
+    "one_that_may_be_called_again", samples=[({"word": "a"}, "A"), ({"word": ""},)], idempotent=True
 )
 _add(
     "one_that_asks",
@@ -92,7 +92,7 @@ _add(
 _add("one_that_applies_nowhere", _APPLIES + _SAMPLES + _CUT, applies=lambda context: False)
 
 
-@tool(repeatable=True)
+@tool(idempotent=True)
 def wrong(
     word: Annotated[str, "what to say"],
     how: Literal["up", "down"] = "up",
@@ -148,7 +148,7 @@ add(
     Wrong,
     "one_that_is_not_repeatable",
     "it_may_be_called_again_if_it_says_so " + _CUT,
-    plugin=_plugin(_counting, repeatable=True),
+    plugin=_plugin(_counting, idempotent=True),
 )
 
 

@@ -34,7 +34,7 @@ def test_a_model_answers_in_pieces_or_at_once(make_host: MakeHost) -> None:
     pieces, whole = asked(host, prompt)
     assert "".join(piece.text for piece in pieces) == whole.text == "a long answer to hi"
     assert len(pieces) > 1
-    assert len(asked(host, prompt, in_pieces=False)[0]) == 1
+    assert len(asked(host, prompt, stream=False)[0]) == 1
 
 
 def test_tools_are_the_callers(make_host: MakeHost) -> None:

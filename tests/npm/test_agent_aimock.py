@@ -44,14 +44,14 @@ class Office:
         self._group_was_found = threading.Event()
 
     def _tools(self) -> list[Tool]:
-        @tool(repeatable=True)
+        @tool(idempotent=True)
         def find_user(name: Annotated[str, "as the user is called"]) -> str:
             """Find the number of a user."""
             self._group_was_found.wait(30)  # so that it ends after what was asked for after it
             self.done.append("find_user")
             return f"user {_found(self.users, name)}"
 
-        @tool(repeatable=True)
+        @tool(idempotent=True)
         def find_group(name: Annotated[str, "as the group is called"]) -> str:
             """Find the number of a group."""
             self.done.append("find_group")

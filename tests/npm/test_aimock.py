@@ -177,7 +177,7 @@ def test_a_refusal_to_answer_so_often_is_told(host: Host, model: str, streamed: 
 
 @each_way
 def test_what_may_pass_is_tried_again(hosts: MakeHost, streamed: bool) -> None:
-    host = hosts(patience=RetryPolicy(tries=2))
+    host = hosts(patience=RetryPolicy(max_attempts=2))
     said = "wait and ask in pieces" if streamed else "wait and ask whole"
     assert answer_of(host.open("chat", "gpt-4.1@openai"), said, streamed).text == "now"
 

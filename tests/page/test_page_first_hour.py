@@ -220,10 +220,10 @@ def step() -> Step:
 @pytest.fixture
 def needy(step: Step) -> InlinePlugin:
     class Needy(Provider):
-        serves = {"openai-chat": DialectEndpoint(lacks={"stream"})}
+        serves = {"openai-chat": DialectEndpoint(unsupported={"stream"})}
         default_models = {"chat": "needy/tiny"}
 
-        def missing(self) -> str | None:
+        def unavailable_reason(self) -> str | None:
             return None if step.is_there else "the weights of tiny are missing"
 
         def preparation(self, model_id: str = "") -> Preparation | None:

@@ -68,7 +68,7 @@ def looked() -> list[str]:
 
 @pytest.fixture
 def look(looked: list[str]) -> Tool:
-    @tool(repeatable=True)
+    @tool(idempotent=True)
     def look(at: Literal["sky", "sea"]) -> ToolOutput:
         """looks at something"""
         looked.append(at)
@@ -96,7 +96,7 @@ def hosts(
     def make(**config: Any) -> Host:
         return make_host(
             config=Config(providers=instances, **config),
-            patience=RetryPolicy(shortest=0.05),  # it drops a connection soon after a stream
+            patience=RetryPolicy(min_backoff=0.05),  # it drops a connection soon after a stream
             anthropic=genai_vendor_anthropic,
             bedrock=genai_vendor_bedrock,
             openai=genai_vendor_openai,

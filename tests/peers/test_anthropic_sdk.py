@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -230,6 +231,10 @@ ASKING = json_reply(
 """A reply that asks for two tools at once, and shows what it thought."""
 
 
+def _parse(asked: Mapping[str, Any], client: Any) -> None:
+    client.messages.parse(**asked)
+
+
 def _use_tools(client: Any, id: str) -> None:
     """As Anthropic's guide to tool use has it."""
     messages: list[Any] = [{"role": "user", "content": "hi"}]
@@ -258,7 +263,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
             f"{name}: a class",
             way.case(
                 prompt,
-                lambda client, asked=asked: client.messages.parse(**asked),
+                partial(_parse, asked),
                 claude('{"name": "Oslo", "people": null}'),
             ),
         )
@@ -266,7 +271,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
             f"{name}: tools",
             way.case(
                 using_tools(False, True),
-                lambda client, id=way.id: _use_tools(client, id),
+                partial(_use_tools, id=way.id),
                 ASKING,
                 claude("fine"),
                 fields={

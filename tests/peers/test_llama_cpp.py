@@ -105,7 +105,7 @@ def host_for(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[.
         instances = llama_instances(url, monkeypatch, key=key, path=path)
         return make_host(
             config=Config(providers=instances),
-            patience=RetryPolicy(shortest=0.05),  # it drops a connection soon after a stream
+            patience=RetryPolicy(min_backoff=0.05),  # it drops a connection soon after a stream
             anthropic=genai_vendor_anthropic,
             openai=genai_vendor_openai,
             llama=PLUGIN,
@@ -258,7 +258,7 @@ def test_what_is_cancelled_is_not_generated(host: Host, server: Any, how: str) -
     waits for them."""
     before = _metric(server, "n_decode_total")
     conversation = host.open("chat", "chat/smollm2")
-    events = conversation.stream("Go on.", returns=LONG)
+    events = conversation.stream("Go on.", output_type=LONG)
     next(event for event in events if event.text)
     if how == "leave":
         events.close()
@@ -277,7 +277,7 @@ def test_a_whole_reply_is_not_waited_for_once_cancelled(host: Host, server: Any)
     before = _metric(server, "n_decode_total")
     conversation = host.open("chat", "chat/smollm2", parameters={"max_tokens": 200})
     with ThreadPoolExecutor(1) as pool:
-        saying = pool.submit(conversation.say, "Go on.", returns=LONG)
+        saying = pool.submit(conversation.say, "Go on.", output_type=LONG)
         while not _metric(server, "requests_processing"):
             assert not saying.done()
         conversation.cancel()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import genai_vendor_ollama
@@ -89,6 +90,10 @@ def _use_tools(client: Any) -> None:
     client.chat("m:1", messages, tools=[WIRE_LOOK])
 
 
+def _embed(texts: Sequence[str], parameters: Mapping[str, Any], client: Any) -> None:
+    client.embed("m:1", texts, **parameters)
+
+
 def _cases() -> Iterator[tuple[str, Case]]:
     for said in CONVERSATIONS:
         if said.name not in REFUSED:
@@ -124,7 +129,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
                 HERE,
                 "ollama/m:1",
                 Embed(texts, role="main"),
-                lambda client, parameters=parameters: client.embed("m:1", texts, **parameters),
+                partial(_embed, texts, parameters),
                 [embeddings([1.0, 2.0], [3.0, 4.0])],
                 operation="embed",
                 parameters=parameters,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import genai_vendor_openai
@@ -171,14 +172,16 @@ def _use_tools_by_responses(client: Any, id: str) -> None:
     client.responses.create(model=id, input=items, tools=RESPONSE_TOOLS)
 
 
+def _embed(asked: Mapping[str, Any], client: Any) -> None:
+    client.embeddings.create(**asked)
+
+
 def _cases() -> Iterator[tuple[str, Case]]:
     for name, way in WAYS.items():
         for said in CONVERSATIONS:
             if way.fields(said) is None:
                 continue
-            cases = both_ways(
-                said.name, lambda streamed, way=way, said=said: way.says(said, streamed)
-            )
+            cases = both_ways(said.name, partial(way.says, said))
             if said.parsed:  # for streams the SDK has another function
                 del cases[f"{said.name}, streamed"]
             yield from ((f"{name}: {each}", case) for each, case in cases.items())
@@ -187,7 +190,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
             f"{name}: tools that are used",
             way.case(
                 using_tools(False, False),
-                lambda client, use=use, id=way.id: use(client, id),
+                partial(use, id=way.id),
                 *USED[way.dialect],
             ),
         )
@@ -203,7 +206,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
                     place,
                     model,
                     Embed(texts, role="main"),
-                    lambda client, asked=asked: client.embeddings.create(**asked),
+                    partial(_embed, asked),
                     [embeddings([1.0, 2.0], [3.0, 4.0])],
                     operation="embed",
                     parameters=parameters,

@@ -275,8 +275,10 @@ class Hearing(InlinePlugin):
         self.heard.append(("call start", {"id": id, "parent": parent, "call": call}))
 
     @hookimpl
-    def genai_on_call_end(self, id: str, parent: str, first: float | None, error: Any) -> None:
-        about = {"id": id, "parent": parent, "first": first, "error": error}
+    def genai_on_call_end(
+        self, id: str, parent: str, first_token_seconds: float | None, error: Any
+    ) -> None:
+        about = {"id": id, "parent": parent, "first": first_token_seconds, "error": error}
         self.heard.append(("call end", about))
 
     @hookimpl

@@ -56,7 +56,7 @@ class Answering(Provider):
         self.name = services.instance
         self.opened.append(self.name)
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         if self.settings.answer == "crash":
             raise LookupError("crashed")
         return None if self.settings.key else "no key: set ANSWERING_KEY"

@@ -113,7 +113,7 @@ def test_every_route_refuses_what_takes_much_memory_before_it_does(routes: HttpR
     for route in WITH_BODY:
         path = route.path.replace("{call}", "fake:generateContent")
         path = re.sub(r"{[a-z_]+}", "x", path)
-        size = min(route.size, SIZE)
+        size = min(route.max_body_size, SIZE)
         taken(routes, route.method, path, b"{}")  # what is imported, or made, when it is first used
         reply, most = taken(routes, route.method, path, AMPLIFIERS["objects"](size))
         assert 400 <= reply.status < 500, route.key

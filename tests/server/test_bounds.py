@@ -79,8 +79,8 @@ def host(make_host: MakeHost) -> Host:
     return make_host(
         mine=InlinePlugin(
             http_routes=[
-                HttpRoute("POST", "/size", f"{__name__}:size", size=1000),
-                HttpRoute("POST", "/large", f"{__name__}:size", size=10**6),
+                HttpRoute("POST", "/size", f"{__name__}:size", max_body_size=1000),
+                HttpRoute("POST", "/large", f"{__name__}:size", max_body_size=10**6),
                 HttpRoute("GET", "/size", f"{__name__}:size"),
                 HttpRoute("POST", "/held", f"{__name__}:held.answer"),
                 HttpRoute("GET", "/endless", f"{__name__}:held.endless"),

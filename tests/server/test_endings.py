@@ -44,7 +44,7 @@ def whole(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def streamed(request: RouteRequest, host: Host) -> RouteResponse:
-    asked = ChatRequest(model="remote/m", messages=SAID, in_pieces=True)
+    asked = ChatRequest(model="remote/m", messages=SAID, stream=True)
 
     def write(answering: completion.CompletionStream) -> Iterator[bytes]:
         for delta in answering:
@@ -55,7 +55,7 @@ def streamed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def interruptible(request: RouteRequest, host: Host) -> RouteResponse:
-    asked = ChatRequest(model="remote/m", messages=SAID, in_pieces=True)
+    asked = ChatRequest(model="remote/m", messages=SAID, stream=True)
 
     def write(answering: completion.CompletionStream) -> Iterator[bytes]:
         try:
@@ -68,7 +68,7 @@ def interruptible(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def conversations(request: RouteRequest, host: Host) -> RouteResponse:
-    return json_response([each.id for each in host.kept(request.user).conversations()])
+    return json_response([each.id for each in host.store_for(request.user).conversations()])
 
 
 def begin(request: RouteRequest, host: Host) -> RouteResponse:

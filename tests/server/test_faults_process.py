@@ -141,7 +141,7 @@ def test_kill_9_amid_streams_loses_no_acknowledged_message(service: FakeService)
         assert server.end(signal.SIGKILL) == -signal.SIGKILL
         for client in clients:
             assert not heard(client).endswith(b"0\r\n\r\n")
-    with Store() as store, closing(sqlite3.connect(store.place)) as database:
+    with Store() as store, closing(sqlite3.connect(store.location)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     service._answer_to = lambda received: chat("again", streamed=True)
     with process() as server:

@@ -46,7 +46,7 @@ def ask(host: Host, model: str | None = "fake", **given: Any) -> CompletionStrea
 
 
 def test_a_model_answers(make_host: MakeHost) -> None:
-    answering = ask(make_host(fake=FakeModel()), in_pieces=True)
+    answering = ask(make_host(fake=FakeModel()), stream=True)
     assert "".join(piece.text for piece in answering) == answering.completion.text == "hi"
 
 
@@ -143,7 +143,7 @@ def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHos
     def write(answering: CompletionStream) -> Iterator[bytes]:
         yield from (piece.text.encode() for piece in answering)
 
-    answering = ask(make_host(fake=FakeModel()), in_pieces=True)
+    answering = ask(make_host(fake=FakeModel()), stream=True)
     close = answering.close
     answering.close = lambda: (ended.append(True), close())  # type: ignore[method-assign,assignment,func-returns-value]
     completion.streamed(answering, write).body.close()  # type: ignore[union-attr]
@@ -162,7 +162,7 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
             )
             completion.whole(host, ChatRequest(model="fake", messages=HI), request(user="ann"))
             assert not host.conversations()
-            kept = host.kept("ann").conversations()
+            kept = host.store_for("ann").conversations()
             assert [each.title for each in kept] == ["hi"] * record
             if record:
                 again = host.conversation(kept[0].id, owner="ann")

@@ -92,8 +92,8 @@ class FinalChecks:
 
     def _check_usable(self, process: Process, owner: str, id: str) -> None:
         """A conversation can be continued, replayed, exported and imported."""
-        host, store = process.host, process.store.of(owner)
-        talk = host.conversation(id, owner=owner, caps=LIMITS)
+        host, store = process.host, process.store.for_owner(owner)
+        talk = host.conversation(id, owner=owner, turn_limits=LIMITS)
         if talk.status not in ("idle", "waiting", "pending"):
             raise Broken("status", f"{id} is {talk.status}")
         if store.summary(id).status == "running":
@@ -113,29 +113,29 @@ class FinalChecks:
             raise Broken("reopened", id)
         self._check_replay(host, owner, id)
         exported = store.export(id)
-        copy = store.load(exported, host.codec)
+        copy = store.import_conversation(exported, host.codec)
         if {**store.export(copy), "id": id} != exported:
             raise Broken("export", id)
         for other in (each for each in OWNERS if each != owner):
             with contextlib.suppress(NotFound):
-                process.store.of(other).entries(id, host.codec)
+                process.store.for_owner(other).entries(id, host.codec)
                 raise Broken("owners", f"{other} sees {id} of {owner}")
         store.delete(copy)
 
     def _check_replay(self, host: Host, owner: str, id: str) -> None:
         """The last turn has the same answer again, without a call of a model or a tool."""
-        *entries, last = host.kept(owner).entries(id, host.codec)
+        *entries, last = host.store_for(owner).entries(id, host.codec)
         assert isinstance(last, TurnEnded)
         assert last.answer is not None
         calls, effects = self._sim.world.calls, self._sim.world.effects.total()
-        answer = host.reopen(InMemoryRecord(entries), caps=LIMITS).resume()
+        answer = host.reopen(InMemoryRecord(entries), turn_limits=LIMITS).resume()
         if timeless(answer) != timeless(last.answer):
             raise Broken("replay", f"{id}: {answer.text!r}")
         if (calls, effects) != (self._sim.world.calls, self._sim.world.effects.total()):
             raise Broken("replay", f"{id}: a call was made again")
 
     def _check_lists(self, process: Process, owner: str) -> None:
-        store = process.store.of(owner)
+        store = process.store.for_owner(owner)
         mine = {id for id, (whose, _, _) in self._sim.all_rows().items() if whose == owner}
         listed = store.conversations(limit=None)
         if {each.id for each in listed} != mine:
@@ -162,7 +162,7 @@ class FinalChecks:
 
     def _check_imports(self, process: Process) -> None:
         """Conversations from mutated exports can be listed, exported and deleted."""
-        store = process.store.of(STRANGER)
+        store = process.store.for_owner(STRANGER)
         sql = "SELECT id FROM conversations WHERE owner = ?"
         ids = {id for (id,) in oracle.query(self._sim.file, sql, STRANGER)}
         if {each.id for each in store.conversations(limit=None)} != ids:

@@ -86,10 +86,10 @@ def do_job(simulation: Simulation, host: Host, job: Job, ending: Cancellation) -
             return
         with close_on_disconnect(ending, talk):
             if job.is_cancelled or job.is_exhausted:
-                talk.drop()
+                talk.abandon()
             else:
                 talk.resume()
-                if talk.unrecorded is not None:  # the native API stores the answer in the job
+                if talk.record_error is not None:  # the native API stores the answer in the job
                     simulation.unrecorded.add(job.id)
     except (Interrupted, StoreError, ConversationBusy):
         raise
@@ -145,7 +145,7 @@ class Client:
 
     def _act(self, chosen: str, operation: Operation, process: Process) -> None:
         sim, rng = self._simulation, operation.rng
-        store = process.host.kept(self._owner)
+        store = process.host.store_for(self._owner)
         match chosen:
             case "undo" | "drop" | "reset" | "again" | "configure":
                 talk = self._picked(operation, process)
@@ -167,7 +167,7 @@ class Client:
                 elif id:
                     store.rename(id, f"name {operation.name}")
             case "purge":
-                self._removing(partial(store.purge, number=rng.choice((3, 5))))
+                self._removing(partial(store.delete_expired, number=rng.choice((3, 5))))
             case "wait":
                 sim.schedule.sleep(rng.choice((0.1, 2.0, 30.0)))
             case "jump":
@@ -189,7 +189,7 @@ class Client:
 
     def _open(self, operation: Operation, process: Process) -> None:
         feature = operation.rng.choice(("agent", "agent", "chat"))
-        talk = process.host.open(feature, "sim", owner=self._owner, caps=LIMITS)
+        talk = process.host.open(feature, "sim", owner=self._owner, turn_limits=LIMITS)
         if talk.id:
             self._simulation.owners[talk.id] = self._owner
         self._turn(operation, process, talk)
@@ -200,9 +200,9 @@ class Client:
             self._open(operation, process)
             return
         if talk.status == "pending" and operation.rng.random() < 0.5:
-            if process.host.kept(self._owner).runs_elsewhere(talk.id):
+            if process.host.store_for(self._owner).is_running_elsewhere(talk.id):
                 return
-            talk.drop()
+            talk.abandon()
         self._turn(operation, process, talk)
 
     def _turn(
@@ -220,15 +220,15 @@ class Client:
         operation.talk = process.live[talk.id] = talk
         sim.turns += 1
         if operation.rng.random() < 0.5:
-            answer = talk.say(message, again=again)
+            answer = talk.say(message, regenerate=again)
         else:
-            *_, last_event = talk.stream(message, again=again)
+            *_, last_event = talk.stream(message, regenerate=again)
             assert last_event.answer is not None
             answer = last_event.answer
         expected = f"a{name[1:]}"
         if answer.text != expected:
             raise Broken("answer", f"{answer.text!r} to {name}")
-        if talk.unrecorded is None and talk.id in sim.owners:
+        if talk.record_error is None and talk.id in sim.owners:
             rows = oracle.rows_of(sim.file, talk.id)
             if rows and not any(row.kind == "turn_ended" and expected in row.body for row in rows):
                 raise Broken("lost", f"the answer to {name} is not recorded")
@@ -294,9 +294,11 @@ class Client:
     def _job(self, operation: Operation, process: Process) -> None:
         sim, worker = self._simulation, process.worker
         assert worker is not None
-        with closing(process.host.open("agent", "sim", owner=self._owner, caps=LIMITS)) as talk:
-            if talk.unrecorded is not None:
-                raise talk.unrecorded
+        with closing(
+            process.host.open("agent", "sim", owner=self._owner, turn_limits=LIMITS)
+        ) as talk:
+            if talk.record_error is not None:
+                raise talk.record_error
             sim.owners[talk.id] = self._owner
             name, message = self._message(operation, talk)
             sim.attempts[name] += 1
@@ -325,7 +327,7 @@ class Client:
         id = self._id(operation)
         if not id:
             return
-        store = process.host.kept(self._owner)
+        store = process.host.store_for(self._owner)
         copy = store.fork(id, turn=operation.rng.choice([None, *sorted(store.times(id))]))
         self._simulation.owners[copy] = self._owner
         self._simulation.check_rows(copy)
@@ -335,10 +337,10 @@ class Client:
         sim, id = self._simulation, self._id(operation)
         if not id:
             return
-        store = process.host.kept(self._owner)
+        store = process.host.store_for(self._owner)
         exported = store.export(id)
         sim.copies(exported)  # before: the import may end in a kill after it was written
-        copy = store.load(exported, process.host.codec)
+        copy = store.import_conversation(exported, process.host.codec)
         sim.owners[copy] = self._owner
         if {**store.export(copy), "id": id} != exported:
             raise Broken("export", id)
@@ -348,10 +350,10 @@ class Client:
         id = self._id(operation)
         if not id:
             return
-        data = mutated(process.host.kept(self._owner).export(id), operation.rng)
-        store = process.host.kept(STRANGER)
+        data = mutated(process.host.store_for(self._owner).export(id), operation.rng)
+        store = process.host.store_for(STRANGER)
         try:
-            copy = store.load(data, process.host.codec)
+            copy = store.import_conversation(data, process.host.codec)
         except ValidationError:
             return
         self._simulation.log(f"  {operation.name} imported {json.dumps(data)[:3000]}")
@@ -363,7 +365,7 @@ class Client:
             store.delete(copy)
 
     def _look(self, operation: Operation, process: Process) -> None:
-        sim, store = self._simulation, process.host.kept(self._owner)
+        sim, store = self._simulation, process.host.store_for(self._owner)
         listed = {each.id for each in store.conversations(limit=None)}
         found = store.search("u1 OR u2", limit=5) + store.search("u*", limit=50)
         for each in listed | {hit.conversation for hit in found}:
@@ -375,7 +377,7 @@ class Client:
         id = self._id(operation)
         if id:
             store.summary(id)
-            store.tries(id)
+            store.attempts(id)
             store.markdown(id, process.host.codec)
 
     # the world
@@ -391,8 +393,8 @@ class Client:
                 shutil.copyfile(sim.file + end, place + end)
         with Store(place, now=sim.clock.timestamp) as store:
             for owner in OWNERS:
-                for each in store.of(owner).conversations(limit=None):
-                    entries = store.of(owner).entries(each.id, process.host.codec)
+                for each in store.for_owner(owner).conversations(limit=None):
+                    entries = store.for_owner(owner).entries(each.id, process.host.codec)
                     if len(entries) < sim.acknowledged[each.id]:
                         raise Broken("lost", f"{each.id} in a copy: {len(entries)}")
                     if each.status == "running":
@@ -410,4 +412,4 @@ class Client:
         if id in process.live and operation.rng.random() < 0.3:
             shared: Conversation = process.live[id]
             return shared
-        return process.host.conversation(id, owner=self._owner, caps=LIMITS)
+        return process.host.conversation(id, owner=self._owner, turn_limits=LIMITS)

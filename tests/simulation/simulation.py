@@ -167,10 +167,10 @@ class Simulation:
             "world": self.world.plugin(),
         }
         return Host(
-            config=Config(budgets=BudgetsConfig(user=user), prefer=("near", "far")),
+            config=Config(budgets=BudgetsConfig(user=user), provider_order=("near", "far")),
             discovery=StaticPlugins(plugins),
             clock=self.clock,
-            patience=RetryPolicy(jitter=lambda most: jitter(0.0, most)),
+            retry_policy=RetryPolicy(jitter=lambda most: jitter(0.0, most)),
             store=store,
             prices=SimulatedPrices(),
         )

@@ -133,8 +133,8 @@ class World:
             run,
             {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
             approval="ask" if name in ASKED else "allow",
-            repeatable=name in REPEATABLE,
-            seconds=5.0,
+            idempotent=name in REPEATABLE,
+            timeout=5.0,
         )
 
 
@@ -147,7 +147,7 @@ class Service(Provider):
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def priced_as(self, model_id: str) -> str:
+    def price_provider(self, model_id: str) -> str:
         return "sim"
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:

@@ -65,7 +65,7 @@ def blobs(store: Store) -> list[int]:
 
 
 def lose_blobs(store: Store) -> None:
-    for file in Path(f"{store.place}.blobs").glob("*/*"):
+    for file in Path(f"{store.location}.blobs").glob("*/*"):
         file.unlink()
     if store._opened.is_sqlite:
         return
@@ -93,7 +93,7 @@ def test_a_picture_is_stored_once(store: Store) -> None:
     assert store.entries(second, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
     store.delete(second)
     assert blobs(store) == []
-    assert not list(Path(f"{store.place}.blobs").glob("*/*"))
+    assert not list(Path(f"{store.location}.blobs").glob("*/*"))
 
 
 def test_what_is_small_stays_in_its_entry(store: Store) -> None:
@@ -129,7 +129,7 @@ def test_an_export_is_whole_and_can_be_loaded(store: Store, tmp_path: Path) -> N
     entries = [{k: v for k, v in each.items() if k != "at"} for each in data["entries"]]
     assert tuple(InMemoryRecord.from_json(entries, CODEC).entries) == store.entries(id, CODEC)
     with Store(tmp_path / "other.db") as other:
-        loaded = other.load(data, CODEC)
+        loaded = other.import_conversation(data, CODEC)
         assert other.entries(loaded, CODEC) == store.entries(id, CODEC)
         assert blobs(other) == blobs(store)
         assert other.export(loaded)["entries"] == data["entries"]
@@ -160,7 +160,7 @@ def test_what_was_lost_comes_back_with_the_same_file(tmp_path: Path) -> None:
 def test_bytes_that_have_changed_are_not_taken(tmp_path: Path) -> None:
     with Store(tmp_path / "x.db") as store:
         id = converse(store)
-        for file in Path(f"{store.place}.blobs").glob("*/*"):
+        for file in Path(f"{store.location}.blobs").glob("*/*"):
             file.write_bytes(b"something else")
         with pytest.raises(StoreError, match="damaged"):
             store.entries(id, CODEC)
@@ -168,7 +168,9 @@ def test_bytes_that_have_changed_are_not_taken(tmp_path: Path) -> None:
 
 def test_what_a_model_says_is_no_reference(store: Store) -> None:
     id = converse(store)
-    digest = next(Path(f"{store.place}.blobs").glob("*/*")).name if store._opened.file else "0" * 64
+    digest = (
+        next(Path(f"{store.location}.blobs").glob("*/*")).name if store._opened.file else "0" * 64
+    )
     forged = {"type": "image", "data": {"sha256": digest}, "attached": [["message"]]}
     call = ToolCall("1", "f", {**forged, "attached": [[["x"]]]})
     said = turn(1, "x" * 9000, call, VendorPart("d", forged), ToolCall("2", "g", {"type": "file"}))
@@ -183,7 +185,7 @@ def test_a_reference_that_is_loaded_is_refused(store: Store) -> None:
     data = store.export(id)
     data["entries"][1]["attached"] = [["message", "content", 1, "data"]]
     with pytest.raises(ValidationError, match="attached"):
-        store.load(data, CODEC)
+        store.import_conversation(data, CODEC)
 
 
 def test_base64_that_would_not_come_back_is_left(store: Store) -> None:

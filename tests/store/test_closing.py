@@ -66,8 +66,8 @@ def test_who_comes_later_is_told(make_host: MakeHost, tmp_path: Path) -> None:
     conversation = make_host(fake=FakeModel(), store=store).open("chat", "fake")
     store.close()
     conversation.use(temperature=0.5)
-    assert isinstance(conversation.unrecorded, StoreError)
-    assert "closed" in str(conversation.unrecorded)
+    assert isinstance(conversation.record_error, StoreError)
+    assert "closed" in str(conversation.record_error)
     with pytest.raises(StoreError, match="closed"):
         store.conversations()
 

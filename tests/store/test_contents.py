@@ -286,7 +286,7 @@ class TestExport:
         store.rename(id, "mine")
         data = json.loads(json.dumps(store.export(id)))
         with Store(tmp_path / "other.db") as other:
-            loaded = other.load(data, CODEC)
+            loaded = other.import_conversation(data, CODEC)
             assert loaded != id
             assert other.entries(loaded, CODEC) == store.entries(id, CODEC)
             assert other.summary(loaded).title == "mine"
@@ -333,12 +333,12 @@ class TestExport:
         change(data["entries"])
         with Store(tmp_path / "x.db") as store:
             with pytest.raises(ValidationError, match=told):
-                store.load(data, CODEC)
-            loaded = store.load(EXPORTED, CODEC)
+                store.import_conversation(data, CODEC)
+            loaded = store.import_conversation(EXPORTED, CODEC)
             assert [(each.id, each.status) for each in store.conversations()] == [(loaded, "idle")]
 
     def test_a_name_that_no_database_takes_is_loaded_as_text(self, store: Store) -> None:
-        id = store.load({**EXPORTED, "name": "a\ud83c\0b"}, CODEC)
+        id = store.import_conversation({**EXPORTED, "name": "a\ud83c\0b"}, CODEC)
         assert store.summary(id).title == "a\ufffd b"
         store.rename(id, "c\udfff")
         assert store.summary(id).title == "c\ufffd"
@@ -364,7 +364,7 @@ class TestExport:
     )
     def test_what_was_not_exported_is_refused(self, tmp_path: Path, data: Any) -> None:
         with Store(tmp_path / "x.db") as store, pytest.raises(ValidationError):
-            store.load(data, CODEC)
+            store.import_conversation(data, CODEC)
 
     def test_as_markdown_it_can_be_read(self, make_store: MakeStore) -> None:
         store = make_store(now=lambda: 1_700_000_000.25)
@@ -385,19 +385,19 @@ class TestRetention:
         for day in itertools.islice(days, 6):
             now[0] = day * 86400.0
             ids.append(converse(store, ("q", "a")))
-        assert store.purge() == 0
-        assert store.purge(days=3.5) == 2
+        assert store.delete_expired() == 0
+        assert store.delete_expired(days=3.5) == 2
         assert [each.id for each in store.conversations()] == ids[:1:-1]
-        assert store.purge(number=1) == 3
+        assert store.delete_expired(number=1) == 3
         assert [each.id for each in store.conversations()] == ids[-1:]
 
     def test_one_that_runs_stays(self, store: Store) -> None:
         record = begin(store)
         record.append(TurnStarted(0, Message("user", "q"), "1", 0))
         record.append(StepStarted(0, (0,), "prompt", "d"))
-        assert store.purge(number=0) == 0
+        assert store.delete_expired(number=0) == 0
         record.append(TurnEnded(0, Answer("a")))
-        assert store.purge(number=0) == 1
+        assert store.delete_expired(number=0) == 1
 
     def test_what_belongs_to_a_conversation_goes_with_it(self, store: Store) -> None:
         id, other = converse(store, ("q", "a")), converse(store, ("q", "a"))
@@ -648,11 +648,11 @@ def test_documents_of_a_collection_are_cleared_at_once(make_store: MakeStore) ->
         for name in ("a", "b"):
             store.documents("notes").put(name, {})
         store.documents("others").put("a", {})
-        store.of("ann").documents("notes").put("a", {})
+        store.for_owner("ann").documents("notes").put("a", {})
         assert store.documents("notes").clear() == 2
         assert store.documents("notes").list() == []
         assert store.documents("others").get("a").version == 1
-        assert store.of("ann").documents("notes").get("a").version == 1
+        assert store.for_owner("ann").documents("notes").get("a").version == 1
 
 
 def test_to_look_at_one_conversation_is_to_look_at_no_other(store: Store) -> None:
@@ -668,8 +668,8 @@ def test_to_look_at_one_conversation_is_to_look_at_no_other(store: Store) -> Non
             return {row.id: row.turns for row in connection.execute(chosen)}
 
     assert store.summary(one.id).turns == 1
-    assert store.tries(one.id) == []
-    assert not store.runs_elsewhere(one.id)
+    assert store.attempts(one.id) == []
+    assert not store.is_running_elsewhere(one.id)
     assert known() == {one.id: 1, other.id: 0}
     assert len(store.conversations()) == 2
     assert known() == {one.id: 1, other.id: 1}

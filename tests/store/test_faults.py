@@ -89,7 +89,7 @@ def test_where_nothing_can_be_written_what_is_there_can_be_read(
         with pytest.raises(StoreError):
             store.delete(late.id)
         with pytest.raises(StoreError):
-            store.purge(number=0)
+            store.delete_expired(number=0)
         beside.rmdir()
         assert [each.turn for each in store.search("second")] == [0, 0]
         store.delete(late.id)

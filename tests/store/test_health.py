@@ -52,7 +52,7 @@ def test_what_is_there_is_counted(store: Store, make_store: MakeStore) -> None:
 def test_none_is_made(store: Store) -> None:
     for _ in range(2):
         assert store.health() is None
-    assert not Path(store.place).parent.exists()
+    assert not Path(store.location).parent.exists()
 
 
 @pytest.mark.parametrize(("version", "fix"), [(999, "upgrade"), (1, "export its conversations")])
@@ -98,7 +98,7 @@ def test_a_damaged_one_is_told_with_what_can_be_done(tmp_path: Path) -> None:
         for number in range(50):
             begin(store, history=(Message("user", f"{number} " * 500),))
         store.conversations()
-    damage(store.place)
+    damage(store.location)
     with Store(tmp_path / "x.db") as store:
         health = store.health()
     assert health is not None
@@ -112,10 +112,10 @@ def test_files_that_are_missing_are_told(tmp_path: Path) -> None:
         for letter in b"ab":
             picture = Image(data=bytes([letter]) * 9000, media_type="image/png")
             begin(store, history=(Message("user", picture),))
-        next(Path(f"{store.place}.blobs").glob("*/*")).unlink()
+        next(Path(f"{store.location}.blobs").glob("*/*")).unlink()
         health = store.health()
     assert health is not None
-    assert health.faults == (f"1 of the files in {store.place}.blobs are missing",)
+    assert health.faults == (f"1 of the files in {store.location}.blobs are missing",)
     assert "backup" in health.fix
 
 
@@ -123,7 +123,7 @@ def test_files_that_are_missing_are_told(tmp_path: Path) -> None:
 class TestDoctor:
     def test_where_there_is_none_none_is_made(self, terminal: Terminal) -> None:
         with Store() as usual:
-            place = usual.place
+            place = usual.location
         found = checked(terminal)
         assert found == {
             "what": "store",
@@ -170,10 +170,10 @@ class TestDoctor:
             for number in range(50):
                 begin(usual, history=(Message("user", f"{number} " * 500),))
             usual.conversations()
-        damage(usual.place)
+        damage(usual.location)
         found = checked(terminal)
         assert found["status"] == "failed"
         assert ".recover" in found["fix"]
         assert terminal("doctor")[0] == 1
-        Path(usual.place).write_bytes(b"no database, but dear to somebody" * 100)
+        Path(usual.location).write_bytes(b"no database, but dear to somebody" * 100)
         assert checked(terminal)["status"] == "failed"

@@ -72,7 +72,7 @@ def test_a_conversation_goes_on_after_an_interrupted_write(
             assert number >= 3  # a turn of one step has three writes
     assert conversation.status == "idle"
     conversation.say("still there?")
-    assert conversation.unrecorded is None
+    assert conversation.record_error is None
     again = make_host(store=make_store()).conversation(conversation.id)
     assert again.status == "idle"
     assert again.history == conversation.history

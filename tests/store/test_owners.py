@@ -29,8 +29,8 @@ def test_each_sees_their_own(host: Host, store: Store) -> None:
     with store:
         mine = host.open("chat", "fake", owner="ann")
         mine.say("hello")
-        assert [each.id for each in host.kept("ann").conversations()] == [mine.id]
-        assert host.kept("bob").conversations() == host.conversations() == []
+        assert [each.id for each in host.store_for("ann").conversations()] == [mine.id]
+        assert host.store_for("bob").conversations() == host.conversations() == []
         assert host.conversation(mine.id, owner="ann").history == mine.history
         for owner in ("bob", "", None):
             with pytest.raises(NotFound):
@@ -40,21 +40,21 @@ def test_each_sees_their_own(host: Host, store: Store) -> None:
 def test_what_one_does_the_other_cannot(host: Host, store: Store) -> None:
     with store:
         id = host.open("chat", "fake", owner="ann").id
-        theirs = store.of("bob")
+        theirs = store.for_owner("bob")
         for act in (
             lambda: theirs.rename(id, "mine"),
             lambda: theirs.delete(id),
             lambda: theirs.fork(id),
             lambda: theirs.export(id),
             lambda: theirs.summary(id),
-            lambda: theirs.tries(id),
+            lambda: theirs.attempts(id),
         ):
             with pytest.raises(NotFound):
                 act()
-        assert store.of("ann").summary(id).title == ""
+        assert store.for_owner("ann").summary(id).title == ""
 
 
 def test_an_owner_is_made_once_and_whose_it_is_is_itself(store: Store) -> None:
     with store:
-        assert store.of("") is store
-        assert store.of("ann") is store.of("ann")
+        assert store.for_owner("") is store
+        assert store.for_owner("ann") is store.for_owner("ann")

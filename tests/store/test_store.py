@@ -108,15 +108,15 @@ class TestRecord:
 
     def test_whether_another_store_is_at_a_turn(self, store: Store, make_store: MakeStore) -> None:
         record, other = begin(store), make_store()
-        assert not other.runs_elsewhere(record.id)
+        assert not other.is_running_elsewhere(record.id)
         append(record, *turn(0)[:2])
-        assert other.runs_elsewhere(record.id)
-        assert not store.runs_elsewhere(record.id)
+        assert other.is_running_elsewhere(record.id)
+        assert not store.is_running_elsewhere(record.id)
         append(record, *turn(0)[2:])
-        assert not other.runs_elsewhere(record.id)
+        assert not other.is_running_elsewhere(record.id)
         append(record, *turn(1)[:2])
         store.close()
-        assert not other.runs_elsewhere(record.id)
+        assert not other.is_running_elsewhere(record.id)
 
     def test_steps_of_the_last_turn_are_read_if_it_has_not_ended(self, store: Store) -> None:
         record = begin(store)
@@ -314,7 +314,7 @@ def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
 def test_it_is_in_the_folder_of_data_unless_said(home: Path) -> None:
     with Store() as store:
         begin(store)
-        assert Path(store.place).is_relative_to(home / "data")
+        assert Path(store.location).is_relative_to(home / "data")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")

@@ -95,10 +95,10 @@ def test_a_tool_begins_only_once_that_is_on_record(
             assert "resume" in caught.value.hint
             assert paid == []
             assert conversation.status == "pending"
-            assert conversation.unrecorded is not None
+            assert conversation.record_error is not None
     assert conversation.resume().text == "paid"
     assert paid == ["paid"]
-    assert conversation.unrecorded is None
+    assert conversation.record_error is None
     other = paying_host(make_host, make_store()).conversation(conversation.id)
     assert (other.status, other.history) == ("idle", conversation.history)
 
@@ -142,10 +142,10 @@ def test_a_tool_that_may_run_twice_runs_unrecorded(
     make_host: MakeHost, make_store: MakeStore
 ) -> None:
     store = make_store()
-    conversation = paying_host(make_host, store, repeatable=True).open("agent", "fake")
+    conversation = paying_host(make_host, store, idempotent=True).open("agent", "fake")
     with failing_writes(store, after=1):
         assert conversation.say("pay").text == "paid"
-        assert conversation.unrecorded is not None
+        assert conversation.record_error is not None
 
 
 @pytest.mark.parametrize("decision", [True, False])
@@ -269,7 +269,7 @@ class TestFunctions:
         self, make_host: MakeHost, make_store: MakeStore
     ) -> None:
         store = make_store()
-        steps = self.steps_of(CallFunction(pay, twice=True))
+        steps = self.steps_of(CallFunction(pay, idempotent=True))
         conversation = make_host(store=store, mine=feature_of(steps)).open("mine")
         with failing_writes(store):
             assert conversation.say("hi").text == "paid"
@@ -285,7 +285,7 @@ class TestLater:
         with failing_writes(store):
             conversation.say("one")
         conversation.say("two")
-        assert conversation.unrecorded is None
+        assert conversation.record_error is None
         assert len([each for each in caplog.records if "unrecorded" in each.message]) == 1
         entries = store.entries(conversation.id, CODEC)
         ends = [each.path for each in entries if isinstance(each, StepEnded)]

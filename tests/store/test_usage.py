@@ -86,7 +86,7 @@ class TestUsage:
 
     def test_by_anything_that_tells_them_apart(self, at_noon: Store) -> None:
         said(at_noon, answered("a"), answered("b"))
-        said(at_noon.of("ann"), answered("a"), feature="agent")
+        said(at_noon.for_owner("ann"), answered("a"), feature="agent")
         assert calls(at_noon, "model") == {("a",): 2, ("b",): 1}
         assert calls(at_noon, "user", "model") == {("", "a"): 1, ("", "b"): 1, ("ann", "a"): 1}
         assert calls(at_noon, "feature", "provider") == {("agent", "p"): 1, ("chat", "p"): 2}
@@ -133,7 +133,7 @@ class TestUsage:
 
     def test_what_was_purged_stays_as_well(self, at_noon: Store) -> None:
         said(at_noon, answered())
-        assert at_noon.purge(number=0) == 1
+        assert at_noon.delete_expired(number=0) == 1
         assert at_noon.usage()[0].cost.dollars == 0.5
 
     def test_no_word_of_what_was_said_stays(self, at_noon: Store, place: str) -> None:
@@ -150,7 +150,7 @@ class TestUsage:
         at_noon.fork(id)
         data = at_noon.export(id)
         at_noon.delete(id)
-        at_noon.load(data, CODEC)
+        at_noon.import_conversation(data, CODEC)
         assert at_noon.usage()[0].calls == 1
 
     def test_what_is_said_in_a_copy_counts(self, at_noon: Store) -> None:
@@ -161,7 +161,7 @@ class TestUsage:
         assert at_noon.usage()[0].calls == 2
 
     def test_what_plugins_keep_of_a_user_is_the_users(self, at_noon: Store) -> None:
-        said(at_noon.of("assistants/ann"), answered())
+        said(at_noon.for_owner("assistants/ann"), answered())
         assert calls(at_noon, "user") == {("ann",): 1}
 
     def test_calls_that_are_on_no_record_can_be_added(self, at_noon: Store) -> None:
@@ -205,7 +205,7 @@ class TestLedger:
             stores * 2,
             lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)],
         )
-        spent = stores[0].of("ann").ledger.spent([*accounts, ("bob", "2030-01")])
+        spent = stores[0].for_owner("ann").ledger.spent([*accounts, ("bob", "2030-01")])
         assert spent == dict.fromkeys(accounts, Spent(25.0, 1000, 100))
 
     def test_names_are_values(self, store: Store) -> None:

@@ -81,10 +81,10 @@ class Run:
             decision = {each["id"]: yes for each in calls}
             conversation.resume(decision) if chance.random() < 0.9 else conversation.undo()
         elif conversation.status == "pending":
-            conversation.resume() if chance.random() < 0.8 else conversation.drop()
+            conversation.resume() if chance.random() < 0.8 else conversation.abandon()
         else:
             again = conversation.last_message is not None and chance.random() < 0.3
-            conversation.say(None if again else "pay", again=again)
+            conversation.say(None if again else "pay", regenerate=again)
 
     @contextlib.contextmanager
     def fault(self) -> Iterator[None]:
@@ -159,7 +159,7 @@ def test_whatever_a_write_meets_nothing_is_paid_twice_or_unapproved(
     run.reopen()
     run.check()
     if run.conversation.status in ("pending", "waiting"):
-        run.conversation.drop()
+        run.conversation.abandon()
     with contextlib.suppress(GenaiError):  # it waits for the approval
         run.conversation.say("pay")
     assert run.conversation.status == "waiting"

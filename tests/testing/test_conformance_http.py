@@ -25,7 +25,7 @@ LINES = http_provider(
     "https://lines.invalid",
     {"plain": DialectEndpoint("/say")},
     key="LINES_KEY",
-    header="x-api-key: {key}",
+    auth_header="x-api-key: {key}",
 )
 
 

@@ -162,7 +162,7 @@ class TestSteps:
             outputs = [output, *both[0], *both[1], *settled[0]]
             return Answer("".join(each.text for each in outputs))
 
-        host = host_of(make_host, respond, Counting("a", repeatable=True).tool)
+        host = host_of(make_host, respond, Counting("a", idempotent=True).tool)
         conversation = host.open("f")
         assert conversation.say("hi").text == "xyzs"
         assert replay_from_every_entry(host, recorded(conversation)) > 10
@@ -179,9 +179,9 @@ class TestSteps:
 
     def test_each_call_counts_as_a_step(self, make_host: MakeHost) -> None:
         host = host_of(make_host, calling("a", "a", "a"), Counting("a").tool)
-        host.open("f", caps=TurnLimits(steps=4)).say("hi")
+        host.open("f", turn_limits=TurnLimits(steps=4)).say("hi")
         with pytest.raises(LimitExceeded):
-            host.open("f", caps=TurnLimits(steps=3)).say("hi")
+            host.open("f", turn_limits=TurnLimits(steps=3)).say("hi")
 
     def test_what_is_behind_an_answer_tells_of_each_call(self, make_host: MakeHost) -> None:
         reactions = ({"type": "message", "message": "hi"},)
@@ -309,7 +309,7 @@ class TestEnding:
 class TestReplay:
     def test_an_agent_goes_on_from_wherever_it_was_cut(self, make_host: MakeHost) -> None:
         fake = FakeModel(asking(calls("a", "b", say="x"), calls("a", say="y")))
-        tools = [Counting("a", repeatable=True), Counting("b", repeatable=True, approval="ask")]
+        tools = [Counting("a", idempotent=True), Counting("b", idempotent=True, approval="ask")]
         host = host_of(
             make_host, agent, *(each.tool for each in tools), roles={"main": "chat"}, fake=fake
         )
@@ -326,7 +326,7 @@ class TestReplay:
     ) -> None:
         first, second = Counting("first"), Counting("second", repeatable=repeatable)
         host = host_of(make_host, calling("first", "second"), first.tool, second.tool)
-        conversation = host.open("f", caps=TurnLimits(parallel=1))
+        conversation = host.open("f", turn_limits=TurnLimits(parallel=1))
         conversation.say("hi")
         entries = recorded(conversation).entries
         [under_way] = [

@@ -351,7 +351,7 @@ class TestEnding:
 
 class TestInterrupted:
     def test_one_that_may_run_again_does(self) -> None:
-        toolbox = box(named("t", echo, repeatable=True))
+        toolbox = box(named("t", echo, idempotent=True))
         assert toolbox.interrupted(ToolCall("1", "t")) is None
 
     @pytest.mark.parametrize("name", ["t", "gone"])

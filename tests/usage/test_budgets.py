@@ -197,7 +197,7 @@ def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
     host = sold(BudgetsConfig(per_turn=0.0), store=None)
     for caps in (None, TurnLimits(), TurnLimits(cost=5.0)):
         with (
-            host.open("chat", provider="sold", caps=caps) as conversation,
+            host.open("chat", provider="sold", turn_limits=caps) as conversation,
             pytest.raises(LimitExceeded),
         ):
             conversation.say("hi")
@@ -205,8 +205,8 @@ def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
 
 def test_without_budgets_nothing_stands_before_a_call(make_host: MakeHost) -> None:
     host = make_host()
-    assert host.budgets.toll("ann") is None
-    assert host.open("chat", provider="mock")._cast.main._tolls == []
+    assert host.budgets.middleware("ann") is None
+    assert host.open("chat", provider="mock")._cast.main._middleware == []
 
 
 def test_a_store_that_fails_lets_nobody_spend(sold: Sold, make_store: MakeStore) -> None:

@@ -73,7 +73,7 @@ def call(recorder: UsageRecorder, sent: float | None = 0.0) -> None:
     report = CallRecord()
     report.sent = sent
     route: Any = SimpleNamespace(info=RouteInfo("m", "p", "d"))
-    toll = recorder.toll("ann", "chat")
+    toll = recorder.middleware("ann", "chat")
     toll.enter(route)
     toll.leave(route, None, report)
 

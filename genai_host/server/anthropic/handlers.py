@@ -32,7 +32,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     if "max_tokens" not in asked.parameters:
         raise ValidationError("it is needed", path="$.max_tokens")
     writer = _writer(wanted)
-    if asked.in_pieces:
+    if asked.stream:
         return streamed(answer(host, asked, request), writer.events, silence=PING)
     return json_response(writer.whole(whole(host, asked, request)))
 

@@ -203,7 +203,7 @@ def read(body: JsonReader, host: Host) -> Wanted:
             for name, value in {**parameters, **_others(body, taken)}.items()
             if value is not None
         },
-        in_pieces=bool(body.flag("stream")),
+        stream=bool(body.flag("stream")),
     )
     return Wanted(asked, shows_thoughts(body))
 

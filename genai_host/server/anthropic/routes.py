@@ -10,8 +10,8 @@ _SIZE = 32 * 2**20  # bytes: what the service takes as well
 _BATCHES: tuple[tuple[Method, str], ...] = (("GET", ""), ("POST", ""), ("GET", "/{id}"))
 
 ROUTES: tuple[HttpRoute, ...] = (
-    HttpRoute("POST", "/v1/messages", f"{_HERE}.handlers:create", size=_SIZE),
-    HttpRoute("POST", "/v1/messages/count_tokens", f"{_HERE}.handlers:count", size=_SIZE),
+    HttpRoute("POST", "/v1/messages", f"{_HERE}.handlers:create", max_body_size=_SIZE),
+    HttpRoute("POST", "/v1/messages/count_tokens", f"{_HERE}.handlers:count", max_body_size=_SIZE),
     *(
         HttpRoute(method, f"/v1/messages/batches{rest}", f"{_HERE}.handlers:no_batches")
         for method, rest in _BATCHES

@@ -213,7 +213,7 @@ def call(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _generate(model: str, request: RouteRequest, host: Host) -> RouteResponse:
-    read = _read(body_of(request, camel=True), model, host, in_pieces=False)
+    read = _read(body_of(request, camel=True), model, host, stream=False)
     return json_response(read.writer.whole(whole(host, read.asked, request)))
 
 
@@ -222,7 +222,7 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     form = request.query.get("alt") or request.query.get("$alt") or "json"
     if form not in ("json", "sse"):
         raise ValidationError(f"alt: {form!r} is neither json nor sse")
-    read = _read(body_of(request, camel=True), model, host, in_pieces=True)
+    read = _read(body_of(request, camel=True), model, host, stream=True)
     answering = answer(host, read.asked, request)
     if form == "sse":
         return streamed(answering, read.writer.events, silence=_EMPTY_LINE)
@@ -234,7 +234,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     inner = body.object("generateContentRequest")
     if inner is not None:
         body.drop_others()
-    asked = _read(inner or body, model, host, in_pieces=False).asked
+    asked = _read(inner or body, model, host, stream=False).asked
     if model.startswith(FEATURE):
         raise ValidationError(f"{model} is not a model: it counts no tokens")
     count = host.count_tokens(
@@ -248,7 +248,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     return json_response({"totalTokens": count.tokens})
 
 
-def _read(body: JsonReader, model: str, host: Host, *, in_pieces: bool) -> _Read:
+def _read(body: JsonReader, model: str, host: Host, *, stream: bool) -> _Read:
     taken = capabilities(host, model).parameters
     config = configured(body.object("generationConfig"), taken)
     tools, choice = chosen(body, tools_in(body))
@@ -259,7 +259,7 @@ def _read(body: JsonReader, model: str, host: Host, *, in_pieces: bool) -> _Read
         tool_choice=choice,
         schema=config.schema,
         parameters={**config.parameters, **safety(body, taken)},
-        in_pieces=in_pieces,
+        stream=stream,
     )
     body.refuse("cachedContent")
     for neutral in ("model", "labels", "store", "serviceTier"):

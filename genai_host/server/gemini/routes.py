@@ -10,7 +10,12 @@ _MOST_BYTES = 32 * 2**20  # pictures come in requests
 
 ROUTES: tuple[HttpRoute, ...] = (
     *(
-        HttpRoute("POST", f"/{version}/models/{named}", f"{_HERE}.handlers:call", size=_MOST_BYTES)
+        HttpRoute(
+            "POST",
+            f"/{version}/models/{named}",
+            f"{_HERE}.handlers:call",
+            max_body_size=_MOST_BYTES,
+        )
         for version in ("v1", "v1beta")
         for named in ("{call}", "{provider}/{call}", "{provider}/{owner}/{call}")
     ),

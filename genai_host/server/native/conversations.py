@@ -35,18 +35,18 @@ def create(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     title, feature = title_in(body), feature_in(body, host)
     arguments = opened_with(body)
     body.nothing_else()
-    host.kept(request.user)  # which has to be there
+    host.store_for(request.user)  # which has to be there
     with host.open(feature, owner=request.user, **arguments) as conversation:
-        if conversation.unrecorded is not None:
-            raise conversation.unrecorded
+        if conversation.record_error is not None:
+            raise conversation.record_error
         if title:
-            host.kept(request.user).rename(conversation.id, title)
+            host.store_for(request.user).rename(conversation.id, title)
         return json_response(_shown(host, live, request.user, conversation.id), 201)
 
 
 def listed(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     limit = number_in(request.query, "limit", _PAGE, _MOST)
-    store = host.kept(request.user)
+    store = host.store_for(request.user)
     words = request.query.get("search", "").strip()
     if words:
         return json_response(
@@ -88,7 +88,7 @@ def change(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
             must_not_run_elsewhere(host, request.user, conversation)
         host.conversation(id, owner=request.user, **arguments).close()
     if title is not None:
-        host.kept(request.user).rename(id, title)
+        host.store_for(request.user).rename(id, title)
     return json_response(_shown(host, live, request.user, id))
 
 
@@ -96,7 +96,7 @@ def delete(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """A turn under way is cancelled."""
     id = conversation_in(request, host)
     live.cancel(id)
-    host.kept(request.user).delete(id)
+    host.store_for(request.user).delete(id)
     return RouteResponse(status=204)
 
 
@@ -116,12 +116,12 @@ def undo(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
 def drop(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """End a turn that waits or was cut off, as one that failed."""
     with _alone(host, live, request) as conversation:
-        conversation.drop()
+        conversation.abandon()
     return json_response(_shown(host, live, request.user, conversation.id))
 
 
 def export(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    store, id = host.kept(request.user), conversation_in(request, host)
+    store, id = host.store_for(request.user), conversation_in(request, host)
     form = request.query.get("format", "json")
     if form == "markdown":
         kind = {"content-type": "text/markdown; charset=utf-8"}
@@ -134,7 +134,7 @@ def export(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
 def picture(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """One of the pictures of an answer; never as something that runs."""
     turn, number = request.parameters["turn"], request.parameters["number"]
-    entries = host.kept(request.user).entries(conversation_in(request, host), host.codec)
+    entries = host.store_for(request.user).entries(conversation_in(request, host), host.codec)
     for told in turns_of(entries):
         if str(told.number) == turn and told.answer is not None:
             for place, each in enumerate(told.answer.pictures):
@@ -176,7 +176,7 @@ def _shown(
     before    number of the turn that those come before
     details   whether what is behind the answers is told as well
     """
-    store = host.kept(user)
+    store = host.store_for(user)
     summary = store.summary(id)
     entries = store.entries(summary.id, host.codec)
     opened, turns = replay(entries).opened, turns_of(entries)

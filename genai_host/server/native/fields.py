@@ -69,7 +69,7 @@ def conversation_in(request: RouteRequest, host: Host) -> str:
 def whole_id(id: str, request: RouteRequest, host: Host) -> str:
     """The beginning of an id is not enough here, as it is on the command line: what it
     stands for may be another conversation tomorrow."""
-    if host.kept(request.user).find(id) != id:
+    if host.store_for(request.user).find(id) != id:
         raise NotFound(f"unknown conversation {short_repr(id)}")
     return id
 

@@ -128,7 +128,7 @@ class Replies:
         """Those in which it may be, the first that works being the one: the shelf of its
         conversation, and of all, since a key is one for all that a user asks."""
         if self._host.store is not None:
-            store, conversation = self._host.kept(request.user), request.parameters.get("id")
+            store, conversation = self._host.store_for(request.user), request.parameters.get("id")
             try:
                 documents = store.documents(_COLLECTION, conversation=conversation)
             except (NotFound, StoreError):  # of which it is told by whoever answers
@@ -142,7 +142,7 @@ class Replies:
         if self._host.store is None:
             return
         try:
-            documents = self._host.kept(user).documents(_COLLECTION)
+            documents = self._host.store_for(user).documents(_COLLECTION)
             for oldest in documents.list(limit=_SWEPT, newest_first=False):
                 if oldest.value["until"] >= self._now():
                     break

@@ -113,7 +113,7 @@ class JobRecords:
         self._documents(job.user).delete(job.id)
 
     def _documents(self, user: str) -> Documents:
-        return self._host.kept(user).documents(_COLLECTION)
+        return self._host.store_for(user).documents(_COLLECTION)
 
     def _value(self, job: Job) -> dict[str, Any]:
         return {

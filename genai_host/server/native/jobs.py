@@ -80,7 +80,7 @@ class Jobs:
         feature, arguments = feature_in(body, host), opened_with(body)
         asked = asked_in(body, host.codec)
         body.nothing_else()
-        host.kept(request.user)  # which has to be there
+        host.store_for(request.user)  # which has to be there
         if id and (feature or arguments):
             raise ValidationError(
                 "a conversation that there is, is gone on with as it is", path="$"
@@ -92,8 +92,8 @@ class Jobs:
             else host.open(feature, owner=request.user, **arguments)
         )
         with conversation:
-            if conversation.unrecorded is not None:
-                raise conversation.unrecorded
+            if conversation.record_error is not None:
+                raise conversation.record_error
             with self._live.hold(conversation.id):
                 job = self._accepted(asked, request.user, conversation)
         return json_response(job.row(), 202)
@@ -130,7 +130,7 @@ class Jobs:
         assert self._worker is not None  # there is a store
         leave_interrupted(self._host, user, conversation)
         turn = conversation.begin(
-            asked.message, again=asked.again, context=asked.context, returns=asked.returns
+            asked.message, regenerate=asked.again, context=asked.context, output_type=asked.returns
         )
         job = Job(f"job_{os.urandom(12).hex()}", user, conversation.id, turn)
         try:
@@ -138,7 +138,7 @@ class Jobs:
             self._worker.submit(job.queued())
         except BaseException:
             with suppress(GenaiError):  # it cannot be said on record either
-                conversation.drop()
+                conversation.abandon()
             raise
         return job
 
@@ -175,14 +175,14 @@ class Jobs:
             if conversation.status != "pending" or conversation.turns != job.turn + 1:
                 return self._on_record(job)
             if queued.is_cancelled:
-                conversation.drop()
+                conversation.abandon()
                 return self._on_record(job)
             if queued.is_exhausted:
                 error = PluginError(
                     f"the job was tried {MOST_TRIES} times, and its server ended each time",
                     hint="look into the log of the server",
                 )
-                conversation.drop(error)
+                conversation.abandon(error)
                 return evolve(job, status="failed", error=error)
             turn = Turn(conversation, conversation.resume_stream, job.turn)
             reply = whole(self._live, turn, ending, self._host.codec)
@@ -191,7 +191,7 @@ class Jobs:
 
     def _on_record(self, job: Job) -> Job:
         """A job as its conversation has it. Raises `NotFound` if that was deleted."""
-        entries = self._host.kept(job.user).entries(job.conversation, self._host.codec)
+        entries = self._host.store_for(job.user).entries(job.conversation, self._host.codec)
         turn = next((each for each in turns_of(entries) if each.number == job.turn), None)
         if turn is None:
             error: GenaiError = Interrupted("the server ended before the job was accepted")

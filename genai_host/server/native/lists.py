@@ -28,7 +28,7 @@ def stats(request: RouteRequest, host: Host) -> RouteResponse:
     """`by` names what rows are told apart by, with commas between; `since` and `until` are days,
     or as `7d`; `user` one of the users, for whoever runs the server."""
     asked, now = request.query, host.clock.now().astimezone(UTC)
-    rows = host.kept().usage(
+    rows = host.store_for().usage(
         by=groups_in(asked.get("by", "")),
         since=day_in(asked.get("since", ""), now, "?since"),
         until=day_in(asked.get("until", ""), now, "?until"),
@@ -100,7 +100,7 @@ def feature(request: RouteRequest, host: Host) -> RouteResponse:
 def _feature(host: Host, catalog: Catalog, feature: Feature[Any]) -> dict[str, Any]:
     reason = ""
     for role, operation in feature.roles.items():
-        if role not in feature.optional:
+        if role not in feature.optional_roles:
             try:
                 catalog.resolve(host.config.models.get(operation), None, operation)
             except GenaiError as error:

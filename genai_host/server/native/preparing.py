@@ -74,7 +74,7 @@ def prepare(request: RouteRequest, host: Host) -> RouteResponse:
 
     stream = PreparationStream(preparation, host, request.limits, row)
     headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
-    return RouteResponse(stream, headers=headers, silence=COMMENT)
+    return RouteResponse(stream, headers=headers, keepalive=COMMENT)
 
 
 def _id_of(host: Host, model: str, provider: str) -> str:

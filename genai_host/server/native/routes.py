@@ -37,14 +37,16 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", f"{ROOT}{_ONE}", f"{_HERE}.api:Api.show"),
     HttpRoute("PATCH", f"{ROOT}{_ONE}", f"{_HERE}.api:Api.change"),
     HttpRoute("DELETE", f"{ROOT}{_ONE}", f"{_HERE}.api:Api.delete"),
-    HttpRoute("POST", f"{ROOT}{_ONE}/turns", f"{_HERE}.api:Api.say", size=_SIZE),
+    HttpRoute("POST", f"{ROOT}{_ONE}/turns", f"{_HERE}.api:Api.say", max_body_size=_SIZE),
     HttpRoute("POST", f"{ROOT}{_ONE}/resume", f"{_HERE}.api:Api.resume"),
     HttpRoute("POST", f"{ROOT}{_ONE}/cancel", f"{_HERE}.api:Api.cancel"),
     HttpRoute("POST", f"{ROOT}{_ONE}/undo", f"{_HERE}.api:Api.undo"),
     HttpRoute("POST", f"{ROOT}{_ONE}/drop", f"{_HERE}.api:Api.drop"),
     HttpRoute("GET", f"{ROOT}{_ONE}/export", f"{_HERE}.api:Api.export"),
     HttpRoute("GET", f"{ROOT}{_ONE}/pictures/{{turn}}/{{number}}", f"{_HERE}.api:Api.picture"),
-    HttpRoute("POST", f"{ROOT}/jobs", f"{_HERE}.api:Api.submit", size=_SIZE, starts=True),
+    HttpRoute(
+        "POST", f"{ROOT}/jobs", f"{_HERE}.api:Api.submit", max_body_size=_SIZE, run_at_startup=True
+    ),
     HttpRoute("GET", f"{ROOT}/jobs/{{id}}", f"{_HERE}.api:Api.job"),
     HttpRoute("GET", f"{ROOT}/jobs/{{id}}/result", f"{_HERE}.api:Api.result"),
     HttpRoute("DELETE", f"{ROOT}/jobs/{{id}}", f"{_HERE}.api:Api.remove_job"),

@@ -56,7 +56,9 @@ def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) ->
 
 def _is_elsewhere(host: Host, user: str, id: str) -> bool:
     """Of a turn that has not ended: whether another server is at it, or a job is to take it."""
-    return host.kept(user).runs_elsewhere(id) or JobRecords(host).has_unfinished(user, id)
+    return host.store_for(user).is_running_elsewhere(id) or JobRecords(host).has_unfinished(
+        user, id
+    )
 
 
 def cancel_elsewhere(host: Host, user: str, id: str) -> bool:
@@ -77,7 +79,7 @@ def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) ->
             if conversation.status != "pending" or not is_it:
                 return False
             try:
-                conversation.drop()
+                conversation.abandon()
             except Conflict:  # it took a step meanwhile
                 if last:
                     continue
@@ -187,7 +189,7 @@ def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Con
 
     def take() -> Generator[Event, None, None]:
         return conversation.stream(
-            asked.message, again=asked.again, context=asked.context, returns=asked.returns
+            asked.message, regenerate=asked.again, context=asked.context, output_type=asked.returns
         )
 
     return Turn(conversation, take, conversation.turns)
@@ -198,7 +200,7 @@ def leave_interrupted(host: Host, user: str, conversation: Conversation) -> None
     it."""
     must_not_run_elsewhere(host, user, conversation)
     if conversation.status == "pending":
-        conversation.drop()
+        conversation.abandon()
 
 
 class TurnStream:
@@ -268,7 +270,7 @@ class TurnStream:
         if isinstance(event.data, Delta):
             return sse_event("delta", self._codec.to_json(event.data))
         if event.answer is not None:
-            why = self._turn.conversation.unrecorded
+            why = self._turn.conversation.record_error
             row = answered(event.answer, self._codec, self._turn.number, why)
             self.is_done = True
             return sse_event("answer", row)
@@ -294,7 +296,7 @@ def say(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     body.nothing_else()
     conversation = host.conversation(id, owner=request.user)
     turn = next_turn(asked, host, live, request.user, conversation)
-    return _taken(host, live, request, turn, in_pieces=in_pieces)
+    return _taken(host, live, request, turn, is_streamed=in_pieces)
 
 
 def resume(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
@@ -308,16 +310,16 @@ def resume(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     turn = Turn(
         conversation, lambda: conversation.resume_stream(result), max(0, conversation.turns - 1)
     )
-    return _taken(host, live, request, turn, in_pieces=in_pieces)
+    return _taken(host, live, request, turn, is_streamed=in_pieces)
 
 
 def _taken(
-    host: Host, live: Live, request: RouteRequest, turn: Turn, *, in_pieces: bool
+    host: Host, live: Live, request: RouteRequest, turn: Turn, *, is_streamed: bool
 ) -> RouteResponse:
-    if in_pieces:
+    if is_streamed:
         stream = TurnStream(turn, live, request.limits, host.codec)
         headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
-        return RouteResponse(stream, headers=headers, silence=COMMENT, begin=stream.begin)
+        return RouteResponse(stream, headers=headers, keepalive=COMMENT, begin=stream.begin)
     return json_response(whole(live, turn, request.limits, host.codec))
 
 
@@ -332,5 +334,5 @@ def whole(live: Live, turn: Turn, limits: CancelToken, codec: Codec) -> dict[str
             wait = waiting(turn.conversation.waiting)
             return {"turn": turn.number, "status": "waiting", "waiting": wait}
     assert answer is not None  # the last event of a turn that does not raise
-    row = answered(answer, codec, turn.number, turn.conversation.unrecorded)
+    row = answered(answer, codec, turn.number, turn.conversation.record_error)
     return {"turn": turn.number, "status": "answered", "answer": row}

@@ -211,7 +211,7 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
         tools=tools,
         schema=schema,
         parameters=parameters,
-        in_pieces=in_pieces,
+        stream=in_pieces,
     )
     return reply(writer, host, asked, request)
 
@@ -248,6 +248,6 @@ def generate(request: RouteRequest, host: Host) -> RouteResponse:
         ],
         schema=schema,
         parameters=parameters,
-        in_pieces=in_pieces,
+        stream=in_pieces,
     )
     return reply(writer, host, asked, request)

@@ -130,7 +130,7 @@ class Writer:
 
 def reply(writer: Writer, host: Host, asked: ChatRequest, request: RouteRequest) -> RouteResponse:
     """To a request, in pieces if it asks for that."""
-    if asked.in_pieces:
+    if asked.stream:
         return streamed(answer(host, asked, request), writer.lines, LINES, SPACE)
     return json_response(writer.whole(whole(host, asked, request)))
 

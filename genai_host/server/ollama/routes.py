@@ -8,10 +8,10 @@ _HERE = "genai_host.server.ollama"
 _MOST_BYTES = 32 * 2**20  # pictures come in requests
 
 ROUTES: tuple[HttpRoute, ...] = (
-    HttpRoute("POST", "/api/chat", f"{_HERE}.handlers:chat", size=_MOST_BYTES),
-    HttpRoute("POST", "/api/generate", f"{_HERE}.handlers:generate", size=_MOST_BYTES),
-    HttpRoute("POST", "/api/embed", f"{_HERE}.handlers:embed", size=_MOST_BYTES),
-    HttpRoute("POST", "/api/embeddings", f"{_HERE}.handlers:embeddings", size=_MOST_BYTES),
+    HttpRoute("POST", "/api/chat", f"{_HERE}.handlers:chat", max_body_size=_MOST_BYTES),
+    HttpRoute("POST", "/api/generate", f"{_HERE}.handlers:generate", max_body_size=_MOST_BYTES),
+    HttpRoute("POST", "/api/embed", f"{_HERE}.handlers:embed", max_body_size=_MOST_BYTES),
+    HttpRoute("POST", "/api/embeddings", f"{_HERE}.handlers:embeddings", max_body_size=_MOST_BYTES),
     HttpRoute("GET", "/api/tags", f"{_HERE}.handlers:tags"),
     HttpRoute("POST", "/api/show", f"{_HERE}.handlers:show"),
     HttpRoute("GET", "/api/ps", f"{_HERE}.handlers:running"),

@@ -76,7 +76,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
         tool_choice=choice,
         schema=schema_in(body),
         parameters=parameters_in(body, host, model),
-        in_pieces=in_pieces,
+        stream=in_pieces,
     )
     writer = Writer(model, host.clock.now(), with_usage=with_usage)
     if in_pieces:

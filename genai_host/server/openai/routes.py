@@ -8,7 +8,7 @@ _HERE = "genai_host.server.openai"
 _SIZE = 32 * 2**20  # bytes: pictures come in them
 
 ROUTES: tuple[HttpRoute, ...] = (
-    HttpRoute("POST", "/v1/chat/completions", f"{_HERE}.handlers:complete", size=_SIZE),
-    HttpRoute("POST", "/v1/embeddings", f"{_HERE}.handlers:embed", size=_SIZE),
+    HttpRoute("POST", "/v1/chat/completions", f"{_HERE}.handlers:complete", max_body_size=_SIZE),
+    HttpRoute("POST", "/v1/embeddings", f"{_HERE}.handlers:embed", max_body_size=_SIZE),
     HttpRoute("POST", "/v1/moderations", f"{_HERE}.handlers:moderate"),
 )

@@ -72,7 +72,7 @@ def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest
         tool_choice=request.tools.choice,
         schema=request.schema,
         parameters=parameters,
-        in_pieces=request.stream,
+        stream=request.stream,
     )
 
 
@@ -145,7 +145,7 @@ class Seals:
         key = secrets.token_bytes(_SIZE)
         if self._host.store is None:
             return key
-        documents = self._host.kept("").documents(_COLLECTION)
+        documents = self._host.store_for("").documents(_COLLECTION)
         try:
             documents.put(_COLLECTION, {"key": key.hex()}, expect=0)
         except Conflict:

@@ -63,7 +63,7 @@ class Kept:
         value = {**value, "until": self.now() + _LIFE}
         if self._host.store is not None and (asked or self._keeps_all):
             try:
-                documents = self._host.kept(user).documents(RESPONSES)
+                documents = self._host.store_for(user).documents(RESPONSES)
                 documents.put(id, value)
                 for _ in range(_SWEPT):  # of those that are too old, some more than are put in
                     oldest = documents.list(limit=1, newest_first=False)[0]
@@ -81,7 +81,7 @@ class Kept:
         if self._host.store is None:
             self._memory.shelf(user, CONVERSATIONS).put(id, value, expect=0)
         else:
-            self._host.kept(user).documents(CONVERSATIONS).put(id, value, expect=0)
+            self._host.store_for(user).documents(CONVERSATIONS).put(id, value, expect=0)
 
     def find(self, user: str, collection: str, id: str) -> Mapping[str, Any]:
         """Raises `NotFound`, also for what is another's, and for what is too old."""
@@ -129,7 +129,7 @@ class Kept:
     def _shelves(self, user: str, collection: str) -> list[Shelf]:
         shelves: list[Shelf] = [self._memory.shelf(user, collection)]
         if self._host.store is not None:
-            shelves.append(self._host.kept(user).documents(collection))
+            shelves.append(self._host.store_for(user).documents(collection))
         return shelves
 
 

@@ -32,7 +32,7 @@ from genai_host.testing.suites import child
 from genai_host.testing.suites.base import PluginSuite, in_background
 from genai_host.testing.suites.codec import sample_of
 
-_ONCE = RetryPolicy(tries=1, calls=1)
+_ONCE = RetryPolicy(max_attempts=1, max_total_attempts=1)
 _MODELS = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
 _MOST = 50  # places at which a feature is disturbed
 
@@ -84,7 +84,7 @@ class FeatureSuite(PluginSuite):
     def test_it_is_declared(self) -> None:
         feature = self.found()
         assert feature.help, "it has no line for lists: help"
-        assert feature.optional <= feature.roles.keys()
+        assert feature.optional_roles <= feature.roles.keys()
 
     # answers
 
@@ -223,7 +223,7 @@ class FeatureSuite(PluginSuite):
             config=Config(),
             discovery=self.plugins(model=self.model),
             clock=ManualClock(),
-            patience=_ONCE,
+            retry_policy=_ONCE,
         )
         self._hosts.append(host)
         return host
@@ -234,7 +234,7 @@ class FeatureSuite(PluginSuite):
         models = {
             role: _MODELS[operation]
             for role, operation in feature.roles.items()
-            if optional or role not in feature.optional
+            if optional or role not in feature.optional_roles
         }
         main = models.pop("main", None)
         return host.open(self.feature, main, models=models, settings=self.settings)

@@ -28,7 +28,7 @@ from genai_host.testing.suites.base import in_background
 from genai_host.testing.suites.http_stage import ANSWER, CANARY, HttpStage
 from genai_host.testing.suites.provider import MODEL, both_ways
 
-_ONCE = RetryPolicy(tries=1)
+_ONCE = RetryPolicy(max_attempts=1)
 
 
 class HttpReplies(HttpStage):

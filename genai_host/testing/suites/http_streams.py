@@ -25,7 +25,7 @@ from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act, reply, 
 from genai_host.testing.suites.base import in_background
 from genai_host.testing.suites.http_stage import ANSWER, HttpStage
 
-_ONCE = RetryPolicy(tries=1)
+_ONCE = RetryPolicy(max_attempts=1)
 _TOKENS = [f"w{number:02} " for number in range(60)]
 _FEW = _TOKENS[:3]  # a first, a middle and a last one: more would be cut in the same ways
 _NEVER = 1_000_000_000  # failures until the breaker opens

@@ -107,7 +107,7 @@ class ModelSuite(PluginSuite):
     def test_offerings_fit_their_models(self) -> None:
         with self.host() as host:
             for offering in self.declared().offerings:
-                assert offering.lacks <= CAPABILITIES.keys(), offering.model
+                assert offering.unsupported <= CAPABILITIES.keys(), offering.model
                 model = host.catalog.models[offering.model]
                 for name in offering.dialects or ():
                     assert name in {*model.dialects, *host.registry.dialects}, offering.model

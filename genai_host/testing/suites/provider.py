@@ -124,7 +124,7 @@ class ProviderSuite(PluginSuite):
         tested = InstanceConfig(self.provider, settings=chosen, calls=calls)
         config = Config(providers={"tested": tested, **(instances or {})})
         discovery = self.plugins(suite=self.observer)
-        host = Host(config=config, discovery=discovery, clock=clock, patience=patience)
+        host = Host(config=config, discovery=discovery, clock=clock, retry_policy=patience)
         self._hosts.append(host)
         return host
 
@@ -139,7 +139,7 @@ class ProviderSuite(PluginSuite):
         [candidate, *_] = host.catalog.resolve(f"{MODEL}{at}")
         if way == "streamed" and "stream" not in candidate.capabilities:
             pytest.skip(f"{self.provider} does not stream")
-        return host.open("asking", f"{MODEL}{at}", caps=TurnLimits(seconds=None))
+        return host.open("asking", f"{MODEL}{at}", turn_limits=TurnLimits(seconds=None))
 
     def take(
         self,
@@ -187,9 +187,9 @@ class ProviderSuite(PluginSuite):
                 patch.setattr(socket.socket, name, _no_network)
             patch.setattr(socket, "getaddrinfo", _no_network)
             provider = host.instances["tested"].provider
-            missing = provider.missing()
+            missing = provider.unavailable_reason()
             assert missing is None or isinstance(missing, str)
-            assert isinstance(provider.missing_models(), Mapping)
+            assert isinstance(provider.unavailable_models(), Mapping)
             step = provider.preparation(self.model_id)
             assert step is None or "\n" not in step.label
         assert missing is None, f"it cannot run with the settings of the suite: {missing}"
@@ -200,7 +200,7 @@ class ProviderSuite(PluginSuite):
         assert provider.serves, "it serves no dialect"
         for name, serve in provider.serves.items():
             assert isinstance(serve, DialectEndpoint)
-            assert serve.lacks <= CAPABILITIES.keys(), name
+            assert serve.unsupported <= CAPABILITIES.keys(), name
             dialect = host.registry.dialects.get(name)
             assert dialect is not None or serve.install, (
                 f"nobody has {name}: say what to install, or give the plugin in `beside`"

@@ -166,8 +166,8 @@ class ToolSuite(PluginSuite):
         """Whatever the context is."""
         tool = self.found()
         for context in (*_ODD_CONTEXTS, self.context):
-            assert isinstance(tool.applies(dict(context)), bool), f"in {context}"
-        assert tool.applies(dict(self.context)), "it does not apply: give `context`"
+            assert isinstance(tool.available_when(dict(context)), bool), f"in {context}"
+        assert tool.available_when(dict(self.context)), "it does not apply: give `context`"
         offered = self.host().toolbox.offered(self.context, Cancellation())
         assert self.tool in [each.name for each in offered]
 
@@ -227,7 +227,7 @@ class ToolSuite(PluginSuite):
 
     def test_it_may_be_called_again_if_it_says_so(self) -> None:
         """And then gives the same, from several threads at once, too."""
-        if not self.found().repeatable:
+        if not self.found().idempotent:
             pytest.skip("it is not repeatable")
         host = self.host()
         for arguments, *_ in self.samples:
@@ -263,7 +263,7 @@ class ToolSuite(PluginSuite):
         conversation.say("go", context=self.context)
         record = conversation.record
         assert isinstance(record, InMemoryRecord)
-        if self.found().repeatable:
+        if self.found().idempotent:
             assert replay_from_every_entry(host, record)
         else:
             assert self._resumed_everywhere(host, record)
@@ -287,13 +287,13 @@ class ToolSuite(PluginSuite):
             discovery=self.plugins(
                 model=FakeModel(self._asks), calling=InlinePlugin(features=[feature])
             ),
-            patience=RetryPolicy(tries=1, calls=1),
+            retry_policy=RetryPolicy(max_attempts=1, max_total_attempts=1),
         )
         self._hosts.append(host)
         tool = host.registry.tools.get(self.tool)
         if tool is not None:
-            seconds = min(tool.seconds, self.patience)
-            host.registry.tools[self.tool] = evolve(tool, seconds=seconds)
+            seconds = min(tool.timeout, self.patience)
+            host.registry.tools[self.tool] = evolve(tool, timeout=seconds)
         return host
 
     def run(self, limits: Cancellation | None = None) -> ToolContext:

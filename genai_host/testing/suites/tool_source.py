@@ -85,7 +85,7 @@ class ToolSourceSuite(PluginSuite):
             check_description(tool)
             check_parameters(tool)
             check_services_take(tool, host)
-            assert isinstance(tool.applies(dict(self.context)), bool)
+            assert isinstance(tool.available_when(dict(self.context)), bool)
 
     # what they give
 

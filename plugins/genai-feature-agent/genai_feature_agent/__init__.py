@@ -28,5 +28,7 @@ def genai_reactions() -> Iterable[ReactionType]:
 @hookimpl
 def genai_http_routes() -> Iterable[HttpRoute]:
     for path in _PATHS:
-        yield HttpRoute("POST", path, "genai_feature_agent.http:answer", size=_BODY)
-        yield HttpRoute("POST", f"{path}-streaming", "genai_feature_agent.http:stream", size=_BODY)
+        yield HttpRoute("POST", path, "genai_feature_agent.http:answer", max_body_size=_BODY)
+        yield HttpRoute(
+            "POST", f"{path}-streaming", "genai_feature_agent.http:stream", max_body_size=_BODY
+        )

@@ -108,7 +108,7 @@ class StatelessAgent:
         model: As `Host.open` takes it; None for the default. Requests may name another, by an alias
             of the host's configuration.
         settings: Of the feature.
-        caps: What one turn may use up.
+        turn_limits: What one turn may use up.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class StatelessAgent:
         model: str | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
-        caps: TurnLimits | None = None,
+        turn_limits: TurnLimits | None = None,
     ) -> None:
         self._host = host
         self._model = model
         self._settings = settings
-        self._caps = caps
+        self._caps = turn_limits
 
     def read(self, body: Any) -> AgentRequest:
         """The request that a body of JSON is. Raises `ValidationError`, with the place, also for
@@ -186,7 +186,7 @@ class StatelessAgent:
             settings=self._settings,
             history=request.history,
             record=False,
-            caps=self._caps,
+            turn_limits=self._caps,
         )
         leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
         with conversation, leaving:

@@ -30,8 +30,8 @@ class TestAgentWithTools(FeatureSuite):
     beside = {
         "tools": InlinePlugin(
             tools=[
-                Tool("look", "looks", look, repeatable=True),
-                Tool("wipe", "wipes", lambda *_: "wiped", approval="ask", repeatable=True),
+                Tool("look", "looks", look, idempotent=True),
+                Tool("wipe", "wipes", lambda *_: "wiped", approval="ask", idempotent=True),
             ]
         )
     }

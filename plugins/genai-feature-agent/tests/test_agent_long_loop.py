@@ -67,7 +67,7 @@ class Tools:
         def run(arguments: Mapping[str, Any], run: ToolContext) -> str:
             return self.run(name, arguments["round"])
 
-        return Tool(name, f"does {name}", run, repeatable=True)
+        return Tool(name, f"does {name}", run, idempotent=True)
 
 
 class LastFirst(Tools):
@@ -89,7 +89,7 @@ class LastFirst(Tools):
 def opened(host: Host, rounds: int = ROUNDS, **caps: int) -> Conversation:
     given: dict[str, Any] = {"round_trips": rounds + 1, "steps": 10 * rounds, **caps}
     allowed = TurnLimits(**given)
-    return host.open("agent", "mock", settings={"round_trips": rounds + 1}, caps=allowed)
+    return host.open("agent", "mock", settings={"round_trips": rounds + 1}, turn_limits=allowed)
 
 
 def provider(host: Host) -> MockProvider:
@@ -196,7 +196,8 @@ def test_a_long_turn_that_was_cut_does_nothing_twice(scripted: MakeHost, share: 
     tools = Tools()
     other = scripted(*script(FEWER)[asked:], plugins=tools.plugins)
     resumed = other.reopen(
-        InMemoryRecord.from_json(cut, other.codec), caps=TurnLimits(round_trips=FEWER + 1)
+        InMemoryRecord.from_json(cut, other.codec),
+        turn_limits=TurnLimits(max_model_calls=FEWER + 1),
     )
     assert resumed.resume().text == answer.text
     assert list(resumed.history) == expected(FEWER)
@@ -238,7 +239,7 @@ def test_one_round_trip_too_many_is_a_typed_limit(
         "agent",
         "mock",
         settings={"round_trips": settings},
-        caps=TurnLimits(round_trips=caps),
+        turn_limits=TurnLimits(max_model_calls=caps),
     )
     with pytest.raises(LimitExceeded) as caught:
         conversation.say("go")

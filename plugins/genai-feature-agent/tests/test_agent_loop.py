@@ -173,7 +173,7 @@ def test_a_decision_may_come_later_and_elsewhere(scripted: MakeHost, tmp_path: P
 
 def test_data_is_given_in_the_end(scripted: MakeHost) -> None:
     host = scripted(asks("look"), '{"city": "Oslo"}', plugins=plugins(Counting("look")))
-    assert host.open("agent", "mock").say("hi", returns=CITY).data == {"city": "Oslo"}
+    assert host.open("agent", "mock").say("hi", output_type=CITY).data == {"city": "Oslo"}
 
 
 @pytest.mark.parametrize("finish", ["content_filter", "other"])

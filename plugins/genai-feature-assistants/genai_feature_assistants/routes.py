@@ -70,7 +70,7 @@ def routes() -> Iterable[HttpRoute]:
                 method,  # type: ignore[arg-type] # they are those of the table above
                 f"/v1{path}",
                 f"genai_feature_assistants.service.service:Service.{name}",
-                size=_UPLOAD if name == "files.create" else _BODY,
-                counts=method != "GET",  # runs are polled
-                starts=name == "assistants.page",
+                max_body_size=_UPLOAD if name == "files.create" else _BODY,
+                rate_limited=method != "GET",  # runs are polled
+                run_at_startup=name == "assistants.page",
             )

@@ -147,7 +147,7 @@ class TestItem7:
     def test_item_7_a_function_that_hangs(self, service: AssistantsService) -> None:
         over = threading.Event()
 
-        @tool(seconds=0.05)
+        @tool(timeout=0.05)
         def hangs() -> str:
             """Never end."""
             over.wait(20)

@@ -180,7 +180,7 @@ def test_item_14_a_run_that_ends_those_who_do_it_is_given_up(
 
 def abandon(store: Store, run: Any, tries: int = 1) -> None:
     """As if a worker had taken the job of a run, and had not been heard of since."""
-    documents = store.of("").documents(JOBS)
+    documents = store.for_owner("").documents(JOBS)
     [found] = [each for each in documents.list() if each.value["about"]["run"] == run["id"]]
     gone = {"worker": "killed", "until": 0.0, "tries": tries}
     documents.put(found.id, {**found.value, **gone})
@@ -266,7 +266,7 @@ def test_a_file_that_was_left_is_made_searchable_by_others(
             patched.setattr(JobWorker, "_start", lambda self, job: None)
             file = api.upload("a.txt", b"the sea")
             made = api.post("/vector_stores", {"file_ids": [file]})["id"]
-        documents = store.of("").documents(JOBS)
+        documents = store.for_owner("").documents(JOBS)
         [found] = documents.list()
         documents.put(found.id, {**found.value, "worker": "killed", "until": 0.0})
         with api_of(make_host, store) as other:

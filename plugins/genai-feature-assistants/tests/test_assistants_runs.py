@@ -301,6 +301,6 @@ def test_records_of_runs_are_not_kept_nor_among_conversations(
 ) -> None:
     with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
         api.run(api.thread("hi"), api.assistant())
-        until(lambda: not store.of("assistants/").conversations())
+        until(lambda: not store.for_owner("assistants/").conversations())
         assert store.conversations() == []
-        until(lambda: not store.of("").documents("assistants/jobs").list())
+        until(lambda: not store.for_owner("").documents("assistants/jobs").list())

@@ -19,7 +19,7 @@ def genai_features() -> Iterable[Feature[Any]]:
         Settings,
         respond,
         roles={"main": "chat", "support": "chat"},
-        optional={"support"},
+        optional_roles={"support"},
         help="talk with a model",
     )
     yield Feature(
@@ -27,6 +27,6 @@ def genai_features() -> Iterable[Feature[Any]]:
         chat_model.Settings,
         chat_model.respond,
         roles={"main": "chat", "support": "chat"},
-        optional={"support"},
+        optional_roles={"support"},
         help="a model for programs: data in a form of theirs, at a limited rate",
     )

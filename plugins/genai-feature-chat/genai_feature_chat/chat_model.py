@@ -84,12 +84,12 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
         messages.insert(0, Message("system", settings.system_prompt))
     kept_in = yield from _kept_in(turn)
     prompt = Prompt(messages, schema=None if extract else turn.schema, defaults=settings.defaults)
-    completion = yield from evolve(prompt, rate=settings.rate, keep_replies_in=kept_in)
+    completion = yield from evolve(prompt, rate=settings.rate, raw_reply_file=kept_in)
     _must_end(completion)
     value = completion.value
     if extract and turn.schema is not None:
         second = extraction(completion.text, turn.schema)
-        found = yield from evolve(second, rate=settings.rate, keep_replies_in=kept_in)
+        found = yield from evolve(second, rate=settings.rate, raw_reply_file=kept_in)
         _must_end(found)
         value = found.value
     return Answer(completion.text, data=value)
@@ -99,7 +99,7 @@ def _kept_in(turn: Turn[Settings]) -> Generator[Step[Any], Any, str]:
     settings = turn.settings
     if not settings.keep_raw_engine_responses:
         return ""
-    began = turn.began or (yield from Now())
+    began = turn.opened_at or (yield from Now())
     folder = settings.raw_engine_responses
     return reply_file(folder, settings.session_id, settings.agent_id, began)
 

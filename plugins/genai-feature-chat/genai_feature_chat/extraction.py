@@ -16,4 +16,4 @@ _EXTRACT = (
 def extraction(text: str, schema: Mapping[str, Any]) -> Prompt:
     """The model is to see the text, and nothing of what was said before."""
     messages = [Message("system", _EXTRACT), Message("user", text)]
-    return Prompt(messages, role="support", schema=schema, show=False)
+    return Prompt(messages, role="support", schema=schema, stream=False)

@@ -92,15 +92,15 @@ def _taken_back(host: Host) -> Conversation:
 
 def _structured(host: Host) -> Conversation:
     conversation = host.open("chat", "mock@json")
-    conversation.say("one", returns=SCHEMA)
+    conversation.say("one", output_type=SCHEMA)
     return conversation
 
 
 def _supported(host: Host) -> Conversation:
     conversation = host.open("chat", "mock", models={"support": "mock@json"}, history=HISTORY)
-    conversation.say("one", returns=SCHEMA)
+    conversation.say("one", output_type=SCHEMA)
     conversation.say("two")
-    conversation.say("three", returns=SCHEMA)
+    conversation.say("three", output_type=SCHEMA)
     return conversation
 
 
@@ -147,7 +147,7 @@ def test_a_step_that_is_on_record_is_not_sent_again(make_host: MakeHost) -> None
 
     first = of(["Three days in Oslo.", JSON])
     conversation = first.open("chat", "mock", models={"support": "mock"})
-    answer = conversation.say("hi", returns=SCHEMA)
+    answer = conversation.say("hi", output_type=SCHEMA)
     record = conversation.record
     assert isinstance(record, InMemoryRecord)
     main_is_done = InMemoryRecord(record.entries[:4])  # opened, the turn, the step and its end

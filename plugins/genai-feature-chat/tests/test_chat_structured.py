@@ -67,7 +67,7 @@ def test_the_model_itself_gives_what_is_asked_for(
 ) -> None:
     host = scripted(JSON)
     conversation = host.open("chat", model)
-    answer = conversation.say("I spent three days in Oslo.", returns=form)
+    answer = conversation.say("I spent three days in Oslo.", output_type=form)
     assert answer.data == expected
     assert type(answer.data) is type(expected)
     assert answer.text == JSON
@@ -82,7 +82,7 @@ def test_the_support_model_takes_it_from_the_answer(
 ) -> None:
     host = two(["Three days in Oslo, then."], [JSON])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    answer = conversation.say("I spent three days in Oslo.", returns=form)
+    answer = conversation.say("I spent three days in Oslo.", output_type=form)
     assert answer.data == expected
     assert type(answer.data) is type(expected)
     assert answer.text == "Three days in Oslo, then."
@@ -102,7 +102,7 @@ def test_the_support_model_sees_the_answer_and_nothing_else(two: MakeHost) -> No
         settings=settings,
         history=[Message("user", "old"), Message("assistant", "older")],
     )
-    conversation.say("I spent three days in Oslo.", returns=SCHEMA)
+    conversation.say("I spent three days in Oslo.", output_type=SCHEMA)
     (main,) = requests(host, "main")
     assert "schema" not in main
     assert [message["role"] for message in main["messages"]] == [
@@ -132,7 +132,7 @@ def test_parameters_of_the_conversation_are_not_those_of_the_support(two: MakeHo
     host = two(["Three days in Oslo."], [JSON])
     host.open(
         "chat", "mock@main", models={"support": "mock@helper"}, parameters={"temperature": 1.5}
-    ).say("hi", returns=SCHEMA)
+    ).say("hi", output_type=SCHEMA)
     assert requests(host, "main")[0]["parameters"] == {"temperature": 1.5}
     assert requests(host, "helper")[0]["parameters"] == {}
 
@@ -140,7 +140,7 @@ def test_parameters_of_the_conversation_are_not_those_of_the_support(two: MakeHo
 def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
     host = two([Reply("Oslo.", usage=Usage(7, 5))], [Reply(JSON, usage=Usage(11, 13))])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    answer = conversation.say("hi", returns=SCHEMA)
+    answer = conversation.say("hi", output_type=SCHEMA)
     assert [detail.title for detail in answer.details] == [
         "prompt of main to mock@main",
         "prompt of support to mock@helper",
@@ -153,7 +153,7 @@ def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
 def test_the_extraction_is_not_shown_to_the_user(two: MakeHost) -> None:
     host = two(["Three days in Oslo."], [JSON])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    events = list(conversation.stream("hi", returns=SCHEMA))
+    events = list(conversation.stream("hi", output_type=SCHEMA))
     assert "".join(event.text for event in events) == "Three days in Oslo."
 
 
@@ -166,10 +166,10 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error(
 ) -> None:
     conversation = scripted(text, JSON).open("chat", "mock")
     with pytest.raises(OutputValidationError) as caught:
-        conversation.say("hi", returns=AttrsTrip)
+        conversation.say("hi", output_type=AttrsTrip)
     assert caught.value.detail == text
     assert conversation.history == ()
-    assert conversation.say("hi", returns=AttrsTrip).data == AttrsTrip("Oslo", 3)
+    assert conversation.say("hi", output_type=AttrsTrip).data == AttrsTrip("Oslo", 3)
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -177,7 +177,7 @@ def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost,
     host = two(["Three days in Oslo."], [text])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
     with pytest.raises(OutputValidationError) as caught:
-        conversation.say("hi", returns=AttrsTrip)
+        conversation.say("hi", output_type=AttrsTrip)
     assert caught.value.detail == text
     assert conversation.history == ()
 
@@ -185,7 +185,7 @@ def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost,
 def test_json_that_was_cut_says_how_to_allow_more(scripted: MakeHost) -> None:
     conversation = scripted(Reply(JSON[:-3], finish="length")).open("chat", "mock")
     with pytest.raises(OutputValidationError) as caught:
-        conversation.say("hi", returns=SCHEMA)
+        conversation.say("hi", output_type=SCHEMA)
     assert "max_tokens" in caught.value.hint
 
 
@@ -194,7 +194,7 @@ def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) ->
     host = two([Reply("I cannot help with that", fault="filtered")], [JSON])
     conversation = host.open("chat", "mock@main", models=support)
     with pytest.raises(GenerationError) as caught:
-        conversation.say("hi", returns=SCHEMA)
+        conversation.say("hi", output_type=SCHEMA)
     assert caught.value.reason == "content_filter"
     assert requests(host, "helper") == []
 
@@ -204,7 +204,7 @@ def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
     host = two(["Three days in Oslo."], [Reply(JSON, finish=finish)])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
     with pytest.raises(UnexpectedFinish):
-        conversation.say("hi", returns=SCHEMA)
+        conversation.say("hi", output_type=SCHEMA)
     assert conversation.history == ()
 
 
@@ -212,7 +212,7 @@ def test_a_failure_of_the_support_model_ends_the_turn(two: MakeHost) -> None:
     host = two(["Three days in Oslo.", "again"], [Reply(fault="refused")])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
     with pytest.raises(ServiceUnavailable) as caught:
-        conversation.say("hi", returns=SCHEMA)
+        conversation.say("hi", output_type=SCHEMA)
     assert caught.value.provider == "helper"
     assert conversation.history == ()
     assert conversation.say("hi").text == "again"
@@ -226,6 +226,6 @@ def test_a_support_model_that_cannot_run_is_told_at_once(host: Host) -> None:
 def test_a_class_without_a_json_form_is_refused_before_anything_is_sent(host: Host) -> None:
     conversation = host.open("chat", "mock")
     with pytest.raises(ValidationError, match="no JSON Schema can be made"):
-        conversation.say("hi", returns=object)
+        conversation.say("hi", output_type=object)
     assert requests(host, "mock") == []
     assert conversation.say("hi").text == "hi"

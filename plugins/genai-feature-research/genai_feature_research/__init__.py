@@ -38,7 +38,7 @@ def genai_features() -> Iterable[Feature[Any]]:
         Settings,
         respond,
         roles=ROLES,
-        optional=ROLES.keys() - {"main"},
+        optional_roles=ROLES.keys() - {"main"},
         help="an assistant that searches, reads pages and remembers",
     )
 
@@ -50,4 +50,6 @@ def genai_reactions() -> Iterable[ReactionType]:
 
 @hookimpl
 def genai_http_routes() -> Iterable[HttpRoute]:
-    yield HttpRoute("POST", "/api/assistant", "genai_feature_research.http:answer", size=_BODY)
+    yield HttpRoute(
+        "POST", "/api/assistant", "genai_feature_research.http:answer", max_body_size=_BODY
+    )

@@ -272,7 +272,7 @@ class Assistant:
             settings=asked.settings,
             state=asked.memory,
             record=False,
-            caps=_caps(asked.memory),
+            turn_limits=_caps(asked.memory),
         )
         leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
         answer: Answer | None = None
@@ -344,7 +344,7 @@ class Assistant:
         return [*known, *new]
 
     def _documents(self) -> Documents:
-        return self._host.kept(self._owner).documents(_COLLECTION)
+        return self._host.store_for(self._owner).documents(_COLLECTION)
 
 
 _BEHIND = ("prompt", "similar_search_results", "tokens_used", "warnings")
@@ -382,4 +382,4 @@ def _caps(memory: Memory) -> Any:
 
     usual = TurnLimits()
     calls = (len(memory.entries) + len(memory.facts)) // BATCH
-    return TurnLimits(round_trips=usual.round_trips + calls, steps=usual.steps + calls)
+    return TurnLimits(max_model_calls=usual.max_model_calls + calls, steps=usual.steps + calls)

@@ -39,7 +39,7 @@ def answer(request: RouteRequest, host: Host) -> RouteResponse:
     except NoRoute as error:  # it is the host that lacks a model: the client has named none
         raise ServiceUnavailable(error.message, hint=error.hint) from error
     headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
-    return RouteResponse(body, headers=headers, silence=b": waiting\n\n")
+    return RouteResponse(body, headers=headers, keepalive=b": waiting\n\n")
 
 
 def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes, None, None]:

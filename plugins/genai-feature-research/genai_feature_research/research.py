@@ -224,7 +224,7 @@ class Research:
             query_messages(self._said, self._before.entries[-2:]),
             role="query" if "query" in self._roles else "main",
             defaults={"max_tokens": _QUERY_TOKENS},
-            show=False,
+            stream=False,
         )
         completion: Completion = yield from self._ask(prompt)
         if not completion.text.strip() and completion.finish == "length":
@@ -275,7 +275,7 @@ class Research:
                 prompt.messages,
                 parameters=parameters,
                 schema=None if passes else schema,
-                show=not passes,
+                stream=not passes,
             )
         )
         text = _text_of(completion)

@@ -54,5 +54,5 @@ def genai_commands() -> Iterable[Command]:
 
 @hookimpl
 def genai_http_routes() -> Iterable[HttpRoute]:
-    yield HttpRoute("POST", "/mcp", "genai_mcp.server.http:Endpoint.post", size=4 << 20)
+    yield HttpRoute("POST", "/mcp", "genai_mcp.server.http:Endpoint.post", max_body_size=4 << 20)
     yield HttpRoute("DELETE", "/mcp", "genai_mcp.server.http:Endpoint.delete")

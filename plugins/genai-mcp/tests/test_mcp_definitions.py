@@ -33,7 +33,7 @@ def made(*definitions: Any, has_headers: bool = False) -> list[Tool]:
 def test_annotations_are_not_believed() -> None:
     hints = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
     [tool] = made({"name": "a", "inputSchema": OBJECT, "annotations": hints})
-    assert (tool.approval, tool.repeatable) == ("ask", False)
+    assert (tool.approval, tool.idempotent) == ("ask", False)
 
 
 @pytest.mark.parametrize(

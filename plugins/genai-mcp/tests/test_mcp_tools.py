@@ -93,7 +93,7 @@ def test_tools_of_a_server_are_tools_of_the_host(host: Host, source: McpSource, 
     add = tools["shop__add"]
     assert add.description == "Add two numbers."
     assert list(add.schema.parameters["properties"]) == ["a", "b"]
-    assert not add.repeatable
+    assert not add.idempotent
     assert [tools[name].approval for name in ("shop__add", "shop__fail")] == ["allow", "ask"]
 
     assert host.call_tool("shop__add", {"a": 1, "b": 2}).text == "3"

@@ -27,7 +27,7 @@ class OtelPlugin:
     def genai_http_routes(self) -> Iterable[HttpRoute]:
         # it is loaded at the start: what comes before the first scrape counts as well
         load = "genai_otel.scrape:Scrape.answer"
-        yield HttpRoute("GET", "/metrics", load, counts=False, starts=True)
+        yield HttpRoute("GET", "/metrics", load, rate_limited=False, run_at_startup=True)
 
     @hookimpl
     def genai_on_turn_start(
@@ -68,10 +68,20 @@ class OtelPlugin:
 
     @hookimpl
     def genai_on_call_end(
-        self, id: str, result: Any, first: float | None, error: Exception | None, seconds: float
+        self,
+        id: str,
+        result: Any,
+        first_token_seconds: float | None,
+        error: Exception | None,
+        seconds: float,
     ) -> None:
         captures = self.telemetry.captures
-        self._end(id, error, seconds, lambda call: call.called(result, first, captures=captures))
+        self._end(
+            id,
+            error,
+            seconds,
+            lambda call: call.called(result, first_token_seconds, captures=captures),
+        )
 
     @hookimpl
     def genai_on_tool_start(self, id: str, parent: str, call: ToolCall) -> None:

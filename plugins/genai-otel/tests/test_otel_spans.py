@@ -156,7 +156,7 @@ def test_each_try_is_a_span_and_so_is_the_one_that_was_failed_over_to(
     }
     host = make_host(
         config=Config(providers=mocks, provider_order=("one", "two")),
-        patience=RetryPolicy(tries=2, jitter=lambda _: 0.0),
+        patience=RetryPolicy(max_attempts=2, jitter=lambda _: 0.0),
         otel=traced.plugin,
     )
     assert host.open("chat", "mock").say("hi").text == "well"
@@ -350,7 +350,7 @@ class TestContent:
         traced = Traced({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"})
         host = make_host(otel=traced.plugin, mine=features)
         prompt = Prompt([Message("system", "be brief"), Message("user", "hi")])
-        for _ in host.prompt(prompt, model="mock", in_pieces=False):
+        for _ in host.prompt(prompt, model="mock", stream=False):
             pass
         host.open("looking").say("look")
         found = attributes(traced.one("chat mock"))

@@ -22,7 +22,7 @@ class CorpusTools:
         self._corpus = Corpus(settings)
 
     def tools(self) -> Sequence[Tool]:
-        return [tool(self.search, repeatable=True, seconds=120.0, applies=self._applies)]
+        return [tool(self.search, idempotent=True, timeout=120.0, available_when=self._applies)]
 
     def search(
         self,

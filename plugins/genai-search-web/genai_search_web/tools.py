@@ -71,7 +71,7 @@ def _search_tool(
         return written(search_apart(engine, given, run.limits), limit)
 
     return tool(
-        search, repeatable=True, seconds=_ENGINES_IN_TURN * asked["seconds"], applies=applies
+        search, idempotent=True, timeout=_ENGINES_IN_TURN * asked["seconds"], available_when=applies
     )
 
 

@@ -54,11 +54,11 @@ class DataTools:
 
     def tools(self) -> Sequence[Tool]:
         given: Mapping[str, Any] = {
-            "repeatable": True,
-            "seconds": SECONDS,
-            "applies": self._applies,
+            "idempotent": True,
+            "timeout": SECONDS,
+            "available_when": self._applies,
         }
-        bounded: Mapping[str, Any] = {**given, "applies": self._applies_with_sql}
+        bounded: Mapping[str, Any] = {**given, "available_when": self._applies_with_sql}
         return (
             tool(self.list_tables, **given),
             tool(self.describe_table, **given),

@@ -159,7 +159,11 @@ class FileTools:
         self._folder = folder
 
     def tools(self) -> Sequence[Tool]:
-        given: Mapping[str, Any] = {"repeatable": True, "seconds": 30.0, "applies": self._applies}
+        given: Mapping[str, Any] = {
+            "idempotent": True,
+            "timeout": 30.0,
+            "available_when": self._applies,
+        }
         return tool(self.list_files, **given), tool(self.read_file, **given)
 
     def read_file(

@@ -89,13 +89,13 @@ def _unknown(name: str) -> str:
 _USAGE = "as 2 * (3 + 4) or round(sqrt(2), 3); ** is a power, % the rest of a division"
 
 
-@tool(repeatable=True, seconds=10.0)
+@tool(idempotent=True, timeout=10.0)
 def calculate(expression: Annotated[str, _USAGE]) -> str:
     """Calculate a number. Ask for it whenever there is anything to calculate."""
     return calculator.calculate(expression)
 
 
-@tool(repeatable=True, seconds=10.0)
+@tool(idempotent=True, timeout=10.0)
 def current_time(
     run: ToolContext,
     zone: Annotated[str, "an IANA name, as Europe/Oslo; empty for the user's zone"] = "",

@@ -27,9 +27,9 @@ class PageTools:
     def tools(self) -> Sequence[Tool]:
         given: Mapping[str, Any] = {
             "approval": "ask",  # an address can carry away what the model knows
-            "repeatable": True,
-            "seconds": self._settings.seconds + _MARGIN,
-            "applies": lambda context: can_run_in_child(),
+            "idempotent": True,
+            "timeout": self._settings.seconds + _MARGIN,
+            "available_when": lambda context: can_run_in_child(),
         }
         return (tool(self.read, **given),)
 

@@ -55,7 +55,7 @@ class SandboxTools(ToolSource):
         self._settings = settings
         self._folder = folder_of(settings.folder)
         self._sessions: Sessions[Process] = Sessions(settings.sessions, settings.idle_seconds)
-        self._tool = tool(self.run, seconds=settings.seconds + 2 * _STARTING)
+        self._tool = tool(self.run, timeout=settings.seconds + 2 * _STARTING)
 
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
         """None before `genai-host sandbox pull`."""

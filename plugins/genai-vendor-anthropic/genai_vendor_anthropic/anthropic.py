@@ -95,12 +95,12 @@ class AnthropicProvider(HttpProvider):
                 **({"anthropic-beta": ",".join(betas)} if betas else {}),
             },
             key=settings.auth_token if by_token else settings.api_key,
-            header="Authorization: Bearer {key}" if by_token else "x-api-key: {key}",
+            auth_header="Authorization: Bearer {key}" if by_token else "x-api-key: {key}",
         )
         refused = _GUIDES if settings.version >= _WITHOUT_GUIDES else ()
         self.serves = {
             "anthropic-messages": DialectEndpoint(
-                lacks=settings.lacks,
+                unsupported=settings.lacks,
                 parameters=dict.fromkeys(refused, False),
                 variant={
                     "cache": settings.cache,
@@ -110,9 +110,9 @@ class AnthropicProvider(HttpProvider):
             "anthropic-count": DialectEndpoint(),
         }
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         lacks_key = _is_own(self.base_url) and not self.has_key
-        return super().missing() or (
+        return super().unavailable_reason() or (
             self.services.no_key("ANTHROPIC_API_KEY") if lacks_key else None
         )
 

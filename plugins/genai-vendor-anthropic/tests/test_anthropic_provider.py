@@ -156,7 +156,9 @@ def test_a_tool_is_used(host: Host, service: FakeService, streamed: bool) -> Non
 
 def test_a_schema_is_held_to(host: Host, service: FakeService) -> None:
     service.replies = [claude('{"city":"Oslo"}')]
-    assert host.open("chat", "claude-haiku-5-5").say("hi", returns=CITY).data == {"city": "Oslo"}
+    assert host.open("chat", "claude-haiku-5-5").say("hi", output_type=CITY).data == {
+        "city": "Oslo"
+    }
     assert service.requests[0].json()["output_config"]["format"] == {
         "type": "json_schema",
         "schema": {**CITY, "additionalProperties": False},
@@ -268,7 +270,7 @@ def test_a_service_elsewhere_may_lack_something(hosts: Hosts, service: FakeServi
     host = hosts(lacks=["schema"], cache="blocks")
     service.replies = [claude('{"city":"Oslo"}')]
     conversation = host.open("chat", "anthropic/qwen", parameters={"prompt_cache": "5m"})
-    assert conversation.say("hi", returns=CITY).data == {"city": "Oslo"}
+    assert conversation.say("hi", output_type=CITY).data == {"city": "Oslo"}
     body = service.requests[0].json()
     assert "output_config" not in body
     assert "JSON Schema" in str(body["system"])
@@ -304,8 +306,8 @@ def test_a_cloud_is_served_by_what_it_says_of_itself(
             "anthropic-messages": DialectEndpoint(
                 "/model/{model}/invoke",
                 stream_path="/model/{model}/invoke-with-response-stream",
-                add={"anthropic_version": "bedrock-2023-05-31"},
-                drop=["model", "stream"],
+                extra_fields={"anthropic_version": "bedrock-2023-05-31"},
+                omit_fields=["model", "stream"],
                 variant={"cache": "blocks"},
             )
         },

@@ -133,12 +133,12 @@ class BedrockProvider(_Signed):
         self._control_url = settings.control_endpoint
         self._geography = settings.geography.strip().rstrip(".")
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         no_credentials = None if self.has_key else self._aws.missing_credentials()
         needs_region = not (self.base_url and self.has_key)
         return no_credentials or (self._aws.missing() if needs_region else None)
 
-    def wire_id(self, model_id: str) -> str:
+    def provider_model_id(self, model_id: str) -> str:
         """`global.` and `geo.` before an id stand for where its inference profile is to be."""
         before, _, id = model_id.partition(".")
         if before == _NEAR[:-1]:
@@ -182,10 +182,10 @@ def _serves(betas: Sequence[str]) -> Mapping[str, DialectEndpoint]:
         "anthropic-messages": DialectEndpoint(
             "/model/{model}/invoke",
             stream_path="/model/{model}/invoke-with-response-stream",
-            drop=["model", "stream"],
-            add={**version, **({"anthropic_beta": [*betas]} if betas else {})},
+            omit_fields=["model", "stream"],
+            extra_fields={**version, **({"anthropic_beta": [*betas]} if betas else {})},
             variant={"cache": "blocks"},
-            ids="*anthropic.claude-*",
+            model_ids="*anthropic.claude-*",
         ),
         "bedrock-converse": DialectEndpoint(),
         "bedrock-count": DialectEndpoint(),

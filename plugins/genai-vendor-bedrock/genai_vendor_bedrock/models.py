@@ -56,12 +56,12 @@ def _claude(name: str, id: str = "", *, held: bool = False) -> Offering:
         _PROVIDER,
         f"global.anthropic.{id or name}",
         dialects=_CLAUDE,
-        lacks=() if held else {"schema"},
+        unsupported=() if held else {"schema"},
     )
 
 
 def _open(name: str, id: str, *, lacks: Sequence[str] = (), **variant: Any) -> Offering:
-    return Offering(name, _PROVIDER, id, dialects=[_CONVERSE], lacks=lacks, variant=variant)
+    return Offering(name, _PROVIDER, id, dialects=[_CONVERSE], unsupported=lacks, variant=variant)
 
 
 def _llama(name: str, id: str) -> Offering:

@@ -243,7 +243,7 @@ def test_a_schema_is_held_to_as_each_model_can(
     said = '{"city":"Oslo"}'
     is_converse = place not in ("output_config", "messages")
     service.replies = [converse(said) if is_converse else claude(said)]
-    assert host.open("chat", model).say("hi", returns=CITY).data == {"city": "Oslo"}
+    assert host.open("chat", model).say("hi", output_type=CITY).data == {"city": "Oslo"}
     body = service.requests[0].json()
     assert place in body
     places = {"output_config", "outputConfig", "toolConfig"} & body.keys()

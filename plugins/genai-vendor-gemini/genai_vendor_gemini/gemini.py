@@ -57,13 +57,13 @@ class GeminiProvider(HttpProvider):
 
     def __init__(self, settings: GeminiSettings, services: Services) -> None:
         super().__init__(
-            services, settings.base_url, key=settings.api_key, header="x-goog-api-key: {key}"
+            services, settings.base_url, key=settings.api_key, auth_header="x-goog-api-key: {key}"
         )
         self._models = f"/{settings.api_version.strip('/')}/models"
         self.serves = serves(self._models)
 
-    def missing(self) -> str | None:
-        return super().missing() or (
+    def unavailable_reason(self) -> str | None:
+        return super().unavailable_reason() or (
             None if self.has_key else self.services.no_key("GEMINI_API_KEY")
         )
 
@@ -91,10 +91,10 @@ def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, Di
     generate, embed = GenerateContent.endpoint, EmbedContent.endpoint
     return {
         GenerateContent.name: DialectEndpoint(
-            _below(models, generate.path), _below(models, generate.stream_path or ""), ids=ids
+            _below(models, generate.path), _below(models, generate.stream_path or ""), model_ids=ids
         ),
         EmbedContent.name: DialectEndpoint(
-            _below(models, embed.path), ids="*embedding*", variant={"nested": nested}
+            _below(models, embed.path), model_ids="*embedding*", variant={"nested": nested}
         ),
         CountTokens.name: DialectEndpoint(
             _below(models, CountTokens.endpoint.path), variant={"wrapped": not nested}

@@ -81,22 +81,24 @@ class VertexProvider(HttpProvider):
             "anthropic-messages": DialectEndpoint(
                 f"{claude}:rawPredict",
                 f"{claude}:streamRawPredict",
-                add={"anthropic_version": _CLAUDE_VERSION},
-                drop=["model"],
-                lacks={"schema"},  # nobody says that it is held to one here
+                extra_fields={"anthropic_version": _CLAUDE_VERSION},
+                omit_fields=["model"],
+                unsupported={"schema"},  # nobody says that it is held to one here
                 variant={"cache": "blocks"},
-                ids="claude*",
+                model_ids="claude*",
             ),
             "anthropic-count": DialectEndpoint(
                 f"/v1/{place}/anthropic/models/count-tokens:rawPredict",
-                add={"anthropic_version": _CLAUDE_VERSION},
+                extra_fields={"anthropic_version": _CLAUDE_VERSION},
             ),
         }
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         if not self._project:
             return "no project: set GOOGLE_CLOUD_PROJECT"
-        return super().missing() or (self._credentials.missing() if self._credentials else None)
+        return super().unavailable_reason() or (
+            self._credentials.missing() if self._credentials else None
+        )
 
     def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
         """Some credentials say which project is billed for the use of them."""

@@ -126,7 +126,7 @@ def test_a_tool_is_used_and_its_signature_sent_back(
 
 def test_a_schema_is_held_to_by_the_service(host: Host, service: FakeService) -> None:
     service.replies = [gemini("[1, 2]")]
-    assert host.open("chat", "gemini-3.8-flash").say("hi", returns=list[int]).data == [1, 2]
+    assert host.open("chat", "gemini-3.8-flash").say("hi", output_type=list[int]).data == [1, 2]
     config = service.requests[0].json()["generationConfig"]
     assert config["responseMimeType"] == "application/json"
     assert config["responseJsonSchema"]["type"] == "array"

@@ -61,8 +61,8 @@ _OWN_PARAMETERS: Mapping[str, Any] = {
 
 class LocalProvider(Provider):
     serves = {
-        "openai-chat": DialectEndpoint(lacks={"images", "files"}, parameters=_OWN_PARAMETERS),
-        "openai-chat-count": DialectEndpoint(lacks={"images", "files"}),
+        "openai-chat": DialectEndpoint(unsupported={"images", "files"}, parameters=_OWN_PARAMETERS),
+        "openai-chat-count": DialectEndpoint(unsupported={"images", "files"}),
         "openai-embed": DialectEndpoint(
             variant={"purpose": "input_type"}, parameters={"dimensions": False}
         ),
@@ -81,18 +81,18 @@ class LocalProvider(Provider):
         self._embedder = Embedder()
         self._closed = False
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         if find_spec("xllamacpp") is None:
             return "llama.cpp is not installed: genai-host install genai-vendor-local"
         return None
 
-    def missing_models(self) -> Mapping[str, str]:
+    def unavailable_models(self) -> Mapping[str, str]:
         return _Missing(self._folder)
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
         """Load llama.cpp, and compare the sizes of models with the memory that is free."""
         if openmp.is_missing(self._folder):
-            return {}  # `missing_models` says that
+            return {}  # `unavailable_models` says that
         openmp.load(self._folder)
         try:
             import xllamacpp  # noqa: F401 - whether it can be loaded is the question
@@ -114,7 +114,7 @@ class LocalProvider(Provider):
         size = round(weights.size / 1e6)
         return Preparation(f"Download the weights of {weights.model} ({size} MB)", run)
 
-    def priced_as(self, model_id: str) -> str:
+    def price_provider(self, model_id: str) -> str:
         return FREE
 
     def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
@@ -261,7 +261,7 @@ class _TooLarge(Mapping[str, str]):
         try:
             size = locate(id, self._folder).stat().st_size
         except (ConfigurationError, OSError):
-            raise KeyError(id) from None  # `missing_models` says that
+            raise KeyError(id) from None  # `unavailable_models` says that
         if size <= self._free:
             raise KeyError(id)
         return f"it needs {size / 1e6:.0f} MB of memory, and {self._free / 1e6:.0f} MB are free"

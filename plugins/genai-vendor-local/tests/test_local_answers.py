@@ -47,7 +47,9 @@ def test_a_real_answer_streams_and_ends_with_its_usage(local_host: Host) -> None
 def test_an_answer_comes_in_several_deltas(local_host: Host) -> None:
     """It is made to say as much as that."""
     sentence = "one two three four five six"
-    events = list(open_chat(local_host, max_tokens=64).stream("hi", returns={"const": sentence}))
+    events = list(
+        open_chat(local_host, max_tokens=64).stream("hi", output_type={"const": sentence})
+    )
     deltas = [event.text for event in events if event.kind == "delta"]
     assert len(deltas) > 3
     assert "".join(deltas) == json.dumps(sentence)
@@ -55,7 +57,7 @@ def test_an_answer_comes_in_several_deltas(local_host: Host) -> None:
 
 @BOTH
 def test_a_reply_in_one_piece_has_the_same_form(local_host: Host, model: str) -> None:
-    answer = open_chat(local_host, model, 64).say("hi", returns={"const": "one two three"})
+    answer = open_chat(local_host, model, 64).say("hi", output_type={"const": "one two three"})
     assert answer.text == '"one two three"'
     data = dict(answer.details[0].data)
     assert data["finish"] == "stop"
@@ -149,7 +151,7 @@ SCHEMAS: list[Any] = [
 def test_an_answer_that_is_held_to_a_schema_satisfies_it(
     local_host: Host, model: str, schema: Any
 ) -> None:
-    answer = open_chat(local_host, model, 200).say("Tell me of your pet.", returns=schema)
+    answer = open_chat(local_host, model, 200).say("Tell me of your pet.", output_type=schema)
     assert json.loads(answer.text) == answer.data  # which the host has checked
 
 
@@ -157,7 +159,7 @@ def test_an_answer_that_is_held_to_a_schema_satisfies_it(
 def test_json_that_is_cut_is_no_answer(local_host: Host, model: str) -> None:
     conversation = open_chat(local_host, model, 3)
     with pytest.raises(OutputValidationError) as caught:
-        conversation.say("hi", returns={"const": "a sentence of more than three tokens"})
+        conversation.say("hi", output_type={"const": "a sentence of more than three tokens"})
     assert caught.value.reason == "length"
     assert "max_tokens" in caught.value.hint
     assert caught.value.detail.startswith('"')
@@ -168,7 +170,7 @@ def test_a_schema_that_it_cannot_hold_to_is_refused(local_host: Host) -> None:
     by_anchor = {"$ref": "#here", "$defs": {"a": {"$anchor": "here", "type": "string"}}}
     conversation = open_chat(local_host)
     with pytest.raises(BadRequest) as caught:
-        conversation.say("hi", returns=by_anchor)
+        conversation.say("hi", output_type=by_anchor)
     assert "\n" not in caught.value.message
     assert (caught.value.provider, caught.value.model) == ("local", DEFAULT.model)
     assert not caught.value.retryable
@@ -191,7 +193,7 @@ def test_an_answer_that_fills_the_window_is_cut_there(make_local_host: MakeHost)
     conversation = open_chat(make_local_host(window=256), max_tokens=1000)
     endless = {"type": "array", "items": {"const": True}, "minItems": 500}
     with pytest.raises(OutputValidationError) as caught:
-        conversation.say("hi", returns=endless)
+        conversation.say("hi", output_type=endless)
     assert caught.value.reason == "length"
     assert caught.value.detail.count("true") > 10
 
@@ -239,7 +241,7 @@ def test_parallel_conversations_stay_apart(local_host: Host, background: Backgro
         prompts = []
         for turn in range(2):
             words = f"this is turn {turn} of conversation {number}"
-            events = list(conversation.stream(words, returns={"const": words}))
+            events = list(conversation.stream(words, output_type={"const": words}))
             answer = events[-1].answer
             assert answer is not None
             assert answer.data == words
@@ -269,7 +271,7 @@ class TestCount:
             assert local_host.count_tokens(text, model="smollm2").tokens == answer.usage.input
 
     def test_item_8_a_schema_counts_as_it_does_in_a_call(self, local_host: Host) -> None:
-        answer = _open_bare(local_host).say("hi", returns={"const": "one"})
+        answer = _open_bare(local_host).say("hi", output_type={"const": "one"})
         found = local_host.count_tokens("hi", model="smollm2", schema={"const": "one"})
         assert found.tokens == answer.usage.input
 

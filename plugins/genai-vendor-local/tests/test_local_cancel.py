@@ -182,7 +182,7 @@ def test_what_is_cancelled_is_computed_no_further(
     conversation = open_chat(host)
     overheard.at_writing = conversation.cancel
     with pytest.raises(Cancelled):
-        conversation.say("hi", returns=ENDLESS)
+        conversation.say("hi", output_type=ENDLESS)
     assert_ended(overheard)
     assert_answers(host)  # it does one thing after the other
     (engine,) = made
@@ -195,7 +195,7 @@ def test_what_is_cancelled_is_computed_no_further(
 def test_a_stream_that_is_dropped_ends_the_generation(
     local_host: Host, overheard: Overheard
 ) -> None:
-    events = open_chat(local_host).stream("hi", returns=ENDLESS)
+    events = open_chat(local_host).stream("hi", output_type=ENDLESS)
     assert next(events).kind == "delta"
     events.close()
     assert_ended(overheard)
@@ -240,7 +240,7 @@ def test_whatever_ends_a_call_ends_the_generation(
 ) -> None:
     host = make_local_host()
     conversation = open_chat(host)
-    said: Future[list[Event]] = background(list, conversation.stream("hi", returns=ENDLESS))
+    said: Future[list[Event]] = background(list, conversation.stream("hi", output_type=ENDLESS))
     assert overheard.writing.wait(60)
     endings: dict[str, Callable[[], None]] = {
         "close the conversation": conversation.close,

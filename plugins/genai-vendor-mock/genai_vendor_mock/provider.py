@@ -69,10 +69,10 @@ class MockProvider(Provider):
         self._clock = services.clock
         self._codec = Codec()
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         return self._lacks or None
 
-    def priced_as(self, model_id: str) -> str:
+    def price_provider(self, model_id: str) -> str:
         return self._seller
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:

@@ -199,7 +199,7 @@ def test_a_reply_that_hangs_ends_with_the_time_of_the_turn(
     scripted: MakeHost, clock: ManualClock, background: Callable[..., Future[Answer]], model: str
 ) -> None:
     host = scripted(Reply("unheard", fault="hang"), "fine again", clock=clock)
-    conversation = host.open(model=model, caps=TurnLimits(seconds=5))
+    conversation = host.open(model=model, turn_limits=TurnLimits(seconds=5))
     said = background(conversation.say, "hi")
     clock.wait_for_alarms(2)  # of the turn, and of the call: it is heard before the time is up
     clock.advance(5)

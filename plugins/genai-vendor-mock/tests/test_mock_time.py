@@ -54,7 +54,7 @@ def test_a_reply_waits_for_its_delay(
     scripted: MakeHost, clock: ManualClock, background: Background, model: str
 ) -> None:
     host = scripted(Reply("at last", delay=2.5), clock=clock)
-    said: Future[Answer] = background(host.open(model=model, caps=UNTIMED).say, "hi")
+    said: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
     clock.wait_for_alarm_in(2.5)
     clock.advance(2)
     clock.wait_for_alarm_in(0.5)  # it waits still
@@ -70,7 +70,7 @@ def test_each_further_piece_waits_for_its_pace(
     scripted: MakeHost, clock: ManualClock, background: Background
 ) -> None:
     host = scripted(Reply("one two three", pace=0.25), clock=clock)
-    events = host.open(model="mock", caps=UNTIMED).stream("hi")
+    events = host.open(model="mock", turn_limits=UNTIMED).stream("hi")
     assert next(events).text == "one"  # at once
     for piece in (" two", " three"):
         following: Future[Event] = background(next, events)
@@ -87,7 +87,7 @@ def test_a_delay_comes_before_the_pace(
     scripted: MakeHost, clock: ManualClock, background: Background
 ) -> None:
     host = scripted(Reply("one two", delay=3, pace=1), clock=clock)
-    said: Future[Answer] = background(host.open(model="mock", caps=UNTIMED).say, "hi")
+    said: Future[Answer] = background(host.open(model="mock", turn_limits=UNTIMED).say, "hi")
     for seconds in (3.0, 1.0):
         clock.wait_for_alarm_in(seconds)
         clock.advance(seconds)
@@ -99,7 +99,7 @@ def test_a_reply_takes_as_long_in_one_piece_as_in_several(
     scripted: MakeHost, clock: ManualClock, background: Background, model: str
 ) -> None:
     host = scripted(Reply("one two three", pace=1), clock=clock)
-    said: Future[Answer] = background(host.open(model=model, caps=UNTIMED).say, "hi")
+    said: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
     for _ in range(2):  # before each further piece
         clock.wait_for_alarm_in(1)
         clock.advance(1)
@@ -111,7 +111,7 @@ def test_a_reply_takes_as_long_in_one_piece_as_in_several(
 def test_a_reply_without_delay_asks_nothing_of_the_clock(
     scripted: MakeHost, clock: ManualClock, model: str
 ) -> None:
-    conversation = scripted("one two three", clock=clock).open(model=model, caps=UNTIMED)
+    conversation = scripted("one two three", clock=clock).open(model=model, turn_limits=UNTIMED)
     assert conversation.say("hi").details[0].data["seconds"] == 0.0
     assert clock.due_in() == []
 
@@ -121,7 +121,7 @@ def test_cancelling_ends_a_delay(
     scripted: MakeHost, clock: ManualClock, background: Background, model: str
 ) -> None:
     host = scripted(Reply("unheard", delay=LONG), "fine again", clock=clock)
-    conversation = host.open(model=model, caps=UNTIMED)
+    conversation = host.open(model=model, turn_limits=UNTIMED)
     said: Future[Answer] = background(conversation.say, "hi")
     clock.wait_for_alarm_in(LONG)
     conversation.cancel()
@@ -135,7 +135,7 @@ def test_cancelling_ends_a_stream_between_its_pieces(
     scripted: MakeHost, clock: ManualClock, background: Background
 ) -> None:
     host = scripted(Reply("one two three", pace=LONG), "fine again", clock=clock)
-    conversation = host.open(model="mock", caps=UNTIMED)
+    conversation = host.open(model="mock", turn_limits=UNTIMED)
     events = conversation.stream("hi")
     assert next(events).text == "one"
     rest: Future[list[Event]] = background(list, events)
@@ -149,7 +149,7 @@ def test_cancelling_ends_a_stream_between_its_pieces(
 
 def test_a_stream_that_is_dropped_cancels_its_turn(scripted: MakeHost, clock: ManualClock) -> None:
     conversation = scripted(Reply("one two three", pace=LONG), "fine again", clock=clock).open(
-        model="mock", caps=UNTIMED
+        model="mock", turn_limits=UNTIMED
     )
     events = conversation.stream("hi")
     assert next(events).text == "one"
@@ -231,7 +231,7 @@ def test_whatever_ends_a_call_ends_its_delay(
     error: GenaiError | type[GenaiError],
 ) -> None:
     host = scripted(Reply("unheard", delay=LONG), clock=clock)
-    conversation = host.open(model=model, caps=UNTIMED)
+    conversation = host.open(model=model, turn_limits=UNTIMED)
     said: Future[Answer] = background(conversation.say, "hi")
     clock.wait_for_alarm_in(LONG)
     endings: dict[str, Callable[[], None]] = {

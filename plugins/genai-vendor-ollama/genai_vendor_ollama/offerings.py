@@ -97,7 +97,7 @@ def offerings() -> Iterable[Offering]:
             "ollama",
             id,
             dialects=("ollama-chat",),
-            lacks=_LACKS.get(model, ()),
+            unsupported=_LACKS.get(model, ()),
         )
     for model, id in _EMBED.items():
         yield Offering(

@@ -82,10 +82,10 @@ class OllamaProvider(HttpProvider):
         self.default_models = _default_models(settings, services.instance)
         self.window = settings.num_ctx
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         if self._in_cloud and not self.has_key:
             return self.services.no_key("OLLAMA_API_KEY")
-        return super().missing()
+        return super().unavailable_reason()
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         with self._saying_how_to_start():
@@ -166,8 +166,8 @@ def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, DialectEnd
         "keep_alive": _duration(settings.keep_alive),
         "truncate": settings.truncate,
     }
-    chat = DialectEndpoint(variant=variant, lacks={"schema"} if in_cloud else ())
-    return {"ollama-chat": chat, "ollama-embed": evolve(chat, lacks=())}
+    chat = DialectEndpoint(variant=variant, unsupported={"schema"} if in_cloud else ())
+    return {"ollama-chat": chat, "ollama-embed": evolve(chat, unsupported=())}
 
 
 def _duration(keep_alive: str | float) -> str | float:

@@ -44,7 +44,7 @@ from genai_host_testing.openai_service import LOOKING
 
 pytestmark = pytest.mark.part
 
-ONCE = RetryPolicy(tries=1)
+ONCE = RetryPolicy(max_attempts=1)
 
 
 def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -151,7 +151,7 @@ def test_a_tool_is_used(host: Host, service: FakeService, streamed: bool) -> Non
 def test_a_schema_is_held_to(host: Host, service: FakeService) -> None:
     city = {"type": "object", "properties": {"city": {"type": "string"}}}
     service.replies = [chat('{"city":"Oslo"}')]
-    assert host.open("chat", "ollama/m").say("hi", returns=city).data == {"city": "Oslo"}
+    assert host.open("chat", "ollama/m").say("hi", output_type=city).data == {"city": "Oslo"}
     assert service.requests[0].json()["format"] == city
 
 
@@ -255,7 +255,7 @@ def test_nothing_is_asked_until_something_is_said(
     host = make_host(ollama=genai_vendor_ollama)
     assert host.explain("qwen3-8b@ollama")[0].runs
     provider = host.instances["ollama"].provider
-    assert (provider.missing(), dict(provider.missing_models())) == (None, {})
+    assert (provider.unavailable_reason(), dict(provider.unavailable_models())) == (None, {})
 
 
 MakeCloud = Callable[..., Host]

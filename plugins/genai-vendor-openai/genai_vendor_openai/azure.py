@@ -75,12 +75,12 @@ class AzureProvider(HttpProvider):
             services,
             _base_url(settings.endpoint, version),
             key=None if self._command else settings.token or settings.api_key,
-            header="Authorization: Bearer {key}" if by_token else "api-key: {key}",
+            auth_header="Authorization: Bearer {key}" if by_token else "api-key: {key}",
             token=CachedToken(command, services.clock) if self._command else None,
         )
         self.serves = _serves(version)
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         if not self.base_url:
             return "no endpoint: set AZURE_OPENAI_ENDPOINT"
         if self._command is not None:
@@ -113,7 +113,7 @@ def _serves(version: str) -> Mapping[str, DialectEndpoint]:
         "openai-chat": DialectEndpoint(
             f"{by_deployment}/chat/completions",
             query=query,
-            lacks={"files"},
+            unsupported={"files"},
             variant={**HELD, "max_tokens": "max_completion_tokens"},
         ),
         "openai-embed": DialectEndpoint(

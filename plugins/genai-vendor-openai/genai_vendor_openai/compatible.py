@@ -92,7 +92,7 @@ class CompatibleProvider(HttpProvider):
         self.extra_body = settings.extra_body
         self.default_models = _default_models(settings, services.instance)
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         if not self.base_url:
             return f"no address: set base_url in [providers.{self.services.instance}]"
         return None
@@ -109,7 +109,7 @@ def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
     }
     return {
         dialect: DialectEndpoint(
-            lacks=settings.lacks,
+            unsupported=settings.lacks,
             parameters=OF_SERVERS if dialect == "openai-chat" else {},
             variant={name: chosen[name] for name in _VARIANTS[dialect] if name in chosen},
         )

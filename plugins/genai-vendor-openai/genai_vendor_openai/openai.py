@@ -61,8 +61,8 @@ class OpenAIProvider(HttpProvider):
         super().__init__(services, settings.base_url, headers, key=settings.api_key)
         self.serves = _OWN if _is_own(self.base_url) else _ELSEWHERE
 
-    def missing(self) -> str | None:
-        return super().missing() or (
+    def unavailable_reason(self) -> str | None:
+        return super().unavailable_reason() or (
             None if self.has_key else self.services.no_key("OPENAI_API_KEY")
         )
 
@@ -81,12 +81,12 @@ _OWN: Mapping[str, DialectEndpoint] = {
     "openai-chat": DialectEndpoint(variant={**HELD, "max_tokens": "max_completion_tokens"}),
     "openai-count": DialectEndpoint(),
     "openai-embed": DialectEndpoint(variant={"encoding": "base64"}),
-    "openai-moderate": DialectEndpoint(ids="*moderation*"),
+    "openai-moderate": DialectEndpoint(model_ids="*moderation*"),
 }
 _ELSEWHERE: Mapping[str, DialectEndpoint] = {
     "openai-chat": DialectEndpoint(variant=HELD, parameters=OF_SERVERS),
     "openai-responses": DialectEndpoint(variant=HELD),
     "openai-count": DialectEndpoint(),
     "openai-embed": DialectEndpoint(),
-    "openai-moderate": DialectEndpoint(ids="*moderation*"),
+    "openai-moderate": DialectEndpoint(model_ids="*moderation*"),
 }

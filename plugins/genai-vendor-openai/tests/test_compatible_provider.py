@@ -227,5 +227,5 @@ def test_the_tables_in_the_readme_are_in_order(
         monkeypatch.setenv(name, KEY)
     host = make_host(config=read_config(file), openai=genai_vendor_openai)
     for name in ("groq-work", "openrouter", "vllm", "llama", "my-azure"):
-        assert host.instances[name].provider.missing() is None
+        assert host.instances[name].provider.unavailable_reason() is None
         assert host.explain(f"{name}/m")[0].runs

@@ -173,7 +173,7 @@ def test_a_schema_is_held_to(
     host: Host, service: FakeService, model: str, path: str, answer: AnswerIn
 ) -> None:
     service.replies = [answer('{"city":"Oslo"}')]
-    assert host.open("chat", model).say("hi", returns=CITY).data == {"city": "Oslo"}
+    assert host.open("chat", model).say("hi", output_type=CITY).data == {"city": "Oslo"}
     body = service.requests[0].json()
     if path.endswith("completions"):
         format = body["response_format"]["json_schema"]
@@ -190,10 +190,10 @@ def test_a_value_that_is_no_object_is_taken_out_of_one(
     service.replies = [answer('{"whole_answer": [1, 2]}', streamed=streamed)]
     conversation = host.open("chat", model)
     if streamed:
-        events = conversation.stream("hi", returns=list[int])
+        events = conversation.stream("hi", output_type=list[int])
         assert "".join(event.text for event in events) == "[1,2]"
     else:
-        assert conversation.say("hi", returns=list[int]).data == [1, 2]
+        assert conversation.say("hi", output_type=list[int]).data == [1, 2]
 
 
 def test_pictures_and_documents_are_sent(host: Host, service: FakeService) -> None:

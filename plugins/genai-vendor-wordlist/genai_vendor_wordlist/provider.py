@@ -19,13 +19,13 @@ CATEGORY = "profanity"
 
 
 class WordListProvider(Provider):
-    serves = {"word-list": DialectEndpoint(ids="word-list")}
+    serves = {"word-list": DialectEndpoint(model_ids="word-list")}
     default_models = {"moderate": "word-list"}
 
     def __init__(self, settings: Settings) -> None:
         self._judge = Judge(settings)
 
-    def priced_as(self, model_id: str) -> str:
+    def price_provider(self, model_id: str) -> str:
         return FREE
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:

@@ -23,7 +23,7 @@ __all__ = ["IN_ONE_PIECE", "background", "local_host", "make_local_host", "scrip
 
 IN_ONE_PIECE = InlinePlugin(
     models=[Model("whole", dialects=["plain"], capabilities={"tools", "schema", "reasoning"})],
-    offerings=[Offering("whole", "mock", "mock", lacks={"stream"})],
+    offerings=[Offering("whole", "mock", "mock", unsupported={"stream"})],
 )
 """The mock under the name `whole`, where it does not stream."""
 
@@ -126,7 +126,7 @@ def _real_host(
                 defaults={"temperature": 0},
             )
         ],
-        offerings=[Offering("whole", "local", DEFAULT.name, lacks={"stream"})],
+        offerings=[Offering("whole", "local", DEFAULT.name, unsupported={"stream"})],
     )
     usual = {
         "whole": whole,

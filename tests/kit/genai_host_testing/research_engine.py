@@ -93,8 +93,8 @@ class Engine:
             )
 
         return [
-            tool(search, repeatable=True),
-            tool(read, repeatable=True, approval="ask"),
+            tool(search, idempotent=True),
+            tool(read, idempotent=True, approval="ask"),
         ]
 
 

@@ -157,7 +157,7 @@ def test_a_job_whose_server_is_killed_before_any_write_is_done_and_nothing_is_do
 
 def test_a_job_that_ends_its_servers_has_failed_and_says_why(api: Api, idle: Jobs) -> None:
     id = submit(idle)
-    documents = api.host.kept("").documents(QUEUE)
+    documents = api.host.store_for("").documents(QUEUE)
     value = documents.get(id).value
     documents.put(id, {**value, "worker": "killed", "tries": MOST_TRIES})
     assert seen(api, id) == ("failed", 500, "plugin")

@@ -60,7 +60,7 @@ def api(make_host: MakeHost, tmp_path: Path, shelf: Shelf) -> Iterator[Api]:
     class Needy(Provider):
         serves: Mapping[str, DialectEndpoint] = {"openai-chat": DialectEndpoint()}
 
-        def missing(self) -> str | None:
+        def unavailable_reason(self) -> str | None:
             return None if shelf.is_there else "the weights are missing"
 
         def preparation(self, model_id: str = "") -> Preparation | None:

@@ -90,7 +90,7 @@ def test_it_can_be_told_to_be_silent(host: Host) -> None:
 
 
 def outcome(host: Host, id: str) -> str:
-    [turn] = turns_of(host.kept("").entries(id, host.codec))
+    [turn] = turns_of(host.store_for("").entries(id, host.codec))
     return turn.outcome
 
 

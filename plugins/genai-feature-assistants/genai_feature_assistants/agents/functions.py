@@ -95,7 +95,7 @@ class _UnderWay:
 
     @classmethod
     def started(cls, found: Tool, call: ToolCall) -> _UnderWay:
-        until = time.monotonic() + found.seconds
+        until = time.monotonic() + found.timeout
         future: Future[Any] = Future()
         run = _Run(until)
 

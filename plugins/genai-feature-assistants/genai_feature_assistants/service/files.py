@@ -142,7 +142,7 @@ class Files:
             "x-content-type-options": "nosniff",
         }
         return RouteResponse(
-            self._host.kept(request.user).blobs().get(file["_blob"]), headers=headers
+            self._host.store_for(request.user).blobs().get(file["_blob"]), headers=headers
         )
 
     def delete(self, request: RouteRequest) -> RouteResponse:
@@ -150,7 +150,7 @@ class Files:
         shelf = self._shelf(request.user)
         shelf.delete(file["id"])
         if next(shelf.all({"_blob": file["_blob"]}), None) is None:
-            self._host.kept(request.user).blobs().remove(file["_blob"])
+            self._host.store_for(request.user).blobs().remove(file["_blob"])
         return json_response({"id": file["id"], "object": "file", "deleted": True})
 
     def keep(self, user: str, name: str, data: bytes, purpose: str) -> Object:
@@ -164,7 +164,7 @@ class Files:
             "filename": name,
             "purpose": purpose,
             "status": "processed",
-            "_blob": self._host.kept(user).blobs().put([data]),
+            "_blob": self._host.store_for(user).blobs().put([data]),
         }
         return shelf.add(file)
 
@@ -190,7 +190,7 @@ class Files:
 
     def data(self, user: str, id: str) -> bytes:
         """Return the bytes of a file. Raises `Missing`."""
-        return b"".join(self._host.kept(user).blobs().get(self.get(user, id)["_blob"]))
+        return b"".join(self._host.store_for(user).blobs().get(self.get(user, id)["_blob"]))
 
     def _shelf(self, user: str) -> Shelf:
         return Shelf(self._host, user, "file")

@@ -358,7 +358,7 @@ class Indexing:
             embedder = embedder_of(given.route)
         made = Passages(embedder, texts, unit_rows(vectors))
         data = made.to_bytes(f"{found['vector_store_id']}/{found['id']}")
-        blob = self._host.kept(user).blobs().put([data])
+        blob = self._host.store_for(user).blobs().put([data])
         return {"status": "completed", "usage_bytes": len(data), "_blob": blob}
 
     def _end(self, shelf: Shelf, job: Job, fields: dict[str, Any]) -> None:
@@ -374,7 +374,7 @@ class Indexing:
         except NotFound:
             is_kept = False
         if not is_kept and "_blob" in fields:
-            self._host.kept(job.user).blobs().remove(fields["_blob"])
+            self._host.store_for(job.user).blobs().remove(fields["_blob"])
 
 
 def embedder_of(route: Any) -> str:

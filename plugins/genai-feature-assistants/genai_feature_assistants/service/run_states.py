@@ -218,7 +218,7 @@ class RunStates:
         """Delete the event log of a run that has ended. Its steps and messages stay."""
         if run["_conversation"]:
             try:
-                self._host.kept(owner_of(user)).delete(run["_conversation"])
+                self._host.store_for(owner_of(user)).delete(run["_conversation"])
             except NotFound:
                 return
 
@@ -278,7 +278,7 @@ def events_reply(body: Generator[bytes, None, None]) -> RouteResponse:
     """
     next(body)
     headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}
-    return RouteResponse(body, headers=headers, silence=b": waiting\n\n")
+    return RouteResponse(body, headers=headers, keepalive=b": waiting\n\n")
 
 
 def event_of(name: str, value: Any) -> bytes:

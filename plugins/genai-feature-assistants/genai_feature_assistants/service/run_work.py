@@ -162,7 +162,7 @@ class _Run:
                 "assistant",
                 run["model"],
                 parameters=_parameters(run),
-                returns=schema_of(run["response_format"]),
+                output_type=schema_of(run["response_format"]),
                 history=[*_system(run), *self._said[:-1]],
                 owner=owner,
                 tools=(),

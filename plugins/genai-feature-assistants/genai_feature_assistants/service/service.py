@@ -36,7 +36,7 @@ class Service:
     """
 
     def __init__(self, host: Host) -> None:
-        host.kept()
+        host.store_for()
         self.files = Files(host)
         self._worker = host.jobs(JOBS).worker()
         self.store_files = StoreFiles(host, self.files, self._worker)

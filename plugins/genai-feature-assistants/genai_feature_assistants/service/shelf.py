@@ -57,7 +57,7 @@ class Shelf:
 
     @property
     def _documents(self) -> Documents:
-        return self._host.kept(self._user).documents(self._collection)
+        return self._host.store_for(self._user).documents(self._collection)
 
     def now(self) -> int:
         return int(self._host.clock.now().timestamp())

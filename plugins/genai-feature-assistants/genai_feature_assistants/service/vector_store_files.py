@@ -65,7 +65,7 @@ class StoreFiles:
         found = self._shelf(request).get(request.parameters["file"])
         texts: Sequence[str] = ()
         if "_blob" in found:
-            blobs = self._host.kept(request.user).blobs()
+            blobs = self._host.store_for(request.user).blobs()
             texts = Passages.from_bytes(b"".join(blobs.get(found["_blob"]))).texts
         data = [{"type": "text", "text": text} for text in texts]
         page = {"data": data, "has_more": False, "next_page": None}
@@ -159,7 +159,7 @@ class StoreFiles:
     def _forget(self, user: str, file: Object) -> None:
         self._end(user, file)
         if "_blob" in file:
-            self._host.kept(user).blobs().remove(file["_blob"])
+            self._host.store_for(user).blobs().remove(file["_blob"])
 
     def _end(self, user: str, file: Object) -> None:
         if file["status"] == "in_progress":

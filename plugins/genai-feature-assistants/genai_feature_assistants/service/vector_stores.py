@@ -170,7 +170,7 @@ class VectorStores:
         Raises:
             Missing: A vector store does not exist.
         """
-        blobs = self._host.kept(user).blobs()
+        blobs = self._host.store_for(user).blobs()
         files: list[tuple[str, Any]] = []
         for store in stores:
             self._must_live(user, self.get(user, store))
