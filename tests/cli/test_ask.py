@@ -262,7 +262,7 @@ class TestErrors:
                 "\n  try again, or check its settings: genai-host config show script\n",
             ),
             ({"status": 400}, "error: the service answered with status 400 (mock@script)\n"),
-            ({"text": "a b c", "fault": "cut", "pieces": 2}, "cut before its end"),
+            ({"text": "a b c", "fault": "cut", "pieces": 2}, "interrupted before its end"),
             ({"fault": "crash"}, "RuntimeError: the mock was told to crash"),
             ({"fault": "filtered", "text": "no"}, "stopped because of content_filter"),
         ],

@@ -277,7 +277,7 @@ class TestSending:
     def test_a_proxy_that_is_none_is_named(self, service: FakeService) -> None:
         service.replies = [Reply([b"SSH-2.0-OpenSSH_9.6\r\n"], keep=False)]
         transport = Transport(proxy=service.url)
-        with pytest.raises(ServiceUnavailable, match=f"the proxy {service.url} broke the"):
+        with pytest.raises(ServiceUnavailable, match=f"the proxy {service.url} closed the"):
             transport.send(HttpRequest("GET", "https://service.invalid/"), Cancellation())
         transport.close()
 

@@ -143,7 +143,7 @@ class TestCalling:
 
         refusing = named("t", t.run)  # with a schema that takes all
         text = failure(called(box(refusing), "t", {"when": "now"}))
-        assert text.startswith("t failed: the argument when does not fit: expected a list")
+        assert text.startswith("t failed: argument 'when': expected a list")
 
     @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
     def test_what_it_raises_is_told_and_logged(
@@ -278,8 +278,8 @@ class TestCaps:
         output = called(box(named("t", lambda *_: ["x" * (MOST_TEXT - 1), "yz", "abc"])))
         assert not output.error
         assert [part.text for part in output.content if isinstance(part, Text)][1:] == [
-            "y\n(cut here: 1 more characters)",
-            "\n(cut here: 3 more characters)",
+            "y\n(truncated: 1 more characters)",
+            "\n(truncated: 3 more characters)",
         ]
 
     def test_pictures_are_left_out_and_that_is_said(self) -> None:
