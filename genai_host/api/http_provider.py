@@ -239,9 +239,11 @@ def http_provider(
         default_models: Default model of an operation.
     """
 
+    default_url = base_url  # a class body has no access to a variable named like its field
+
     @frozen
     class Settings:
-        base_url: str = field(default=base_url, metadata=about("address of the service"))
+        base_url: str = field(default=default_url, metadata=about("address of the service"))
         api_key: Secret | None = field(default=None, metadata=about("its key", env=key or ()))
 
     class Instance(HttpProvider):

@@ -304,15 +304,15 @@ def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> P
     )
     provider = instance.look()
     if isinstance(provider, ProviderUnavailable):
-        return evolve(served, missing=provider.reason)
+        return evolve(served, unavailable_reason=provider.reason)
     served = served.asked(provider)
-    if readiness is None or served.missing:
+    if readiness is None or served.unavailable_reason:
         return served
     return evolve(
         served,
-        missing=readiness.reason,
+        unavailable_reason=readiness.reason,
         unreachable=not readiness.reachable,
-        missing_models=_Either(readiness.missing_models, served.missing_models),
+        unavailable_models=_Either(readiness.unavailable_models, served.unavailable_models),
     )
 
 

@@ -316,9 +316,9 @@ class Catalog:
             except NoRoute:  # its default is invalid; try the others
                 if provider:
                     raise
-        if not found and provider and self.served[provider].missing:
+        if not found and provider and self.served[provider].unavailable_reason:
             raise NoRoute(
-                f"the provider {provider} cannot run: {self.served[provider].missing}",
+                f"the provider {provider} cannot run: {self.served[provider].unavailable_reason}",
                 provider=provider,
             )
         if not found:
@@ -368,7 +368,12 @@ class Catalog:
         there is none."""
         for each in self.served.values():
             name = each.default_models.get(of_model(operation))
-            if name and each.automatic and not each.missing and not self._may_default(each):
+            if (
+                name
+                and each.automatic
+                and not each.unavailable_reason
+                and not self._may_default(each)
+            ):
                 return f"{name}@{each.name}"
         return ""
 

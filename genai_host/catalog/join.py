@@ -55,9 +55,9 @@ class ProviderInfo:
         configured: Whether the user configured it.
         takes_key: Whether it can have a key.
         free: Whether calls of its default models are free.
-        missing: Why it is not ready; empty if it is.
+        unavailable_reason: Why it is not ready; empty if it is.
         unreachable: Whether a check found that the service is unreachable.
-        missing_models: Ids of models that cannot run, with the reason.
+        unavailable_models: Ids of models that cannot run, with the reason.
         window: Context window in tokens; None for no limit.
         extra_body: Default fields of the request body; None if it accepts none.
     """
@@ -71,15 +71,15 @@ class ProviderInfo:
     configured: bool = False
     takes_key: bool = False
     free: bool = False
-    missing: str = field(default="", validator=TEXT)
+    unavailable_reason: str = field(default="", validator=TEXT)
     unreachable: bool = False
-    missing_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
+    unavailable_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
     window: int | None = field(default=None, validator=optional(instance_of(int)))
     extra_body: Mapping[str, Any] | None = field(default=None, validator=optional(ANY_BY_NAME))
 
     @property
     def state(self) -> State:
-        if not self.missing:
+        if not self.unavailable_reason:
             return "works"
         return "unreachable" if self.unreachable else "needs"
 
@@ -91,14 +91,16 @@ class ProviderInfo:
                 self,
                 serves=provider.serves,
                 default_models=provider.default_models,
-                missing=provider.unavailable_reason() or "",
-                missing_models=provider.unavailable_models(),
+                unavailable_reason=provider.unavailable_reason() or "",
+                unavailable_models=provider.unavailable_models(),
                 window=provider.window,
                 extra_body=provider.extra_body,
             )
             return evolve(told, free=_is_free(provider))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - affects only that provider
-            return evolve(self, missing=f"its plugin failed: {describe_exception(error)}")
+            return evolve(
+                self, unavailable_reason=f"its plugin failed: {describe_exception(error)}"
+            )
 
 
 def _is_free(provider: Provider) -> bool:
@@ -206,7 +208,7 @@ class Join:
             )
         shared = [name for name in speaks if name in served.serves and not self._counts(name)]
         if not shared:
-            reason = served.missing or (
+            reason = served.unavailable_reason or (
                 f"no common dialect: {model.name} supports {listed(speaks)}, "
                 f"{served.name} serves {listed(served.serves)}{self._meant(speaks)}"
             )
@@ -294,7 +296,7 @@ class Join:
         defaults = merged_parameters(
             model.defaults, {EXTRA_BODY: served.extra_body} if served.extra_body else {}
         )
-        reason = served.missing or served.missing_models.get(offering.id, "")
+        reason = served.unavailable_reason or served.unavailable_models.get(offering.id, "")
         windows = [window for window in (served.window, offering.window, model.window) if window]
         return Candidate(
             model=model,

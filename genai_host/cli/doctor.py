@@ -188,19 +188,21 @@ def _check_providers(host: Host) -> Iterator[Check]:
     from genai_host.cli.next_step import missing_key
 
     for served in host.probe().served.values():
-        status = "warning" if served.missing else "ok"
-        lacks_key = served.missing.startswith("no key")
+        status = "warning" if served.unavailable_reason else "ok"
+        lacks_key = served.unavailable_reason.startswith("no key")
         lacks_key = lacks_key and missing_key(host.instances[served.name]) is not None
         fix = f"genai-host keys set {served.name}" if lacks_key else ""
         yield Check(f"provider {served.name}", status, _found(served), fix)
-        for id, reason in served.missing_models.items():
+        for id, reason in served.unavailable_models.items():
             yield Check(f"{served.name}/{id}", "warning", reason)
     for name, reason in host.instances.unknown.items():
         yield Check(f"provider {name}", "failed", reason, "install it, or correct its type")
 
 
 def _found(served: ProviderInfo) -> str:
-    return "works" if not served.missing else f"{served.state}: {served.missing}"
+    return (
+        "works" if not served.unavailable_reason else f"{served.state}: {served.unavailable_reason}"
+    )
 
 
 def _check_keys(host: Host) -> Iterator[Check]:

@@ -65,7 +65,7 @@ def show(app: App, name: str, as_json: bool) -> None:
         echo(_parameter(parameter, schema, parameter in required))
     echo(f"approval: {row['approval']}")
     echo(f"offered: {'yes' if row['offered'] else 'no: ' + row['why_not']}")
-    echo(f"repeatable: {'yes' if row['repeatable'] else 'no'}")
+    echo(f"idempotent: {'yes' if row['idempotent'] else 'no'}")
     echo(f"seconds: {row['seconds']:g}")
     for each in row["unenforced"]:
         echo(f"note: {each}")

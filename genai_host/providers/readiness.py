@@ -29,12 +29,12 @@ class Readiness:
     Attributes:
         reason: Why it cannot answer; empty if it can.
         reachable: Whether the service could be reached.
-        missing_models: Ids of models that cannot run, with the reason.
+        unavailable_models: Ids of models that cannot run, with the reason.
     """
 
     reason: str = ""
     reachable: bool = True
-    missing_models: Mapping[str, str] = field(factory=dict)
+    unavailable_models: Mapping[str, str] = field(factory=dict)
 
 
 class ReadinessProbes:
@@ -136,7 +136,7 @@ def _without_asking(instance: ProviderInstance) -> Provider | Readiness:
 
 def _tried(instance: ProviderInstance, provider: Provider, limits: CancelToken) -> Readiness:
     try:
-        return Readiness(missing_models=provider.probe(limits))
+        return Readiness(unavailable_models=provider.probe(limits))
     except _UNREACHABLE as error:
         return Readiness(_line(error), reachable=False)
     except GenaiError as error:

@@ -176,7 +176,7 @@ def provider_row(
         "type": instance.type.name,
         "plugin": host.registry.owner("provider", instance.type.name),
         "status": served.state,
-        "reason": served.missing,
+        "reason": served.unavailable_reason,
         "dialects": list(served.serves),
         "default_models": dict(provider.default_models) if isinstance(provider, Provider) else {},
         "settings": [attrs.asdict(setting) for setting in describe(instance.type.settings)],

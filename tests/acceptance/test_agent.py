@@ -424,7 +424,7 @@ class TestItem09:
     def test_item_09_a_tool_that_does_not_apply_is_absent(self, make_host: MakeHost) -> None:
         tools = [
             Counting("always"),
-            Counting("table", applies=lambda context: context.get("page") == "table"),
+            Counting("table", available_when=lambda context: context.get("page") == "table"),
             Counting("never", approval="deny"),
         ]
         model = in_turn("hello")
@@ -450,7 +450,9 @@ class TestItem09:
 
     def test_item_09_a_tool_may_replace_the_context(self, make_host: MakeHost) -> None:
         go = Counting("go", ToolOutput("gone", context={"page": "there"}))
-        only_there = Counting("there", applies=lambda context: context.get("page") == "there")
+        only_there = Counting(
+            "there", available_when=lambda context: context.get("page") == "there"
+        )
         model = in_turn(calls("go"), calls("there"), "done")
         asked(agent_host(make_host, model, go, only_there), context={"page": "here"})
         assert only_there.contexts == [{"page": "there"}]

@@ -212,7 +212,7 @@ class TestForged:
 
     @pytest.mark.parametrize("approval", ["allow", "ask"])
     def test_one_that_is_not_offered_never_runs(self, make_host: MakeHost, approval: Any) -> None:
-        wipe = Counting("wipe", approval=approval, applies=lambda context: False)
+        wipe = Counting("wipe", approval=approval, available_when=lambda context: False)
         text, _ = self.replied(make_host, wipe, {"forged": True})
         assert text == "tool 'wipe' is unavailable: it does not apply in this context"
         assert wipe.calls == []

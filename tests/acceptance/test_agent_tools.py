@@ -36,7 +36,7 @@ def wrong_then_right(
     """A conversation with a model that asks for what is wrong beside what is right, then for
     what is right alone, then says that it is done."""
     model = in_turn(calls("wrong", "right"), calls("right", prefix="2-"), "done")
-    wrong = doing("wrong", run, seconds=seconds)
+    wrong = doing("wrong", run, timeout=seconds)
     host = agent_host(make_host, model, wrong, Counting("right", "fine"), **given)
     return host.open("agent", "fake")
 
@@ -148,7 +148,7 @@ class TestHanging:
             "    return Completion(Message('assistant', calls), 'tool_calls')\n"
             "def hang(*_):\n"
             "    threading.Event().wait()\n"
-            "tools = InlinePlugin(tools=[Tool('hang', 'hangs', hang, seconds=0.2)])\n"
+            "tools = InlinePlugin(tools=[Tool('hang', 'hangs', hang, timeout=0.2)])\n"
             "plugins = {'d': genai_host.dialects, 'a': genai_feature_agent, 't': tools,\n"
             "           'm': FakeModel(says)}\n"
             "host = Host(config=Config(), discovery=StaticPlugins(plugins))\n"

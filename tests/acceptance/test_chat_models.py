@@ -668,7 +668,7 @@ def test_item_08_a_conflicting_limit_warns(
     host.open("chat-model", "mock@one").say("hi")
     with caplog.at_level(logging.WARNING):
         host.open("chat-model", "mock@one", settings={"request_limit": 2}).say("hi")
-    assert "mock@one is called at most 10 times in 60 s: that stays" in caplog.text
+    assert "mock@one: rate limit at most 10 times in 60 s remains in effect" in caplog.text
 
 
 # 9: two kinds of response

@@ -148,7 +148,7 @@ def test_a_key_may_be_sent_in_another_way(
     make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACME_KEY", f" {KEY}\n")
-    host = make_host(acme=acme(service, header="x-api-key: {key}"))
+    host = make_host(acme=acme(service, auth_header="x-api-key: {key}"))
     host.open("chat", "m@acme").say("hi")
     assert service.requests[0].headers["x-api-key"] == KEY
 

@@ -53,11 +53,11 @@ class TestTool:
             ({"parameters": {1: {}}}, "parameters must be"),
             ({"approval": "maybe"}, "approval must be one of allow, ask, deny"),
             ({"approval": ["ask"]}, "approval must be"),
-            ({"repeatable": 1}, "repeatable must be True or False"),
-            ({"seconds": 0}, "seconds must be a number of seconds above 0"),
-            ({"seconds": float("inf")}, "seconds must be"),
-            ({"seconds": True}, "seconds must be"),
-            ({"applies": None}, "applies must be a callable"),
+            ({"idempotent": 1}, "idempotent must be True or False"),
+            ({"timeout": 0}, "timeout must be a number of seconds above 0"),
+            ({"timeout": float("inf")}, "timeout must be"),
+            ({"timeout": True}, "timeout must be"),
+            ({"available_when": None}, "available_when must be a callable"),
         ],
     )
     def test_a_wrong_field_is_told_where_it_is_made(

@@ -252,7 +252,7 @@ class TestJoin:
         assert catalog(offerings=offered).resolve("claude")[0].provider == "first"
 
     def test_what_runs_comes_before_what_does_not_at_the_same_preference(self) -> None:
-        broken = ProviderInfo("a", "first", serves=FIRST.serves, missing="no key: set X")
+        broken = ProviderInfo("a", "first", serves=FIRST.serves, unavailable_reason="no key: set X")
         found = catalog(broken, FIRST).explain("claude")
         assert [candidate.runs for candidate in found] == [True, True, False, False]
 
@@ -417,7 +417,9 @@ class TestReasons:
         ]
 
     def test_what_a_provider_lacks_is_the_reason(self) -> None:
-        keyless = ProviderInfo("p", "first", serves=FIRST.serves, missing="no key: set P_API_KEY")
+        keyless = ProviderInfo(
+            "p", "first", serves=FIRST.serves, unavailable_reason="no key: set P_API_KEY"
+        )
         with pytest.raises(NoRoute) as caught:
             catalog(keyless).resolve("claude")
         assert caught.value.reasons == ("no key: set P_API_KEY",)
@@ -428,7 +430,7 @@ class TestReasons:
             "first",
             "first",
             serves=FIRST.serves,
-            missing_models={"claude-1": "the weights are missing: pull them"},
+            unavailable_models={"claude-1": "the weights are missing: pull them"},
         )
         joined = catalog(served)
         with pytest.raises(NoRoute, match="pull them"):
@@ -441,7 +443,8 @@ class TestReasons:
 
     def test_item_4_the_reasons_of_several_providers_are_in_the_message(self) -> None:
         infos = [
-            ProviderInfo(n, "first", serves=FIRST.serves, missing=f"no key {n}") for n in "abcd"
+            ProviderInfo(n, "first", serves=FIRST.serves, unavailable_reason=f"no key {n}")
+            for n in "abcd"
         ]
         with pytest.raises(NoRoute) as caught:
             catalog(*infos[:2]).resolve("claude")
@@ -468,7 +471,11 @@ class TestDefaults:
             "a", "a", serves=FIRST.serves, default_models={"chat": "a/x"}, automatic=False
         )
         keyless = ProviderInfo(
-            "b", "first", serves=FIRST.serves, default_models={"chat": "claude"}, missing="no key"
+            "b",
+            "first",
+            serves=FIRST.serves,
+            default_models={"chat": "claude"},
+            unavailable_reason="no key",
         )
         found = catalog(stand_in, keyless, FIRST).resolve(None)
         assert {candidate.provider for candidate in found} == {"first"}
@@ -488,7 +495,9 @@ class TestDefaults:
             caught.value.hint == "to use claude@first: genai-host config default model claude@first"
         )
         with pytest.raises(NoRoute) as caught:
-            catalog(keyed, evolve(free, missing="no weights")).resolve(None, None, "embed")
+            catalog(keyed, evolve(free, unavailable_reason="no weights")).resolve(
+                None, None, "embed"
+            )
         assert caught.value.hint == "to use e5@first: genai-host config default embed e5@first"
 
     def test_item_2_what_is_configured_comes_before_what_is_free(self) -> None:
@@ -547,10 +556,10 @@ class TestAsked:
         class Sound(_Speaker):
             default_models = {"chat": "claude"}
 
-            def missing(self) -> str | None:
+            def unavailable_reason(self) -> str | None:
                 return "a key"
 
-            def missing_models(self) -> dict[str, str]:
+            def unavailable_models(self) -> dict[str, str]:
                 return {"claude-1": "no weights"}
 
         served = ProviderInfo("p", "first", models={"own": "id"}, automatic=False).asked(Sound())
@@ -561,8 +570,8 @@ class TestAsked:
             models={"own": "id"},
             default_models={"chat": "claude"},
             automatic=False,
-            missing="a key",
-            missing_models={"claude-1": "no weights"},
+            unavailable_reason="a key",
+            unavailable_models={"claude-1": "no weights"},
         )
 
     @pytest.mark.parametrize(
@@ -578,14 +587,30 @@ class TestAsked:
             ("serves", None, "serves must be a mapping"),
             ("default_models", ["claude"], "default_models must be a mapping"),
             ("default_models", {"chat": None}, "default_models must be a mapping"),
-            ("missing", lambda self: ["a key"], "missing must be a string, not ['a key']"),
-            ("missing", lambda self: True, "missing must be a string, not True"),
-            ("missing", None, "'NoneType' object is not callable"),
-            ("missing", lambda self: 1 / 0, "ZeroDivisionError"),
-            ("missing", lambda self: sys.exit("bye"), "SystemExit: bye"),
-            ("missing_models", lambda self: ["claude-1"], "missing_models must be a mapping"),
-            ("missing_models", lambda self: {"claude-1": 5}, "missing_models must be a mapping"),
-            ("missing_models", lambda self: None, "missing_models must be a mapping"),
+            (
+                "unavailable_reason",
+                lambda self: ["a key"],
+                "unavailable_reason must be a string, not ['a key']",
+            ),
+            (
+                "unavailable_reason",
+                lambda self: True,
+                "unavailable_reason must be a string, not True",
+            ),
+            ("unavailable_reason", None, "'NoneType' object is not callable"),
+            ("unavailable_reason", lambda self: 1 / 0, "ZeroDivisionError"),
+            ("unavailable_reason", lambda self: sys.exit("bye"), "SystemExit: bye"),
+            (
+                "unavailable_models",
+                lambda self: ["claude-1"],
+                "unavailable_models must be a mapping",
+            ),
+            (
+                "unavailable_models",
+                lambda self: {"claude-1": 5},
+                "unavailable_models must be a mapping",
+            ),
+            ("unavailable_models", lambda self: None, "unavailable_models must be a mapping"),
         ],
     )
     def test_a_wrong_word_is_why_it_cannot_run_and_spoils_no_other(
@@ -593,8 +618,8 @@ class TestAsked:
     ) -> None:
         provider = type("Odd", (_Speaker,), {name: value})()
         odd = ProviderInfo("odd", "odd").asked(provider)
-        assert odd.missing.startswith("its plugin failed: ")
-        assert reason in odd.missing
+        assert odd.unavailable_reason.startswith("its plugin failed: ")
+        assert reason in odd.unavailable_reason
         joined = catalog(odd, FIRST, offerings=(Offering("claude", "odd", "c"),))
         assert ways(joined.resolve("claude")) == [("first", "other-wire"), ("first", "chat-wire")]
         assert joined.matrix()
@@ -607,11 +632,11 @@ class TestAsked:
                 raise RuntimeError
 
         class Odd(_Speaker):
-            def missing(self) -> str | None:
+            def unavailable_reason(self) -> str | None:
                 raise Mute
 
         served = ProviderInfo("odd", "odd").asked(Odd())
-        assert served.missing == "its plugin failed: Mute: it cannot say what is wrong"
+        assert served.unavailable_reason == "its plugin failed: Mute: it cannot say what is wrong"
 
 
 class TestAliases:

@@ -50,12 +50,12 @@ class Needy(Provider):
 
 
 class Keyed(Needy):
-    def missing(self):
+    def unavailable_reason(self):
         return None if self.settings.key else "no key: genai-host keys set keyed"
 
 
 class Weighty(Needy):
-    def missing_models(self):
+    def unavailable_models(self):
         return {} if self.weights.exists() else {"w": "its weights are missing"}
 
     def preparation(self, model_id=""):

@@ -30,7 +30,7 @@ def repeat(
     return ToolOutput([text * times + page], reactions=[{"type": "message", "message": "told"}])
 
 
-@tool(approval="ask", idempotent=True, seconds=5)
+@tool(approval="ask", idempotent=True, timeout=5)
 def draw() -> ToolOutput:
     """Draw."""
     return ToolOutput([Image(data=b"123", media_type="image/png"), Image(url="https://a.example/")])
@@ -47,7 +47,7 @@ def fail() -> None:
     raise ValueError("oh \x1b[2J")
 
 
-@tool(applies=lambda context: "page" in context)
+@tool(available_when=lambda context: "page" in context)
 def later() -> None:
     """Wait."""
 
@@ -95,7 +95,7 @@ class TestList:
             "why_not": "",
             "description": "Draw.",
             "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
-            "repeatable": True,
+            "idempotent": True,
             "seconds": 5,
             "fault": "",
             "unenforced": [],
@@ -123,7 +123,7 @@ class TestShow:
             "  text, string, required: what to say\n"
             "  times, integer, default 1\n"
             "  where, object, default {}\n"
-            "approval: allow\noffered: yes\nrepeatable: no\nseconds: 60\n"
+            "approval: allow\noffered: yes\nidempotent: no\nseconds: 60\n"
         )
         assert json.loads(terminal("tools", "show", "draw", "--json")[1])["approval"] == "ask"
 

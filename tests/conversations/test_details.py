@@ -71,7 +71,9 @@ def test_a_record_grows_with_the_prompts_of_a_turn_and_not_with_their_square(
     make_host: Callable[..., Host],
 ) -> None:
     def size(rounds: int) -> int:
-        conversation = conversing(make_host, loop(rounds), caps=TurnLimits(max_model_calls=100))
+        conversation = conversing(
+            make_host, loop(rounds), turn_limits=TurnLimits(max_model_calls=100)
+        )
         conversation.say("hi")
         assert isinstance(conversation.record, InMemoryRecord)
         return len(json.dumps(conversation.record.to_json()))

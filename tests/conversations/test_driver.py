@@ -156,7 +156,7 @@ class TestSteps:
     ) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             draft = yield from Prompt([turn.message])
-            judged = yield from says(draft.text, role="judge", show=False)
+            judged = yield from says(draft.text, role="judge", stream=False)
             return Answer(judged.text)
 
         feature = Feature("f", NoSettings, respond, roles={"main": "chat", "judge": "chat"})
@@ -181,7 +181,7 @@ class TestSteps:
             raise AssertionError
 
         conversation = converse(
-            respond, roles={"main": "chat", "judge": "chat"}, optional={"judge"}
+            respond, roles={"main": "chat", "judge": "chat"}, optional_roles={"judge"}
         )
         assert "no model for role 'judge'" in conversation.say("hi").text
 

@@ -245,7 +245,9 @@ class TestGoingOn:
             return True
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Now, "repeatable", cancel)  # asked for each step, also for one on record
+            patch.setattr(
+                Now, "is_idempotent", cancel
+            )  # asked for each step, also for one on record
             with pytest.raises(Cancelled):
                 resumed.resume()
         ends = [each.path for each in record.entries if isinstance(each, StepEnded)]

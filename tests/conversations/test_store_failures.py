@@ -201,8 +201,8 @@ class TestFailure:
             host = make_host(store=store)
             conversation = host.open("chat", "mock")
             assert conversation.say("hi").text == "hi"
-            assert conversation.unrecorded.file == str(file)
-            assert "not changed" in conversation.unrecorded.hint
+            assert conversation.record_error.file == str(file)
+            assert "not changed" in conversation.record_error.hint
             with pytest.raises(StoreError, match="not a database"):
                 host.conversations()
         assert len(caplog.records) == 1

@@ -112,7 +112,7 @@ def a_feature_that_doubles_the_history(turn: Turn[Any]) -> FeatureSteps:
     Wrong,
     "it_does_without_its_optional_roles",
     roles={"main": "chat", "support": "chat"},
-    optional={"support"},
+    optional_roles={"support"},
 )
 def a_feature_that_needs_what_is_optional(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([turn.message], role="support")

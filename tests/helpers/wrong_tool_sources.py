@@ -196,4 +196,4 @@ class ACallThatDoesNotEnd(_Source):
         def wait(arguments: Mapping[str, Any], run: ToolContext) -> None:
             _NEVER.wait()
 
-        return [_tool("look", wait, seconds=0.1), _tool("buy")]
+        return [_tool("look", wait, timeout=0.1), _tool("buy")]

@@ -55,7 +55,7 @@ _add(
 _add(
     "one_that_asks",
     approval="ask",
-    applies=lambda context: context.get("page") == 1,
+    available_when=lambda context: context.get("page") == 1,
     context={"page": 1},
 )
 _add("a_long_description", "it_is_declared", description="x" * 1025)
@@ -87,9 +87,9 @@ _add(
     "one_that_needs_its_context",
     _APPLIES,
     context={"page": 1},
-    applies=lambda context: context["page"] is not None,
+    available_when=lambda context: context["page"] is not None,
 )
-_add("one_that_applies_nowhere", _APPLIES + _SAMPLES + _CUT, applies=lambda context: False)
+_add("one_that_applies_nowhere", _APPLIES + _SAMPLES + _CUT, available_when=lambda context: False)
 
 
 @tool(idempotent=True)

@@ -163,7 +163,7 @@ def test_it_uses_two_tools_whose_calls_have_no_ids(host: Host, streamed: bool) -
 @each_model
 @each_way
 def test_it_is_held_to_a_schema(host: Host, model: str, streamed: bool) -> None:
-    answer = answer_of(host.open("chat", model), "city", streamed, returns=CITY)
+    answer = answer_of(host.open("chat", model), "city", streamed, output_type=CITY)
     assert answer.data == {"city": "Oslo"}
 
 

@@ -180,7 +180,7 @@ def test_it_is_held_to_a_schema(host: Host, rooted: bool, streamed: bool) -> Non
     colour = {"type": "string", "enum": COLOURS}
     schema = {"type": "object", "properties": {"is": colour}, "required": ["is"]}
     conversation = host.open("chat", "chat/smollm2", parameters={**SHORT, "max_tokens": 64})
-    said = answer_of(conversation, "A colour?", streamed, returns=schema if rooted else colour)
+    said = answer_of(conversation, "A colour?", streamed, output_type=schema if rooted else colour)
     assert (said.data["is"] if rooted else said.data) in COLOURS
 
 

@@ -85,11 +85,11 @@ def test_the_others_run_and_it_says_why_it_does_not(
     assert host.open("chat", model="mock@mock").say("hi").text == "hi"
     assert host.open("chat", provider="mock").say("hi").text == "hi"
     assert {each.provider for each in host.routes()} == {"mock", "odd"}
-    assert host.catalog.served["mock"].missing == ""
+    assert host.catalog.served["mock"].unavailable_reason == ""
     assert host.instances["odd"].preparation() is None
     with pytest.raises(NoRoute, match=r"no default model|odd"):
         host.open("chat")
-    if host.catalog.served["odd"].missing:
+    if host.catalog.served["odd"].unavailable_reason:
         assert {each.provider for each in host.catalog.resolve("mock")} == {"mock"}
         with pytest.raises(NoRoute):
             host.open("chat", model="own")

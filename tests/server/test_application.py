@@ -94,7 +94,7 @@ def waits(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 ROUTES = [
-    route("POST", "/shop/{id}", "echo", size=100),
+    route("POST", "/shop/{id}", "echo", max_body_size=100),
     route("GET", "/shop/{id}", "echo"),
     route("GET", "/large", "large"),
     route("GET", "/pieces", "pieces"),

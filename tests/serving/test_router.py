@@ -204,7 +204,7 @@ def test_a_word_comes_before_a_name(make_host: MakeHost) -> None:
 
 
 def test_a_body_that_is_too_large_is_not_read(make_host: MakeHost) -> None:
-    routes = routes_of(make_host, route("POST", "/shop", size=3))
+    routes = routes_of(make_host, route("POST", "/shop", max_body_size=3))
     assert routes.answer(asked("POST", "/shop", body=b"abc")).status == 200
     assert routes.answer(asked("POST", "/shop", body=b"abcd")).status == 413
 
@@ -305,7 +305,7 @@ def test_over_http(make_host: MakeHost) -> None:
     host = make_host(
         mine=InlinePlugin(
             features=[Feature("echoed", NoSettings, silent)],
-            http_routes=[route("POST", "/shop/{id}"), route("POST", "/b", size=5)],
+            http_routes=[route("POST", "/shop/{id}"), route("POST", "/b", max_body_size=5)],
         )
     )
     with RouteServer(host) as server, requests.Session() as session:
@@ -385,8 +385,8 @@ def test_what_goes_on_with_work_is_loaded_before_anybody_asks(
 ) -> None:
     Counter.made = 0
     routes = [
-        route("GET", "/broken", "Missing.none", starts=True),
-        route("GET", "/early", "Counter.add", starts=True),
+        route("GET", "/broken", "Missing.none", run_at_startup=True),
+        route("GET", "/early", "Counter.add", run_at_startup=True),
         route("GET", "/late", "other"),
     ]
     with make_host(mine=InlinePlugin(http_routes=[] if is_own else routes)) as host:
@@ -399,7 +399,7 @@ def test_what_goes_on_with_work_is_loaded_before_anybody_asks(
 def test_what_cannot_go_on_with_work_for_a_known_reason_is_not_logged_as_a_fault(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    needy = route("GET", "/a", "Needy.add", starts=True)
+    needy = route("GET", "/a", "Needy.add", run_at_startup=True)
     with make_host(mine=InlinePlugin(http_routes=[needy])) as host:
         found = HttpRoutes(host)
         found.start()

@@ -62,7 +62,7 @@ class FinalChecks:
             self._sim.fail("jobs", f"{process.worker.queue.count()} are never done")
         rows = self._sim.all_rows()
         for job, id in self._sim.jobs.items():
-            if job in self._sim.unrecorded:
+            if job in self._sim.record_error:
                 continue
             kinds = [row.kind for row in rows[id][2]] if id in rows else []
             asks = [row for row in rows[id][2] if row.form.get("asks")] if id in rows else []

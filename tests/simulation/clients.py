@@ -48,7 +48,7 @@ _OPERATIONS: Mapping[str, int] = {
     "resume": 16,
     **dict.fromkeys(("open", "again", "abandon", "look", "keyed"), 5),
     **dict.fromkeys(("cancel", "undo", "fork", "carry", "import", "jump"), 3),
-    **dict.fromkeys(("drop", "configure", "delete", "kill", "copy", "wait"), 2),
+    **dict.fromkeys(("abandon", "configure", "delete", "kill", "copy", "wait"), 2),
     **dict.fromkeys(("reset", "rename", "purge", "close"), 1),
 }
 _OF_JOBS: Mapping[str, int] = {"job": 12, "cancel_job": 2}
@@ -90,7 +90,7 @@ def do_job(simulation: Simulation, host: Host, job: Job, ending: Cancellation) -
             else:
                 talk.resume()
                 if talk.record_error is not None:  # the native API stores the answer in the job
-                    simulation.unrecorded.add(job.id)
+                    simulation.record_error.add(job.id)
     except (Interrupted, StoreError, ConversationBusy):
         raise
     except NotFound:
@@ -147,7 +147,7 @@ class Client:
         sim, rng = self._simulation, operation.rng
         store = process.host.store_for(self._owner)
         match chosen:
-            case "undo" | "drop" | "reset" | "again" | "configure":
+            case "undo" | "abandon" | "reset" | "again" | "configure":
                 talk = self._picked(operation, process)
                 if talk is None:
                     return

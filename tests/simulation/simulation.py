@@ -78,7 +78,7 @@ class Simulation:
         self.owners: dict[str, str] = {}
         self.acknowledged: Counter[str] = Counter()
         self.jobs: dict[str, str] = {}
-        self.unrecorded: set[str] = set()
+        self.record_error: set[str] = set()
         self.keys: set[str] = set()
         self.replies: dict[str, object] = {}
         self.copied: Counter[str] = Counter()
@@ -250,7 +250,7 @@ class Simulation:
         task = self.schedule.current
         operation = task.operation if task else None
         talk = operation.talk if operation else None
-        if talk is None or not talk.id or talk.unrecorded is not None:
+        if talk is None or not talk.id or talk.record_error is not None:
             return
         rows = oracle.rows_of(self.file, talk.id)
         *before, said = [text_of(each) for each in messages if each["role"] == "user"]

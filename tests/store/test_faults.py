@@ -56,10 +56,10 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
         store._writer._let_go()
         words = "much " * 10_000
         assert before.say(words).text == words
-        assert before.unrecorded is not None
-        assert "full" in str(before.unrecorded)
-        assert before.unrecorded.hint == "make room on the disk"
-        assert before.unrecorded.file == str(tmp_path / "x.db")
+        assert before.record_error is not None
+        assert "full" in str(before.record_error)
+        assert before.record_error.hint == "make room on the disk"
+        assert before.record_error.file == str(tmp_path / "x.db")
         assert before.say("and").text == "and"
     with Store(tmp_path / "x.db") as store:
         again = make_host(store=store).conversation(before.id)
@@ -110,13 +110,13 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Store({str(tmp_path / "x.db")!r}) as store, host_of(store) as host:
     conversation = host.open("chat", "mock")
     assert conversation.say("before").text == "before"
-    assert conversation.unrecorded is None
+    assert conversation.record_error is None
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
     assert conversation.say("after").text == "after"
-    print(conversation.unrecorded.code)
+    print(conversation.record_error.code)
     other = host.open("chat", "mock")
     assert other.say("new").text == "new"
-    print(other.unrecorded.code)
+    print(other.record_error.code)
 """
     command = [sys.executable, "-c", code]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -133,13 +133,13 @@ def test_where_another_holds_the_lock_the_answer_still_reaches_the_user(
         with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             assert conversation.say("after").text == "after"
-            assert conversation.unrecorded.message.endswith("database is locked")
-            assert "another program holds it" in conversation.unrecorded.hint
+            assert conversation.record_error.message.endswith("database is locked")
+            assert "another program holds it" in conversation.record_error.hint
             assert host.open("chat", "mock").say("new").text == "new"
             other.execute("ROLLBACK")
         fresh = host.conversation(conversation.id)
         assert fresh.say("again").text == "again"
-        assert fresh.unrecorded is None
+        assert fresh.record_error is None
 
 
 @pytest.mark.parametrize("kind", ["text", "cut", "other"])
@@ -251,7 +251,7 @@ def test_the_key_is_nowhere_in_the_files(
         given = host.open("secretive", "mock", settings={"token": Secret(CANARY)})
         given.configure(token=Secret(CANARY))
         given.say("hi")
-        assert given.unrecorded is None
+        assert given.record_error is None
         assert host.conversation(given.id).say("there").text == "there"
         host.instances.add("script", "mock", {"replies": [{"status": 401}]})
         with pytest.raises(AuthenticationFailed):

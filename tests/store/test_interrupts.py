@@ -46,7 +46,7 @@ def interrupted_write(store: Store, number: int, written: bool) -> Iterator[None
 
 ACTS: dict[str, tuple[int, Callable[[Any], object]]] = {
     "say": (4, lambda conversation: conversation.say("and now?")),
-    "again": (4, lambda conversation: conversation.say(again=True)),
+    "again": (4, lambda conversation: conversation.say(regenerate=True)),
     "undo": (1, lambda conversation: conversation.undo()),
     "reset": (1, lambda conversation: conversation.reset()),
     "use": (1, lambda conversation: conversation.use(temperature=0.5)),

@@ -128,7 +128,7 @@ class TestSteps:
             offered = yield from ListTools(turn.context)
             return Answer("", data=[[each.name, each.approval] for each in offered])
 
-        shy = Counting("shy", applies=lambda context: "page" in context).tool
+        shy = Counting("shy", available_when=lambda context: "page" in context).tool
         conversation = host_of(
             make_host, respond, Counting("b", approval="ask").tool, Counting("a").tool, shy
         ).open("f")
@@ -324,7 +324,7 @@ class TestReplay:
     def test_a_call_under_way_runs_again_only_if_it_may(
         self, make_host: MakeHost, repeatable: bool
     ) -> None:
-        first, second = Counting("first"), Counting("second", repeatable=repeatable)
+        first, second = Counting("first"), Counting("second", idempotent=repeatable)
         host = host_of(make_host, calling("first", "second"), first.tool, second.tool)
         conversation = host.open("f", turn_limits=TurnLimits(parallel=1))
         conversation.say("hi")
@@ -366,7 +366,9 @@ class TestReplay:
             offered = yield from ListTools()
             return Answer(", ".join(each.name for each in offered))
 
-        host = host_of(make_host, respond, Counting("a", applies=lambda context: applies).tool)
+        host = host_of(
+            make_host, respond, Counting("a", available_when=lambda context: applies).tool
+        )
         conversation = host.open("f")
         assert conversation.say("hi").text == "a"
         applies = False
@@ -418,7 +420,7 @@ class TestHost:
         tools = [
             Counting("a", approval="ask").tool,
             Counting("b", approval="deny").tool,
-            Counting("c", applies=lambda context: "page" in context).tool,
+            Counting("c", available_when=lambda context: "page" in context).tool,
         ]
         host = make_host(f=InlinePlugin(tools=tools))
         assert [(each.name, each.approval) for each in host.offered_tools()] == [("a", "ask")]

@@ -305,7 +305,7 @@ class TestCaps:
 class TestEnding:
     def test_one_that_hangs_is_given_up(self, caplog: pytest.LogCaptureFixture) -> None:
         clock, hanging = ManualClock(), Hanging()
-        calling = in_background(called, box(named("t", hanging, seconds=7), clock=clock))
+        calling = in_background(called, box(named("t", hanging, timeout=7), clock=clock))
         assert hanging.begun.wait(30)
         clock.advance(6.5)
         assert not calling.done()
@@ -378,7 +378,7 @@ class TestOffered:
         assert Codec().from_json(Codec().to_json([a, b]), tuple[AvailableTool, ...]) == (a, b)
 
     def test_those_that_do_not_apply_are_absent_and_are_not_called(self) -> None:
-        shy = named("shy", echo, applies=lambda context: context.get("page") == "map")
+        shy = named("shy", echo, available_when=lambda context: context.get("page") == "map")
         assert self.offered(shy) == []
         assert self.offered(shy, page="map") == ["shy"]
         assert "it does not apply" in failure(called(box(shy), "shy"))
@@ -387,10 +387,10 @@ class TestOffered:
     @pytest.mark.parametrize(
         "fields",
         [
-            {"applies": _raise},
-            {"applies": lambda context: "yes"},
-            {"applies": lambda context: context.clear()},
-            {"applies": lambda: True},
+            {"available_when": _raise},
+            {"available_when": lambda context: "yes"},
+            {"available_when": lambda context: context.clear()},
+            {"available_when": lambda: True},
             {"parameters": _raise},
             {"parameters": lambda: 5},
             {"parameters": {"type": "string"}},
@@ -409,7 +409,7 @@ class TestOffered:
 
     def test_one_that_does_not_say_is_absent(self) -> None:
         clock, hanging = ManualClock(), Hanging()
-        toolbox = box(named("t", echo, applies=hanging), named("u", echo), clock=clock)
+        toolbox = box(named("t", echo, available_when=hanging), named("u", echo), clock=clock)
         offering = in_background(toolbox.offered, {}, Cancellation())
         assert hanging.begun.wait(30)
         clock.advance(5)
@@ -418,7 +418,7 @@ class TestOffered:
 
     def test_a_cancel_ends_asking(self) -> None:
         until, hanging = Cancellation(), Hanging()
-        offering = in_background(box(named("t", echo, applies=hanging)).offered, {}, until)
+        offering = in_background(box(named("t", echo, available_when=hanging)).offered, {}, until)
         assert hanging.begun.wait(30)
         until.cancel()
         assert isinstance(offering.exception(30), Cancelled)
@@ -431,7 +431,7 @@ class TestOffered:
             context["a"].append(1)
             return len(context["a"]) == 1
 
-        tools = [named(name, echo, applies=spoil) for name in "ab"]
+        tools = [named(name, echo, available_when=spoil) for name in "ab"]
         assert len(box(*tools).offered(context, Cancellation())) == 2
         assert context == {"a": []}
 

@@ -87,7 +87,7 @@ class LastFirst(Tools):
 
 
 def opened(host: Host, rounds: int = ROUNDS, **caps: int) -> Conversation:
-    given: dict[str, Any] = {"round_trips": rounds + 1, "steps": 10 * rounds, **caps}
+    given: dict[str, Any] = {"max_model_calls": rounds + 1, "steps": 10 * rounds, **caps}
     allowed = TurnLimits(**given)
     return host.open("agent", "mock", settings={"round_trips": rounds + 1}, turn_limits=allowed)
 

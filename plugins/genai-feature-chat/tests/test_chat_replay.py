@@ -187,7 +187,7 @@ plugins = {
 with Host(config=Config(providers={"json": json_mock}), discovery=StaticPlugins(plugins)) as host:
     if task == "converse":
         conversation = host.open("chat", "mock", models={"support": "mock@json"})
-        conversation.say("one", returns=schema, context={"b": 1, "a": [2]})
+        conversation.say("one", output_type=schema, context={"b": 1, "a": [2]})
         conversation.say("two")
         file.write_text(json.dumps(conversation.record.to_json(host.codec)))
     record = InMemoryRecord.from_json(json.loads(file.read_text()), host.codec)

@@ -166,4 +166,7 @@ def test_an_answer_in_a_form_that_was_asked_for(scene: Scene) -> None:
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     for passes in (False, True):
         conversation = opened(scene, style_pass=passes)
-        assert conversation.say("Where to?", returns=schema).data == {"to": "the sea", "at": [7]}
+        assert conversation.say("Where to?", output_type=schema).data == {
+            "to": "the sea",
+            "at": [7],
+        }

@@ -351,7 +351,7 @@ with Host(
     config=Config(providers={"vertex": vertex}),
     discovery=StaticPlugins({"gemini": genai_vendor_gemini}),
 ) as host:
-    assert host.instances["vertex"].provider.missing() is None
+    assert host.instances["vertex"].provider.unavailable_reason() is None
 print(sorted(name for name in sys.modules if name.startswith("google.auth")))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -124,7 +124,7 @@ def test_cancelling_ends_the_generation(
     local_host: Host, overheard: Overheard, background: Background, model: str
 ) -> None:
     conversation = open_chat(local_host, model)
-    said: Future[Any] = background(conversation.say, "hi", returns=ENDLESS)
+    said: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     conversation.cancel()
     assert repr(said.exception(60)) == "Cancelled('cancelled')"
@@ -138,7 +138,7 @@ def test_cancelling_ends_a_blocked_read_whatever_the_engine_does(
     local_host: Host, overheard: Overheard, background: Background
 ) -> None:
     conversation = open_chat(local_host)
-    said: Future[Any] = background(conversation.say, "hi", returns=ENDLESS)
+    said: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     overheard.hold.set()
     assert overheard.held.wait(60)  # from here on there is nothing to read
@@ -206,9 +206,9 @@ def test_cancelling_one_conversation_leaves_the_others_alone(
     local_host: Host, overheard: Overheard, background: Background
 ) -> None:
     cancelled, other = open_chat(local_host), open_chat(local_host)
-    ending: Future[Any] = background(cancelled.say, "hi", returns=ENDLESS)
+    ending: Future[Any] = background(cancelled.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
-    going: Future[Any] = background(other.say, "hi", returns={"const": "still here"})
+    going: Future[Any] = background(other.say, "hi", output_type={"const": "still here"})
     cancelled.cancel()
     assert repr(ending.exception(60)) == "Cancelled('cancelled')"
     assert going.result(60).data == "still here"
@@ -263,7 +263,7 @@ def test_closing_the_host_frees_the_engine(
     gc.collect()  # what earlier tests left must not be let go of while this one counts
     before = maps_of(file)
     host = make_local_host()
-    said: Future[Any] = background(open_chat(host).say, "hi", returns=ENDLESS)
+    said: Future[Any] = background(open_chat(host).say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     assert maps_of(file) > before
     host.close()
@@ -305,7 +305,7 @@ def test_no_port_listens_for_the_engine(
     before = listeners()
     host = make_local_host()
     conversation = open_chat(host)
-    said: Future[Any] = background(conversation.say, "hi", returns=ENDLESS)
+    said: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     assert listeners() == before
     with socket.create_server(("127.0.0.1", 0)):

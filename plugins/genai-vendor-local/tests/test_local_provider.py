@@ -139,7 +139,7 @@ def test_item_4_a_library_that_cannot_be_loaded_is_what_it_needs(
     monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
     [served] = [each for each in bare_host.probe().served.values() if each.name == "local"]
     assert served.state == "needs"
-    assert served.missing.startswith("llama.cpp cannot be loaded: libgomp.so.1: ")
+    assert served.unavailable_reason.startswith("llama.cpp cannot be loaded: libgomp.so.1: ")
 
 
 def test_item_4_a_model_that_is_larger_than_the_free_memory_cannot_run(
