@@ -307,9 +307,9 @@ class Host:
                 tools=now.tools if tools is None else self._tools.names(tools),
             )
         recorder: Recorder = kept if record else InMemoryRecord(entries)
-        tolls = self._middleware(owner, feature.name, persisted=record)
+        middleware = self._middleware(owner, feature.name, persisted=record)
         return self._converse(
-            feature, began, lambda: (recorder, None), turn_limits, changed, output_type, tolls
+            feature, began, lambda: (recorder, None), turn_limits, changed, output_type, middleware
         )
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
@@ -611,8 +611,8 @@ class Host:
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
-        tolls = self._middleware(owner, persisted=persisted)
-        agent = self._agent("main", "chat", model, {}, provider, tolls)
+        middleware = self._middleware(owner, persisted=persisted)
+        agent = self._agent("main", "chat", model, {}, provider, middleware)
         with self._until(limits) as until:
             # without a trace, `RetryWait` is not yielded
             pieces: Generator[Any, None, Completion] = agent.stream(prompt, until, stream=stream)
@@ -643,8 +643,8 @@ class Host:
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
-        tolls = self._middleware(owner)
-        agent = self._agent("embed", "embed", model, parameters or {}, provider, tolls)
+        middleware = self._middleware(owner)
+        agent = self._agent("embed", "embed", model, parameters or {}, provider, middleware)
         with self._until(limits) as until:
             vectors: Embeddings = agent.ask(Embed(texts, purpose=purpose), until)
             return vectors
@@ -851,11 +851,11 @@ class Host:
             feature: Name of the feature, for usage.
             persisted: Whether the store counts the calls from its event log.
         """
-        tolls: list[CallMiddleware] = []
+        middleware: list[CallMiddleware] = []
         user = user_of(owner or "")
         budget = self.budgets.middleware(user) if self.config.budgets.are_kept else None
         if budget is not None:
-            tolls.append(budget)
+            middleware.append(budget)
         if self.store is not None and not persisted:
-            tolls.append(self._meter.middleware(user, feature))
-        return tolls
+            middleware.append(self._meter.middleware(user, feature))
+        return middleware

@@ -26,8 +26,8 @@ def around(
     middleware: Sequence[CallMiddleware], route: Route, report: CallRecord
 ) -> Iterator[None]:
     """Run the middleware around a call."""
-    for toll in middleware:
-        toll.enter(route)
+    for each in middleware:
+        each.enter(route)
     error: GenaiError | None = None
     try:
         yield
@@ -35,5 +35,5 @@ def around(
         error = raised if isinstance(raised, GenaiError) else Cancelled("abandoned")
         raise
     finally:
-        for toll in middleware:
-            toll.leave(route, error, report)
+        for each in middleware:
+            each.leave(route, error, report)

@@ -384,19 +384,19 @@ class Journal:
             elif isinstance(entry, StepEnded):  # the first of two, in old event logs only
                 self._ended.setdefault(entry.path, entry)
 
-    def start(self, path: Path, step: Step[Any], repeatable: bool) -> None:
+    def start(self, path: Path, step: Step[Any], idempotent: bool) -> None:
         """Record the start of a step, unless it is recorded already.
 
         Args:
             path: Place of the step in the turn.
             step: The step.
-            repeatable: Whether it may run twice.
+            idempotent: Whether it may run twice.
 
         Raises:
             StepChanged: Another step is recorded there.
             StepInterrupted: The step must not run again.
             TypeError: The step cannot be recorded.
-            NotRecorded: The store failed, and the step is not repeatable.
+            NotRecorded: The store failed, and the step is not idempotent.
         """
         # without a recorder, only the feature that started a turn can resume it
         kind, mark = step.step, digest(step) if self._recorder is not None else ""
@@ -404,7 +404,7 @@ class Journal:
         before = self._started.get(path)
         if before is None:
             started = StepStarted(self._turn, path, kind, mark, asks)
-            self._append(started, required=not repeatable)
+            self._append(started, required=not idempotent)
             self._started[path] = started
             self._keep(path, step)
             return

@@ -1,7 +1,7 @@
 """Budgets of users per day and month, checked before each model call.
 
-    Budgets.toll → Purse.enter    raises `BudgetExceeded` if a budget is spent
-                   Purse.leave    adds the cost of the call
+    Budgets.middleware → Purse.enter   raises `BudgetExceeded` if a budget is spent
+                         Purse.leave   adds the cost of the call
 
 Spending is stored in a `Ledger`, which all processes with the same store share. Parallel calls can
 exceed a budget by up to the cost of the calls in progress. Days and months are in UTC.

@@ -292,25 +292,25 @@ def say(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """Say something in a conversation."""
     id = conversation_in(request, host)
     body = body_of(request)
-    asked, in_pieces = asked_in(body, host.codec), bool(body.flag("stream"))
+    asked, is_streamed = asked_in(body, host.codec), bool(body.flag("stream"))
     body.nothing_else()
     conversation = host.conversation(id, owner=request.user)
     turn = next_turn(asked, host, live, request.user, conversation)
-    return _taken(host, live, request, turn, is_streamed=in_pieces)
+    return _taken(host, live, request, turn, is_streamed=is_streamed)
 
 
 def resume(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """Go on with a turn that waits, or was cut off."""
     id = conversation_in(request, host)
     body = body_of(request)
-    result, in_pieces = body.raw("result"), bool(body.flag("stream"))
+    result, is_streamed = body.raw("result"), bool(body.flag("stream"))
     body.nothing_else()
     conversation = host.conversation(id, owner=request.user)
     must_not_run_elsewhere(host, request.user, conversation)
     turn = Turn(
         conversation, lambda: conversation.resume_stream(result), max(0, conversation.turns - 1)
     )
-    return _taken(host, live, request, turn, is_streamed=in_pieces)
+    return _taken(host, live, request, turn, is_streamed=is_streamed)
 
 
 def _taken(

@@ -195,7 +195,7 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
     sent, model = model_in(body)
     can = capabilities(host, model)
     schema = schema_in(body)
-    in_pieces = body.flag("stream") is not False
+    is_streamed = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(body)
     messages = messages_in(body)
@@ -211,7 +211,7 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
         tools=tools,
         schema=schema,
         parameters=parameters,
-        stream=in_pieces,
+        stream=is_streamed,
     )
     return reply(writer, host, asked, request)
 
@@ -228,7 +228,7 @@ def generate(request: RouteRequest, host: Host) -> RouteResponse:
     sent, model = model_in(body)
     can = capabilities(host, model)
     schema = schema_in(body)
-    in_pieces = body.flag("stream") is not False
+    is_streamed = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(
         body, "suffix", "template", "raw", "context", "width", "height", "steps"
@@ -248,6 +248,6 @@ def generate(request: RouteRequest, host: Host) -> RouteResponse:
         ],
         schema=schema,
         parameters=parameters,
-        stream=in_pieces,
+        stream=is_streamed,
     )
     return reply(writer, host, asked, request)

@@ -66,7 +66,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     if not model:
         raise ValidationError("there is no model", path="$.model")
     tools, choice = chosen(body, tools_in(body))
-    in_pieces = bool(body.flag("stream"))
+    is_streamed = bool(body.flag("stream"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
     asked = ChatRequest(
@@ -76,10 +76,10 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
         tool_choice=choice,
         schema=schema_in(body),
         parameters=parameters_in(body, host, model),
-        stream=in_pieces,
+        stream=is_streamed,
     )
     writer = Writer(model, host.clock.now(), with_usage=with_usage)
-    if in_pieces:
+    if is_streamed:
         return streamed(answer(host, asked, request), writer.events)
     return json_response(writer.whole(whole(host, asked, request)))
 
