@@ -98,13 +98,11 @@ class Batch:
         host: The host.
         source: File of rows; see `genai_host.batch.rows`.
         output: File of results, one line per row, in order, written when all rows are done. Until
-            then,
-            results are in `OUTPUT.journal`, from which an interrupted batch continues.
+            then, results are in `OUTPUT.journal`, from which an interrupted batch continues.
         task: Settings for all rows.
         concurrency: Number of rows that run concurrently.
         max_cost: Limit on the cost of all runs, in US dollars; None for no limit. No row starts
-            once it
-            is reached, or if the running rows would exceed it at the average cost so far.
+            once it is reached, or if the running rows would exceed it at the average cost so far.
         executor: Runs the rows in other processes; None for threads of this process. It is not
             closed.
         retry_failed: Whether to run failed rows again.
@@ -243,8 +241,7 @@ class Batch:
 
     def _fits(self, journal: Journal, rows: int) -> bool:
         """Whether the rows fit into the limit at the average cost so far. The first row runs alone,
-        to
-        measure its cost."""
+        to measure its cost."""
         if self._max_cost is None:
             return True
         if not journal.done:

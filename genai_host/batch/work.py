@@ -32,12 +32,10 @@ class Task:
 
     Attributes:
         feature, model, provider, parameters, settings, tools: As for `Host.open`. A row can
-            override
-            all except the feature and the tools.
+            override all except the feature and the tools.
         schema: JSON Schema of the answers; None for text.
         record: Whether each row is a conversation in the store. If its process is killed, it is
-            resumed,
-            and recorded model calls are not repeated.
+            resumed, and recorded model calls are not repeated.
     """
 
     feature: str = ""

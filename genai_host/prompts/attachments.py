@@ -1,7 +1,7 @@
 """Attachments and fragments: files and texts that are sent with a message.
 
-An attachment is a separate part of the message, made from a file or an address, such as an image
-or a document. A fragment is a text that is put before the question, as part of it.
+An attachment is a separate part of the message, from a file or a URL, for example an image or a
+document. A fragment is a text that is prepended to the message.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Templates: what is asked again and again, each a TOML file of the user.
+"""Prompt templates: each is a TOML file of the user.
 
-    prompt = "Sum up in $language:\\n\\n$input"  # $input is what the user says
+    prompt = "Sum up in $language:\\n\\n$input"  # $input is the user's message
     system = "You are brief. $$ is a dollar sign."
     model = "smollm2"
     provider = "local"
     feature = "chat"
-    fragments = ["style.md"]                   # as `--fragment` takes them
+    fragments = ["style.md"]                   # as for `--fragment`
     attachments = ["https://example.org/a.png"]
     schema = '{"type": "object"}'              # JSON, or a table
 
-    [variables]                                # values where none are given
+    [variables]                                # default values
     language = "English"
 
     [roles]
@@ -21,8 +21,8 @@
     [settings]
     history_turns = 3
 
-Each key may be missing. Names are plain, and a file that leads out of the folder of the
-templates is none, so that no name reads or writes anything else.
+All keys are optional. Names are plain, and links out of the directory of templates are not
+followed, so that no name accesses other files.
 """
 
 from __future__ import annotations

@@ -127,8 +127,7 @@ def groups_in(text: str) -> list[str]:
 
 def day_in(text: str, now: datetime, path: str) -> str:
     """Return an ISO date in UTC, from a date or an age: `7d` is the last seven days, with today. An
-    empty
-    text stays empty. Raises `ValidationError`."""
+    empty text stays empty. Raises `ValidationError`."""
     if not text:
         return ""
     ago = re.fullmatch("([1-9][0-9]{0,4})d", text)

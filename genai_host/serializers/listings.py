@@ -36,8 +36,7 @@ _STATES = ("works", "needs", "unreachable", "not offered")
 
 def model_rows(host: Host) -> list[dict[str, Any]]:
     """Return the model configurations, the declared models with their aliases, and undeclared
-    models of
-    aliases. Models whose name is redirected by a configuration are omitted."""
+    models of aliases. Models whose name is redirected by a configuration are omitted."""
     catalog = host.probe()
     found: dict[str, list[Candidate]] = {}
     for candidate in catalog.matrix():
@@ -142,7 +141,7 @@ def listed_rows(
             ]
     except GenaiError as error:
         raise error.located(provider=instance.name) from error.__cause__
-    except Exception as error:  # whatever a plugin does
+    except Exception as error:  # a plugin may raise anything
         raise PluginError(
             f"{instance.name} cannot list its models: {type(error).__name__}: {error}",
             provider=instance.name,
@@ -152,8 +151,7 @@ def listed_rows(
 
 def _window(model: Model, running: Sequence[Candidate]) -> int | None:
     """The window of the first running candidate, which may be less than the model's; without one,
-    the
-    model's."""
+    the model's."""
     return running[0].window if running else model.window
 
 

@@ -61,7 +61,7 @@ class AccessPolicy:
     def admit(self, head: Head) -> str:
         """Check a request and return its user.
 
-        The user's own conversations are visible to the request. The empty name is the operator.
+        Requests see only the conversations of their user. The empty name is the operator.
 
         Raises:
             Refused: The request is not allowed.
@@ -234,9 +234,8 @@ class FailedAttempts:
     """Counts of wrong tokens by address, and the resulting delays. For one event loop.
 
     A valid token is delayed as long as a wrong one; otherwise a client could recognize a wrong
-    token by
-    its delay. Valid tokens already used from an address are not delayed: a client with an old token
-    must not slow down others behind the same proxy.
+    token by its delay. Valid tokens already used from an address are not delayed: a client with an
+    old token must not slow down others behind the same proxy.
 
     Args:
         most: Maximum delay in seconds.

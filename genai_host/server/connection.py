@@ -2,7 +2,7 @@
 
 A head is limited in size and time. The next request on a connection is not read until the previous
 one is answered (pipelining); otherwise a disconnect would not be detected. Fields after a body
-(trailers) are not treated as headers. A client that does not receive the reply is disconnected.
+(trailers) are not treated as headers. A client that stops reading the reply is disconnected.
 """
 
 from __future__ import annotations
@@ -111,8 +111,7 @@ class Connection(HttpToolsProtocol):
 
     def _stay(self, rest: bytes) -> None:
         """Parse a request to upgrade the protocol again, as plain HTTP/1.1: otherwise, its body
-        would
-        not be read."""
+        would not be read."""
         head = b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)
         for name, value in self.headers:
             if name not in (b"connection", b"upgrade", b"http2-settings"):
@@ -250,8 +249,7 @@ class Connection(HttpToolsProtocol):
 
     def _part(self) -> None:
         """Close the connection, but read what the client still sends: unread data causes a reset,
-        and
-        the client would not receive the error (RFC 9112, section 9.6)."""
+        and the client would not receive the error (RFC 9112, section 9.6)."""
         if (self._in_head and not self._is_deaf) or not self.transport.can_write_eof():
             self._close()
             return

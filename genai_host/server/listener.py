@@ -45,12 +45,10 @@ def url_of(bind: str, port: int, scheme: str) -> str:
 
 class SharedListener(socket.socket):
     """A listening socket shared by several processes. A connection wakes all of them, and one
-    accepts
-    it.
+    accepts it.
 
     With SO_REUSEPORT instead, connections that wait at a process that ends or hangs would be lost,
-    and
-    busy processes would get as many connections as idle ones.
+    and busy processes would get as many connections as idle ones.
 
     Args:
         number: File descriptor, owned by this object from now on.
@@ -58,14 +56,12 @@ class SharedListener(socket.socket):
 
     AT_ONCE = 1
     """Connections accepted per wake-up: a process that accepted all would leave none to the others.
-    With 32
-    concurrent connections and 2 processes, the busier process got 20; without this limit 24, with
-    SO_REUSEPORT 19."""
+    With 32 concurrent connections and 2 processes, the busier process got 20; without this limit
+    24, with SO_REUSEPORT 19."""
 
     ALONE = 8
     """The same without other processes. Connections beyond the limit are closed only after all
-    waiting
-    connections have been accepted."""
+    waiting connections have been accepted."""
 
     def __init__(self, number: int) -> None:
         super().__init__(fileno=number)

@@ -66,8 +66,7 @@ class ResponseBuffer:
     Args:
         loop: The event loop of the coroutine.
         errands: Wakes the loop when data is available. The end does not wake the loop, so the
-            caller
-            must schedule another callback.
+            caller must schedule another callback.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, errands: LoopCallbacks) -> None:

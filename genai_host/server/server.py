@@ -59,8 +59,7 @@ class ConfigWatcher:
         """Check for changes. Called periodically, in any thread; reads only two file times usually.
 
         A change is applied when it is seen the second time, because some programs write a file in
-        several
-        steps. An invalid configuration is logged once and changes nothing.
+        several steps. An invalid configuration is logged once and changes nothing.
         """
         if not self._looking.acquire(blocking=False):
             return

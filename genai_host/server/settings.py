@@ -132,7 +132,7 @@ _MOST_CONNECTIONS = 20_000
 
 
 def usual_connections() -> int:
-    """Return the default limit of connections: a quarter of the open files is left to requests."""
+    """Return the default limit of connections. It leaves a quarter of the limit of open files."""
     try:
         import resource
     except ImportError:  # Windows has no such limit

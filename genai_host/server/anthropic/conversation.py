@@ -149,7 +149,7 @@ OWN = "anthropic-messages"
 """The dialect of this format. Only it can read these signatures and blocks."""
 
 MALFORMED = "INVALID_JSON"
-"""Name of the only argument of a call with invalid JSON; its value is the original text."""
+"""The only argument of a call whose arguments are not an object; its value is their text."""
 
 _ROLES = ("user", "assistant", "system")
 _OF_ITS_SERVICE = frozenset(
@@ -165,8 +165,7 @@ _OF_ITS_SERVICE = frozenset(
 
 def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
     """Read the system prompt and the messages, oldest first, and the cache lifetimes of marked
-    blocks.
-    Raises `ValidationError`."""
+    blocks. Raises `ValidationError`."""
     given = body.objects("messages")
     if not given:
         raise ValidationError("there are no messages", path=body.at("messages"))

@@ -267,8 +267,7 @@ class Writer:
     Args:
         model: Model name as requested.
         shows_thoughts: Whether to include unsigned thoughts. Signed thoughts are always included:
-            the
-            conversation needs them.
+            the conversation needs them.
         stop: The stop sequence, if exactly one was given.
     """
 

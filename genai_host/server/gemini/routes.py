@@ -1,6 +1,5 @@
 """The routes of the Gemini API. A model name can have slashes, for example `provider/owner/id`, as
-they
-are or percent-encoded."""
+they are or percent-encoded."""
 
 from __future__ import annotations
 

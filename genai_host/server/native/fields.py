@@ -73,8 +73,7 @@ def conversation_in(request: RouteRequest, host: Host) -> str:
 
 def whole_id(id: str, request: RouteRequest, host: Host) -> str:
     """Check that an id is complete. Unlike on the command line, a prefix is not accepted, because
-    it
-    can become ambiguous."""
+    it can become ambiguous."""
     if host.store_for(request.user).find(id) != id:
         raise NotFound(f"unknown conversation {short_repr(id)}")
     return id

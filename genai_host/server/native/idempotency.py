@@ -4,7 +4,7 @@ of the same store, also after a restart.
 Source: draft-ietf-httpapi-idempotency-key-header.
 
 A key is claimed before its request is executed, and the reply is saved with it at the end. It is
-deleted with its conversation, and after a day. If the store fails, it is held in memory.
+deleted with its conversation, or after a day. If the store fails, it is held in memory.
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ class Replies:
         """Where a key can be stored, in order of preference.
 
         Each pair has the documents of the request's conversation, and those of all conversations of
-        the
-        user, in which a key is unique.
+        the user, in which a key is unique.
         """
         if self._host.store is not None:
             store, conversation = self._host.store_for(request.user), request.parameters.get("id")
@@ -186,8 +185,7 @@ class _Copied:
 
     Args:
         body: The body. Its `is_done`, if present, is whether the request must not be repeated, even
-            if
-            the client disconnects before the end.
+            if the client disconnects before the end.
         end: Receives the whole body, or None if the request can be repeated.
     """
 

@@ -136,8 +136,7 @@ def routes(request: RouteRequest, host: Host) -> RouteResponse:
     """List routes; those of one model with their parameters.
 
     In the list of all routes, a name of a model configuration takes precedence over a model of the
-    same
-    name.
+    same name.
     """
     model, provider = request.query.get("model"), request.query.get("provider")
     asked = request.query.get("operation", "chat" if model else "")

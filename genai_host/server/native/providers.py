@@ -1,6 +1,5 @@
 """Provider instances: add, change, enable, disable, remove. Changes are written to the
-configuration
-file and take effect immediately."""
+configuration file and take effect immediately."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def must_be_allowed(request: RouteRequest, host: Host) -> None:
 def _sorted(
     host: Host, type: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Separate settings, as text for the configuration, from secrets.
-    Raises `ValidationError`."""
+    """Separate settings, as text for the configuration, from secrets. Raises `ValidationError`."""
     known = {each.name: each for each in describe(host.registry.providers[type].settings)}
     plain, secrets = {}, {}
     for name, value in settings.items():

@@ -218,8 +218,7 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
 
 def what_is_wanted(body: JsonReader) -> str:
     """Return the reason of a request without a message: to load or unload the model. Both have no
-    effect,
-    because providers manage their models."""
+    effect, because providers manage their models."""
     return "unload" if body.raw("keep_alive") in (0, "0", "0s") else "load"
 
 

@@ -166,8 +166,7 @@ def _others(completion: Completion) -> _Wire:
 
 def _end(completion: Completion) -> _Wire:
     """The last line. The format has only the reasons `stop` and `length`; for others, the host's
-    reason is
-    sent."""
+    reason is sent."""
     total = nanoseconds(completion.seconds)
     return {
         "done": True,

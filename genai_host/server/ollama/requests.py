@@ -179,8 +179,7 @@ def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
 
 def thinking_in(body: JsonReader, can: Capabilities) -> tuple[bool, dict[str, Any]]:
     """Return whether to include reasoning, and the parameters that enable it. Raises
-    `ValidationError`,
-    also if the model does not support thinking."""
+    `ValidationError`, also if the model does not support thinking."""
     think = body.raw("think")
     if think is None:
         return True, {}

@@ -123,7 +123,7 @@ class Writer:
         thought = False
         try:
             for delta in answering:
-                if delta.text and not delta.reasoning and delta.tool_call is None:  # common
+                if delta.text and not delta.reasoning and delta.tool_call is None:  # usual case
                     yield before + b'{"content":' + write_json(delta.text) + b"}" + after
                     continue
                 said: _Wire = {"content": delta.text} if delta.text else {}

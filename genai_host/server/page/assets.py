@@ -38,8 +38,7 @@ POLICY = "; ".join(
     )
 )
 """Content Security Policy, level 3. No policy of trusted types is allowed, so no text can become
-HTML
-or a script."""
+HTML or a script."""
 
 _HEADERS = MappingProxyType(
     {

@@ -81,8 +81,7 @@ def tree(text: str) -> list[Node]:
 
 def _parser() -> MarkdownIt:
     """A parser for CommonMark with tables and strikethrough. URLs are not made links automatically;
-    HTML
-    is text, and TeX formulas are unchanged."""
+    HTML is text, and TeX formulas are unchanged."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 40})
     parser.inline.ruler.before("escape", "formula", _formula)
     parser.block.ruler.before(

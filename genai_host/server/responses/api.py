@@ -109,8 +109,7 @@ def page_of(
     Args:
         items: The items, oldest first.
         query: `limit` (1 to 100, default 20), `order` (default `desc`) and `after`, the id of the
-            item
-            before the page.
+            item before the page.
         show: Converts an item for the client.
 
     Raises:

@@ -136,7 +136,7 @@ def fields_of(value: Any, path: str = "$") -> Fields:
 
 Item = dict[str, Any]
 Unseal = Callable[[str], list[Any] | None]
-"""Returns sealed data; None if it was not sealed by this host."""
+"""Returns the data of a sealed text; None if it was not sealed by this host."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)

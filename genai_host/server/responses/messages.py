@@ -91,8 +91,7 @@ def _joined(said: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
 
 def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[Role, Part]]:
     """The parts of an item, with their roles. Documents of results are added to `files`: they
-    follow
-    after all consecutive results."""
+    follow after all consecutive results."""
     kind = item["type"]
     if kind == "function_call":
         yield "assistant", calls.read(item["call_id"], item["name"], item["arguments"])
@@ -169,8 +168,7 @@ class Group:
 
 def groups_of(message: Message) -> list[Group]:
     """Group the parts of an answer by item. An image with a URL becomes a message with the URL;
-    other
-    parts, for example documents, are omitted."""
+    other parts, for example documents, are omitted."""
     groups: list[Group] = []
     phase = ""
     for part in message.content:
@@ -267,8 +265,7 @@ def joined(message: Message, told: Sequence[Item], new_id: NewId) -> tuple[list[
     Args:
         message: The answer.
         told: Streamed items. Their text is final; data known only at the end, for example opaque
-            data,
-            is added.
+            data, is added.
         new_id: Returns a new item id.
     """
     left = list(told)

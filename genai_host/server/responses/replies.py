@@ -44,8 +44,7 @@ class Reply:
 
     Attributes:
         id: Id of the response. The ids of its items end in the same characters and a number, so
-            that an
-            item can be found by its id alone.
+            that an item can be found by its id alone.
     """
 
     def __init__(self, request: Request, created: int) -> None:
