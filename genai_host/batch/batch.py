@@ -102,7 +102,7 @@ class Batch:
         task: Settings for all rows.
         concurrency: Number of rows that run concurrently.
         max_cost: Limit on the cost of all runs, in US dollars; None for no limit. No row starts
-            once it is reached, or if the running rows would exceed it at the average cost so far.
+            once it is reached, or while running rows could exceed it at the average cost so far.
         executor: Runs the rows in other processes; None for threads of this process. It is not
             closed.
         retry_failed: Whether to run failed rows again.

@@ -59,13 +59,8 @@ class AccessPolicy:
         return bool(self._tokens and not is_open and _token(head.headers))
 
     def admit(self, head: Head) -> str:
-        """Check a request and return its user.
-
-        Requests see only the conversations of their user. The empty name is the operator.
-
-        Raises:
-            Refused: The request is not allowed.
-        """
+        """Check a request and return its user, whose conversations it can see; empty for the
+        operator. Raises `Refused`."""
         self._check_origin(head, self._check_host(head))
         user = self._user(head)
         _check_media_type(head)
@@ -161,10 +156,8 @@ class AccessPolicy:
 
 
 def _check_media_type(head: Head) -> None:
-    """Refuse media types that a page can send to any server without a preflight.
-
-    Multipart bodies are allowed with a token header, which a form cannot send.
-    """
+    """Refuse media types that a page can send to any server without a preflight. Multipart bodies
+    are allowed with a token header, which a form cannot send."""
     if head.is_reading or head.length == 0:
         return
     media_type = head.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -340,15 +333,8 @@ class UserRateLimiter:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, who: str, now: float) -> None:
-        """Count one request.
-
-        Args:
-            who: User or address.
-            now: Seconds of a monotonic clock.
-
-        Raises:
-            Refused: The limit is reached.
-        """
+        """Count one request of a user or address, at a time of a monotonic clock. Raises `Refused`
+        if the limit is reached."""
         if self._most is None:
             return
         left, then = self._left.pop(who, (float(self._most), now))

@@ -46,10 +46,8 @@ class Wire(Protocol):
         """Close the connection once all data is sent."""
 
     def watch(self, has_gone: Callable[[], None]) -> None:
-        """Set the function called when the client disconnects, immediately if it already has.
-
-        It replaces the previous function, and is not called after the reply is sent.
-        """
+        """Set the function called when the client disconnects, immediately if it already has. It
+        replaces the previous one, and is not called after the reply is sent."""
 
 
 class _Gone(Exception):
@@ -374,14 +372,8 @@ class Application:
                 self._idle.set()
 
     async def drain(self, hurry: asyncio.Event) -> bool:
-        """Wait for the requests in progress, then interrupt those that remain.
-
-        Args:
-            hurry: Ends the wait early, before the graceful timeout.
-
-        Returns:
-            Whether all requests have ended.
-        """
+        """Wait for the requests in progress, at most for the graceful timeout or until `hurry` is
+        set, then interrupt the remaining ones. Returns whether all requests have ended."""
         self.shared.is_draining = True
         await self._until_idle(self.shared.settings.graceful_timeout, hurry)
         stopped = Interrupted("the server is being stopped", hint="go on with it later")

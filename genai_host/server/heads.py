@@ -142,12 +142,8 @@ def is_sendable(reply: RouteResponse) -> bool:
 
 
 def pairs_of(reply: RouteResponse, more: Mapping[str, str]) -> Pairs:
-    """Return the headers of a reply as pairs, with the defaults of the server.
-
-    Args:
-        reply: The reply.
-        more: Further headers, which replace those of the reply; `vary` is joined.
-    """
+    """Return the headers of a reply as pairs, with further headers that replace them, and the
+    defaults of the server. `vary` headers are joined."""
     given = {
         name.lower(): value
         for name, value in reply.headers.items()

@@ -66,12 +66,8 @@ class Memory:
             return self._held[key]
 
     def put(self, key: _Key, value: Mapping[str, Any], expect: int | None) -> int:
-        """Save a document and return its version. A document that is too large is not saved.
-
-        Raises:
-            LimitExceeded: An existing document has become too large.
-            Conflict: The document does not have the expected version.
-        """
+        """Save a document, unless it is too large, and return its version. Raises `LimitExceeded`
+        if a document to replace has become too large, and `Conflict` if it has another version."""
         data = write_json(value)
         with self._lock:
             before = self._held.get(key)

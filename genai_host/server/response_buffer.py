@@ -84,10 +84,8 @@ class ResponseBuffer:
     # called in the thread
 
     def put_reply(self, reply: RouteResponse) -> bool:
-        """Set the head, and return whether the client still wants the reply.
-
-        Only the first call has an effect. A complete body also ends the reply.
-        """
+        """Set the head, and return whether the client still wants the reply. Only the first call
+        has an effect. A complete body also ends the reply."""
         with self._changed:
             if self._reply is not None:
                 return not self._is_closed
@@ -131,17 +129,8 @@ class ResponseBuffer:
         return None if self._is_closed else self._reply
 
     async def take(self, seconds: float | None = None) -> bytes | None:
-        """Wait for data and return all chunks joined.
-
-        Args:
-            seconds: Time to wait; None without a limit. On a timeout, the result is empty.
-
-        Returns:
-            The data; None at the end, or once the buffer is closed.
-
-        Raises:
-            Broken: The reply was interrupted.
-        """
+        """Wait for data and return all chunks joined: nothing after a timeout, None at the end or
+        once the buffer is closed. Raises `Broken` if the reply was interrupted."""
         await self._until(lambda: bool(self._pieces) or self._has_ended, seconds)
         with self._changed:
             if self._is_closed:

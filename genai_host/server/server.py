@@ -212,11 +212,8 @@ class Server:
             self._uvicorn.end_at_once()
 
     def hand_over(self) -> None:
-        """Stop gracefully, from any thread, while other processes continue to listen.
-
-        The server accepts no more connections. Idle connections get a few seconds to send a last
-        request.
-        """
+        """Stop gracefully, from any thread, while other processes continue to listen. Idle
+        connections get a few seconds to send a last request."""
         if self._uvicorn is not None:
             self._uvicorn.hand_over()
 

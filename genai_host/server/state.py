@@ -48,12 +48,8 @@ class Health:
         self._seen = 0.0
 
     async def reply(self, head: Head, lack: str) -> RouteResponse | None:
-        """Answer a health check; None for other requests.
-
-        Args:
-            head: Head of the request.
-            lack: Why the server cannot answer requests now; empty if it can.
-        """
+        """Answer a health check; None for other requests. `lack` is why the server cannot answer
+        requests."""
         if head.path not in ("/health", "/ready") or head.method not in ("GET", "HEAD"):
             return None
         if head.path == "/health":

@@ -164,11 +164,7 @@ _USUAL = 1  # default of temperature and top_p
 
 @frozen
 class Wanted:
-    """A request.
-
-    Attributes:
-        shows_thoughts: Whether to include unsigned thoughts.
-    """
+    """A request, and whether to include unsigned thoughts."""
 
     asked: ChatRequest
     shows_thoughts: bool

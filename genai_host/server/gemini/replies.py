@@ -180,13 +180,8 @@ class Writer:
 def wire_parts(
     parts: Sequence[Part], *, thoughts: bool, sent: tuple[type[Part], ...] = ()
 ) -> list[_Wire]:
-    """Return the parts of an answer.
-
-    Args:
-        parts: The parts.
-        thoughts: Whether to include reasoning.
-        sent: Types of parts that were already streamed.
-    """
+    """Return the parts of an answer, with reasoning only if `thoughts`, and without the types of
+    parts that were already `sent`."""
     wire: list[_Wire] = []
     last: _Wire | None = None  # can take a signature
     for part in parts:

@@ -35,14 +35,8 @@ _NO_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def opened_with(given: JsonReader) -> dict[str, Any]:
-    """Read the fields that a conversation is opened with and that can be changed later.
-
-    Returns:
-        Arguments of `Host.open` and `Host.conversation`.
-
-    Raises:
-        ValidationError: A field is invalid.
-    """
+    """Read the fields that a conversation is opened with and that can be changed later, as
+    arguments of `Host.open` and `Host.conversation`. Raises `ValidationError`."""
     models = given.mapping("models")
     for role, name in (models or {}).items():
         if not isinstance(name, str):

@@ -126,11 +126,8 @@ class Replies:
             break
 
     def _shelves(self, request: RouteRequest) -> Iterator[tuple[Shelf, Shelf]]:
-        """Where a key can be stored, in order of preference.
-
-        Each pair has the documents of the request's conversation, and those of all conversations of
-        the user, in which a key is unique.
-        """
+        """Where a key can be stored, best first: the documents of the request's conversation, and
+        those of all conversations of the user, in which a key is unique."""
         if self._host.store is not None:
             store, conversation = self._host.store_for(request.user), request.parameters.get("id")
             try:

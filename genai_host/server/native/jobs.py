@@ -223,12 +223,8 @@ class Jobs:
         return self._records.find(request.user, request.parameters["id"])
 
     def _must_take_more(self) -> None:
-        """Check that a job can be accepted.
-
-        Raises:
-            Interrupted: The server is stopping.
-            RateLimited: The queue is full.
-        """
+        """Check the capacity. Raises `Interrupted` if the server is stopping, `RateLimited` if the
+        queue is full."""
         if self._worker is not None and self._worker.is_closed:
             raise Interrupted("the server ends")
         if self._worker is not None and self._worker.queue.count() >= _MOST:

@@ -25,11 +25,8 @@ from genai_host.util.names import __version__
 
 
 def stats(request: RouteRequest, host: Host) -> RouteResponse:
-    """Return usage.
-
-    The query has `by`, groupings separated by commas; `since` and `until`, days or durations, for
-    example `7d`; and for the operator `user`.
-    """
+    """Return usage. `by` has groupings separated by commas, `since` and `until` are days or
+    durations (`7d`), and `user` is for the operator."""
     asked, now = request.query, host.clock.now().astimezone(UTC)
     rows = host.store_for().usage(
         by=groups_in(asked.get("by", "")),
@@ -133,11 +130,8 @@ def providers(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def routes(request: RouteRequest, host: Host) -> RouteResponse:
-    """List routes; those of one model with their parameters.
-
-    In the list of all routes, a name of a model configuration takes precedence over a model of the
-    same name.
-    """
+    """List routes; those of one model with their parameters. In the list of all, a model
+    configuration precedes a model of the same name."""
     model, provider = request.query.get("model"), request.query.get("provider")
     asked = request.query.get("operation", "chat" if model else "")
     if asked and asked not in _OPERATIONS:

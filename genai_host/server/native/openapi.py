@@ -170,11 +170,7 @@ def document(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def description(root: str = "") -> dict[str, Any]:
-    """Return the document.
-
-    Args:
-        root: Prefix of all paths, behind a proxy.
-    """
+    """Return the document. `root` is the prefix of all paths, behind a proxy."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         below = route.path.removeprefix(ROOT)

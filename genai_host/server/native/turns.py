@@ -67,16 +67,8 @@ def cancel_elsewhere(host: Host, user: str, id: str) -> bool:
 
 
 def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) -> bool:
-    """Record the end of an unfinished turn, and return whether there was one.
-
-    The process that runs the turn detects this at its next step, and stops.
-
-    Args:
-        host: The host.
-        user: Owner of the conversation.
-        id: Id of the conversation.
-        turn: Number of the turn; None for any unfinished turn.
-    """
+    """Record the end of an unfinished turn, by number or any, and return whether there was one. The
+    process that runs the turn detects this at its next step, and stops."""
     for last in reversed(range(_TRIES)):
         with host.conversation(id, owner=user) as conversation:
             is_it = turn is None or conversation.turns == turn + 1
@@ -102,15 +94,8 @@ class Live:
 
     @contextmanager
     def turn(self, conversation: Conversation, limits: CancelToken) -> Iterator[None]:
-        """Reserve a conversation for a turn. It is closed at the end.
-
-        Args:
-            conversation: The conversation.
-            limits: Close the conversation when cancelled.
-
-        Raises:
-            ConversationBusy: A turn of the conversation is in progress.
-        """
+        """Reserve a conversation for a turn. It is closed at the end, or when the limits are
+        cancelled. Raises `ConversationBusy` if a turn of the conversation is in progress."""
         id = conversation.id
         with self._lock:
             if id in self._turns:

@@ -135,14 +135,8 @@ def _said_in(given: Sequence[JsonReader]) -> Iterator[Message]:
 def _message(
     given: JsonReader, names: dict[str, str], files: list[Part], calls: CallReader
 ) -> Message:
-    """Read one message.
-
-    Args:
-        given: The message.
-        names: Names of the tools called so far, by call id.
-        files: Receives the documents of a result.
-        calls: Reads tool calls.
-    """
+    """Read one message. `names` has the tools called so far, by call id; `files` receives the
+    documents of a result."""
     role = given.choice("role", _ROLES)
     if role == "user":
         return Message("user", parts_in(given) or [Text("")])

@@ -53,12 +53,8 @@ _SUMMARY = "reasoning_summary"
 
 
 def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest:
-    """Return the chat request of a request and its items.
-
-    Raises:
-        ValidationError: The request is invalid.
-        NoRoute: The model is unknown.
-    """
+    """Return the chat request of a request and its items. Raises `ValidationError` if it is
+    invalid, and `NoRoute` if the model is unknown."""
     messages = messages_of(items, request.instructions)
     if len(messages) == (request.instructions is not None):
         raise MissingParameter("there is nothing to answer", path="$.input")

@@ -156,12 +156,8 @@ def is_id(value: object) -> bool:
 
 
 def with_id(item: Item, tail: str) -> Item:
-    """Return an item with its id first; an existing id is unchanged.
-
-    Args:
-        item: The item.
-        tail: End of a new id, after the prefix of its type.
-    """
+    """Return an item with its id first; a new id ends with the tail, after the prefix of its
+    type."""
     return {"id": item.get("id") or f"{_PREFIXES.get(item['type'], 'msg')}_{tail}", **item}
 
 

@@ -297,12 +297,7 @@ def _is_of(item: Item, group: Group) -> bool:
 
 
 def shown(item: Item, seal: Callable[[Any], str] | None) -> Item:
-    """Return an item as shown to clients.
-
-    Args:
-        item: The item.
-        seal: Seals opaque data; None to omit it.
-    """
+    """Return an item as shown to clients: opaque data is sealed, or omitted without `seal`."""
     if "opaque" not in item:
         return item
     seen = {name: value for name, value in item.items() if name != "opaque"}

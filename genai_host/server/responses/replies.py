@@ -115,12 +115,8 @@ class Reply:
 
 
 def item_tail(tail: str, number: int) -> str:
-    """Return the end of an item id.
-
-    Args:
-        tail: End of the id of the response or conversation.
-        number: Number of the item in it.
-    """
+    """Return the end of the id of an item: the end of the id of its response or conversation, and a
+    number."""
     return f"{tail}{number:04x}"
 
 

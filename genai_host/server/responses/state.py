@@ -56,14 +56,8 @@ class Kept:
         return int(self._host.clock.now().timestamp())
 
     def keep_response(self, user: str, id: str, value: Mapping[str, Any], asked: bool) -> None:
-        """Store a response. If the store fails, the response is held in memory.
-
-        Args:
-            user: Owner of the response.
-            id: Id of the response.
-            value: The response and its input.
-            asked: Whether the client requested to store it.
-        """
+        """Store a response, as the client asked or by default. If the store fails, it is held in
+        memory."""
         value = {**value, "until": self.now() + _LIFE}
         if self._host.store is not None and (asked or self._keeps_all):
             try:
@@ -99,17 +93,8 @@ class Kept:
         id: str,
         make: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], T]],
     ) -> T:
-        """Replace a stored value, with retries after concurrent changes.
-
-        Args:
-            user: Owner of the value.
-            collection: `RESPONSES` or `CONVERSATIONS`.
-            id: Id of the value.
-            make: Returns the new value and a result, from the current value.
-
-        Returns:
-            The result of `make`.
-        """
+        """Replace a stored value by one that `make` derives from it, with retries after concurrent
+        changes. Returns the other result of `make`."""
         for last in reversed(range(_TRIES)):
             shelf, found = self._found(user, collection, id)
             value, result = make(found.value)
