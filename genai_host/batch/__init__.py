@@ -1,12 +1,12 @@
-"""Thousands of prompts from a file, and their answers in a file, in the same order.
+"""Batches: prompts from a file, and their answers in a file, in the same order.
 
-    done = Batch(host, "prompts.jsonl", "answers.jsonl", Task(model="smollm2"), at_once=8).run()
+    done = Batch(host, "prompts.jsonl", "answers.jsonl", Task(model="smollm2"), concurrency=8).run()
     print(done.rows, done.failed, done.cost)
 
-rows        lines of the input, read as requests
-work        one row and its result, by a host of this process or of an executor's process
-journal     results on disk, as they come
-batch       the batch as a whole: which rows run, in which order, until when
+- `rows`: lines of the input, read as requests
+- `work`: one row and its result, by a host in this process or a process of an executor
+- `journal`: results on disk, as they are completed
+- `batch`: the batch: which rows run, in which order, and when it stops
 """
 
 from genai_host.batch.batch import Batch, Progress

@@ -1,4 +1,4 @@
-"""Batches: rows answered in threads or by an executor, results written as they come.
+"""Batches: rows run in threads or by an executor, and results written as they are completed.
 
 A batch reads a file of rows and writes a file of results:
 
@@ -43,11 +43,16 @@ from genai_host.util.text import did_you_mean, message_of
 
 
 def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
-    """
-    given   its settings by name; others are in the environment, or what is usual
+    """Open an executor.
 
-    Raises `ConfigurationError` if there is none of that name, or for a setting that is wrong,
-    and what the plugin raises.
+    Args:
+        host: The host.
+        name: Name of the executor.
+        given: Settings by name; others are from the environment, or defaults.
+
+    Raises:
+        ConfigurationError: The executor is unknown, or a setting is invalid.
+        Exception: The plugin failed.
     """
     declared = host.registry.executors.get(name)
     if declared is None:
@@ -60,20 +65,21 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
     return declared.open(settings)
 
 
-_SEEN = 0.2  # seconds between looks whether somebody wants it ended
+_SEEN = 0.2  # seconds between checks for an interruption
 
 
 @frozen
 class Progress:
-    """How far a batch is.
+    """Progress of a batch.
 
-    rows     all that there are
-    done     how many have a result, errors among them
-    failed   how many of these are errors
-    before   how many were done before this run began
-    cost     US dollars, of all runs, as far as it is known
-    unknown  how many calls there were whose cost is not
-    seconds  since this run began
+    Attributes:
+        rows: Number of rows.
+        done: Number of rows with a result, including errors.
+        failed: Number of rows with an error.
+        before: Number of rows done before this run.
+        cost: Known cost of all runs, in US dollars.
+        unknown: Number of calls of unknown cost.
+        seconds: Time since the start of this run.
     """
 
     rows: int
@@ -86,19 +92,21 @@ class Progress:
 
 
 class Batch:
-    """
-    source        the file of rows; see `genai_host.batch.rows`
-    output        the file of results: a line for each row, in order, once all are there; until
-                  then they are in `OUTPUT.journal`, and what was broken off goes on from there
-    task          what holds for all rows
-    concurrency       rows that are under way at the same time
-    max_cost      US dollars, of all runs: none is asked once that is reached, nor together with
-                  others if they would surpass it at what rows have cost so far; None for no
-                  bound
-    executor      does the rows, in processes elsewhere; None for threads of this one. It is
-                  not closed here
-    retry_failed  whether rows that failed before are asked again
-    on_progress          is told how far it is, after each row
+    """A batch.
+
+    Args:
+        host: The host.
+        source: File of rows; see `genai_host.batch.rows`.
+        output: File of results, one line per row, in order, written when all rows are done. Until
+            then, results are in `OUTPUT.journal`, from which an interrupted batch continues.
+        task: Settings for all rows.
+        concurrency: Number of rows that run concurrently.
+        max_cost: Limit on the cost of all runs, in US dollars; None for no limit. No row starts
+            once it is reached, or while running rows could exceed it at the average cost so far.
+        executor: Runs the rows in other processes; None for threads of this process. It is not
+            closed.
+        retry_failed: Whether to run failed rows again.
+        on_progress: Called after each row.
     """
 
     def __init__(
@@ -128,12 +136,22 @@ class Batch:
         return self._output.with_name(f"{self._output.name}.journal")
 
     def run(self) -> Progress:
-        """All rows that have no result yet; how it ended. Where rows failed, the journal stays,
-        so that they can be asked again.
+        """Run all rows without a result. If rows failed, the journal remains, so that they can be
+        retried.
 
-        Raises `ValidationError` and `OSError` if the rows cannot be read; what `Journal` does;
-        `LimitExceeded` once the bound on cost is reached; `ServiceUnavailable` if the executor is
-        gone. What was done until then is kept: the same again goes on.
+        Results are saved as they are completed. After an error, another run continues the batch.
+
+        Returns:
+            The final progress.
+
+        Raises:
+            ValidationError: The source is not a file of rows.
+            OSError: The source cannot be read.
+            Conflict: Another process runs this batch.
+            ConfigurationError: The output already exists, or the journal is of another batch.
+            StoreError: The journal or the output cannot be written.
+            LimitExceeded: The limit on cost is reached.
+            ServiceUnavailable: The executor has stopped.
         """
         found = survey(self._source)
         head = {"rows": found.digest, "task": self._task.to_json()}
@@ -176,7 +194,7 @@ class Batch:
                 while under_way:
                     self._take(journal, under_way)
             except LimitExceeded:
-                while under_way:  # what was begun is paid for
+                while under_way:  # calls in progress cost money
                     self._take(journal, under_way)
                 raise
             finally:
@@ -185,7 +203,7 @@ class Batch:
 
     @contextlib.contextmanager
     def _doing(self, name: str) -> Iterator[Callable[[Row], Future[Result]]]:
-        """What submits a row; in the end what is still under way is ended."""
+        """Yield a function that submits a row. At the end, running rows are cancelled."""
         if self._executor is not None:
             elsewhere, task = self._executor, self._task.to_json()
             yield lambda row: elsewhere.submit(do_row, task, name, row)
@@ -200,7 +218,7 @@ class Batch:
             worker.close()
 
     def _take(self, journal: Journal, under_way: dict[Future[Result], Row]) -> None:
-        """Results that have come since, one at least."""
+        """Save completed results; may time out without any."""
         ended, _ = wait(under_way, timeout=_SEEN, return_when=FIRST_COMPLETED)
         for future in ended:
             row = under_way.pop(future)
@@ -222,8 +240,8 @@ class Batch:
         self._tell(self._progress)
 
     def _fits(self, journal: Journal, rows: int) -> bool:
-        """Whether so many more rows may be paid for, if they cost what those before did. The
-        first is asked alone, as it tells."""
+        """Whether the rows fit into the limit at the average cost so far. The first row runs alone,
+        to measure its cost."""
         if self._max_cost is None:
             return True
         if not journal.done:
@@ -240,7 +258,7 @@ class Batch:
             )
 
     def _write(self, journal: Journal) -> None:
-        """All results, in order; whoever looks sees all of them or none."""
+        """Write all results, in order. The file is replaced atomically."""
         part = self._output.with_name(f"{self._output.name}.part")
         try:
             with part.open("wb") as stream:
@@ -264,8 +282,7 @@ def _wrong(row: Row) -> Result:
 
 
 def _result_of(row: Row, future: Future[Result]) -> Result:
-    """What has come of a row. A plugin's fault, or that of the process that it was done in, is
-    a failure of this row alone."""
+    """The result of a row. Errors of a plugin or of the row's process fail only this row."""
     try:
         return future.result()
     except (Cancelled, CancelledError):

@@ -1,7 +1,7 @@
-"""Results of a batch as they come, in a file beside the output, until all are there.
+"""The journal of a batch: a file next to the output with the results so far.
 
-Its first line says which batch it is of; each further one is a result, in the order in which
-they came. A line that was being written as the process was killed is taken away.
+Its first line identifies the batch; each further line is a result, in order of completion. An
+incomplete last line, left by a killed process, is removed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,26 @@ from typing import Any, Self
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import ConfigurationError, Conflict, StoreError
 
-_SYNC = 1.0  # seconds, after which results are safe from the machine's end as well
+_SYNC = 1.0  # seconds between syncs to disk
 
 
 class Journal:
-    """It is this process's alone while it is open.
+    """Journal of a batch, locked for this process while open.
 
-    done     where the result of each row begins, by the row's number
-    failed   numbers of those whose result is an error
-    spent    US dollars, as far as costs are known
-    unknown  how many calls there were whose cost is not
+    Args:
+        path: The file.
+        batch: JSON that identifies the batch.
 
-    Raises `Conflict` if another process has it, `ConfigurationError` if it is of another batch,
-    `StoreError` if it cannot be written.
+    Attributes:
+        done: Offset of the result of each row, by number.
+        failed: Numbers of the rows with an error.
+        spent: Known cost in US dollars.
+        unknown: Number of calls of unknown cost.
+
+    Raises:
+        Conflict: Another process uses the file.
+        ConfigurationError: The file is of another batch.
+        StoreError: The file cannot be written.
     """
 
     def __init__(self, path: Path, batch: Mapping[str, Any]) -> None:
@@ -54,7 +61,8 @@ class Journal:
             raise
 
     def add(self, number: int, result: Mapping[str, Any]) -> None:
-        """It survives the end of this process at once, that of the machine in a second."""
+        """Save a result. It survives a crash of the process immediately, and of the machine after a
+        second."""
         line = write_json({"row": number, "result": result}) + b"\n"
         try:
             self._write(line)
@@ -66,13 +74,13 @@ class Journal:
         self._take(number, self._end - len(line), result)
 
     def forget(self, numbers: set[int]) -> None:
-        """These are to be asked again: the last result of a row counts."""
+        """Discard the results of rows, which will run again. The last result of a row counts."""
         for number in numbers:
             self.done.pop(number, None)
         self.failed -= numbers
 
     def results(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """All of them, in the order of the rows."""
+        """Yield all results, ordered by row."""
         with self.path.open("rb") as stream:
             for number in sorted(self.done):
                 stream.seek(self.done[number])
@@ -80,7 +88,7 @@ class Journal:
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # where an open file cannot be
+        with contextlib.suppress(OSError):  # open files cannot be removed on some systems
             Path(self._lock.lock_file).unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -97,7 +105,7 @@ class Journal:
         self.close()
 
     def _read(self, batch: Mapping[str, Any]) -> int:
-        """What is there; where it ends."""
+        """Read the existing results, and return the end of the file."""
         end = 0
         with self.path.open("rb") as stream:
             for line in stream:
@@ -126,7 +134,7 @@ class Journal:
         try:
             while left:
                 left = left[os.write(self._file, left) :]
-        except OSError:  # a disk that is full: half a line would spoil what comes after it
+        except OSError:  # if the disk is full, remove the incomplete line
             os.ftruncate(self._file, begun)
             os.lseek(self._file, begun, os.SEEK_SET)
             raise
@@ -159,7 +167,7 @@ def _locked(path: Path) -> Any:
 
 
 def _value_of(line: bytes) -> Any:
-    """None for a line that is not whole."""
+    """The JSON of a line; None if it is incomplete."""
     if not line.endswith(b"\n"):
         return None
     try:

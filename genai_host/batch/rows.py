@@ -1,11 +1,11 @@
-"""The rows of a batch: a file of JSON values, one on each line.
+"""The rows of a batch: a file with one JSON value per line.
 
     "What is the capital of France?"
     {"id": "a", "prompt": "And of Spain?", "model": "smollm2", "parameters": {"temperature": 0}}
     {"custom_id": "b", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
 
-The last is a line of OpenAI's Batch API, whose result is a line as that API has it. `custom_id`
-is another name for `id` in the others.
+The last is a line of OpenAI's Batch API; its result has the format of that API. In other rows,
+`custom_id` is another name for `id`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from genai_host.util.text import short_repr
 from genai_host.util.text_encoding import encoding_of
 
 MOST_BYTES = 8 * 2**20
-"""Of a line."""
+"""Maximum length of a line."""
 
 _URLS = ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations", "/v1/responses")
 
 
 @frozen
 class Row:
-    """
-    number   of its line, from 1
-    id       that it was given; empty if it has none
-    asked    its fields, checked; those of OpenAI's form have `url`
-    wrong    why it cannot be asked; empty if it can
+    """A row.
+
+    Attributes:
+        number: Line number, from 1.
+        id: Given id; empty if there is none.
+        asked: Validated fields; those of OpenAI's format have `url`.
+        wrong: Why the row is invalid; empty if it is valid.
     """
 
     number: int
@@ -48,7 +50,7 @@ class Row:
 
     @property
     def names(self) -> dict[str, str]:
-        """What tells its result from others."""
+        """The id of the row, as a field of its result."""
         return {"custom_id" if self.is_openai else "id": self.id}
 
     @property
@@ -58,14 +60,14 @@ class Row:
 
 @frozen
 class Survey:
-    """Of a file: how many rows it has, and what tells it from others."""
+    """Number of rows of a file, and the digest of its content."""
 
     rows: int
     digest: str
 
 
 def survey(path: Path) -> Survey:
-    """Raises `ValidationError` if the file is none of rows at all, and `OSError`."""
+    """Count the rows of a file. Raises `ValidationError` if it has no rows, and `OSError`."""
     digest, rows = hashlib.sha256(), 0
     with _opened(path) as readline:
         for _, line in _lines(readline):
@@ -80,7 +82,7 @@ def survey(path: Path) -> Survey:
 
 
 def rows_in(path: Path) -> Iterator[Row]:
-    """All of them; those that are wrong say why."""
+    """Yield all rows; invalid rows have a reason."""
     with _opened(path) as readline:
         for number, line in _lines(readline):
             yield _row(number, line)
@@ -88,7 +90,7 @@ def rows_in(path: Path) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Callable[[int], bytes]]:
-    """What reads the next line of a file, of so many bytes at most, in UTF-8."""
+    """Yield a function that reads the next line as UTF-8, up to a number of bytes."""
     with path.open("rb") as stream:
         encoding = encoding_of(stream.read(4))
         stream.seek(0)
@@ -100,8 +102,7 @@ def _opened(path: Path) -> Iterator[Callable[[int], bytes]]:
 
 
 def _lines(readline: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
-    """Those that are not empty, with their numbers. One that is too long is cut, and so no
-    JSON."""
+    """Nonempty lines with their numbers. A line that is too long is cut, and therefore invalid."""
     number = 0
     while line := readline(MOST_BYTES + 1):
         number += 1

@@ -1,9 +1,9 @@
-"""The work of one row, in this process or another.
+"""Running one row, in this process or another.
 
     Worker.do → _ask (a separate conversation) or _serve (as the server answers OpenAI's requests)
 
-In a process of an executor, `do_row` makes a separate host from the configuration of that
-process. `Task` is what applies to all rows of a batch.
+In a process of an executor, `do_row` creates a separate host from the configuration of that
+process. `Task` has the settings for all rows of a batch.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from genai_host.serializers.conversations import cost_row
 
 @frozen
 class Task:
-    """
-    feature, model, provider, parameters, settings, tools   as `Host.open` takes them; a row
-                  may have its own of all but the feature and the tools
-    schema        that each answer satisfies; None for free text
-    record        whether each row is a conversation in the store. One whose process was
-                  killed in the midst is then gone on with: calls of models on record are
-                  not repeated
+    """Settings for all rows.
+
+    Attributes:
+        feature, model, provider, parameters, settings, tools: As for `Host.open`. A row can
+            override all except the feature and the tools.
+        schema: JSON Schema of the answers; None for text.
+        record: Whether each row is a conversation in the store. If its process is killed, it is
+            resumed, and recorded model calls are not repeated.
     """
 
     feature: str = ""
@@ -55,17 +56,20 @@ class Task:
         return cls(**{**value, "tools": None if tools is None else tuple(tools)})
 
 
-_TRIES = 4  # of a row, where it may succeed later
-_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before the next, twice as long each time
-_LOOK = 0.5  # seconds between looks whether a process that seems to do a row is still there
+_TRIES = 4  # attempts per row, for temporary errors
+_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before the next attempt, doubled each time
+_LOOK = 0.5  # seconds between checks whether another process still runs a row
 
 Result = dict[str, Any]
 
 
 class Worker:
-    """May be used from many threads.
+    """Runs rows. Thread-safe.
 
-    batch   tells it from others: conversations are found again by it
+    Args:
+        host: The host.
+        task: Settings for all rows.
+        batch: Identifies the batch, to find its conversations again.
     """
 
     def __init__(self, host: Host, task: Task, batch: str) -> None:
@@ -77,7 +81,7 @@ class Worker:
         self._lock = threading.Lock()
 
     def do(self, row: Row) -> Result:
-        """Its result; what went wrong is one, too. Raises `Cancelled` once this is ended."""
+        """Return the result of a row, which may be an error. Raises `Cancelled` after `end`."""
         for number in range(_TRIES):
             try:
                 return self._serve(row) if row.is_openai else self._ask(row)
@@ -90,7 +94,7 @@ class Worker:
         raise AssertionError("a row is tried once at least")
 
     def end(self) -> None:
-        """What is under way is cancelled."""
+        """Cancel running rows."""
         self._ending.cancel()
 
     def close(self) -> None:
@@ -119,13 +123,13 @@ class Worker:
             }
 
     def _is_answered(self, conversation: Conversation) -> bool:
-        """Already, before this process had it."""
+        """Whether another process has already answered the row."""
         if not self._task.record or not conversation.turns:
             return False
         return self._host.store_for().summary(conversation.id).status == "idle"
 
     def _known(self, row: Row, conversation: Conversation) -> Result:
-        """It was answered already, and whoever did that could not say so any more."""
+        """The result of a row that another process answered before it ended."""
         cost = self._host.store_for().summary(conversation.id).cost
         return {
             **row.names,
@@ -138,7 +142,7 @@ class Worker:
         }
 
     def _conversation(self, row: Row) -> Conversation:
-        """A new one, or that which was begun for this row before."""
+        """A new conversation, or the one that was started for this row."""
         if not self._task.record:
             return self._open(row, record=False)
         begun = self._host.store_for().documents("batches")
@@ -153,7 +157,7 @@ class Worker:
             return conversation
 
     def _await(self, id: str) -> None:
-        """Until no other process is at it: the one that was may have been killed just now."""
+        """Wait until no other process runs a conversation; one may have just been killed."""
         while self._host.store_for().is_running_elsewhere(id):
             self._sleep(_LOOK)
 
@@ -171,7 +175,7 @@ class Worker:
         )
 
     def _serve(self, row: Row) -> Result:
-        """As the server answers it. What it cost is not told there."""
+        """Answer a row as the server does. The cost is not reported there."""
         body = {"model": self._task.model, **row.asked["body"]}
         request = RouteRequest(
             "POST", row.asked["url"], body=write_json(body), limits=Cancellation(self._ending)
@@ -197,7 +201,7 @@ class Worker:
         return answer
 
     def _sleep(self, seconds: float) -> None:
-        """By the host's clock. Raises `Cancelled` once this is ended."""
+        """Sleep by the host's clock. Raises `Cancelled` after `end`."""
         awake = threading.Event()
         with self._ending.on_cancel(awake.set), self._host.clock.call_later(seconds, awake.set):
             awake.wait()
@@ -209,16 +213,18 @@ def _failure(row: Row, error: GenaiError) -> Result:
 
 
 def problem_of(error: GenaiError) -> Mapping[str, Any]:
-    """What a result says of an error."""
+    """Return the JSON form of an error."""
     problem = HttpProblem.of(error)
     return {"code": problem.code, "message": problem.message, "hint": problem.hint}
 
 
 def do_row(task: Mapping[str, Any], batch: str, row: Row) -> Result:
-    """It may be done again where the process that did it is gone.
+    """Run a row in a process of an executor. It may run again if that process ends.
 
-    task   as `Task.to_json` gives it
-    batch  as `Worker` takes it
+    Args:
+        task: Result of `Task.to_json`.
+        batch: Identifies the batch; see `Worker`.
+        row: The row.
     """
     key = (write_json(task), batch)
     with _lock:
@@ -229,9 +235,9 @@ def do_row(task: Mapping[str, Any], batch: str, row: Row) -> Result:
     return worker.do(row)
 
 
-# That of this process, for as long as it is given the same batch: to load plugins and open
-# connections for each row would cost more than the row, and a function is all that an executor
-# carries. What an earlier batch has under way yet keeps its own.
+# The worker of the current batch in this process. Loading plugins and opening connections for each
+# row would take longer than the row, and an executor can only transfer a function. Running rows of
+# an earlier batch keep their worker.
 _workers: dict[tuple[bytes, str], Worker] = {}
 _lock = threading.Lock()
 

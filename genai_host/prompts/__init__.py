@@ -1,1 +1,1 @@
-"""What users write: attachments, fragments, templates."""
+"""Prompts: attachments, fragments, templates."""

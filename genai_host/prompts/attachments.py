@@ -1,7 +1,7 @@
 """Attachments and fragments: files and texts that are sent with a message.
 
-An attachment is a separate part of the message, made from a file or an address, such as an image
-or a document. A fragment is a text that is put before the question, as part of it.
+An attachment is a separate part of the message, from a file or a URL, for example an image or a
+document. A fragment is a text that is prepended to the message.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 20 * 1024 * 1024
 PIPED = "-"
-"""In place of a file: what is piped in."""
+"""Stands for standard input instead of a file."""
 
-_SECONDS = (5.0, 30.0)  # to connect; between two blocks
-_MOST_SECONDS = 60.0  # for all of it
+_SECONDS = (5.0, 30.0)  # timeouts: connect, read
+_MOST_SECONDS = 60.0  # timeout of the whole download
 _BLOCK = 1 << 16
 
 _PDF = "application/pdf"
@@ -38,7 +38,7 @@ _SIGNATURES = {
     b"GIF8": "image/gif",
     b"%PDF-": _PDF,
 }
-# of what is sent as a file (MIME Sniffing Standard, section 6; RFC 9639 for FLAC)
+# types of files sent as such (MIME Sniffing Standard, section 6; RFC 9639 for FLAC)
 _NAMELESS = {
     b"ID3": "audio/mpeg",
     b"\xff\xfb": "audio/mpeg",
@@ -57,11 +57,13 @@ _BRANDS = {
 
 
 def attachment(source: str | os.PathLike[str]) -> Part:
-    """A part from a file, or from an http(s) address, which is fetched now.
+    """Create a part from a file or an http(s) URL, which is downloaded.
 
-    A picture becomes an `Image`, text a `Text` under its name, all else a `File`.
-    Raises `ConfigurationError` if there is no such file or it is larger than
-    20 MiB, `ServiceUnavailable` if an address cannot be read.
+    An image becomes an `Image`, text a `Text` with its name, any other content a `File`.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or is larger than 20 MiB.
+        ServiceUnavailable: The URL cannot be read.
     """
     name = os.fspath(source)
     if is_address(name):
@@ -87,7 +89,7 @@ def attachments(sources: Iterable[str], piped: Callable[[], bytes] | None = None
 
 
 def each_once(sources: Iterable[str]) -> list[str]:
-    """Files and addresses, without other names of a file that is among them already."""
+    """Remove duplicate names of the same file or URL."""
     kept: dict[str, str] = {}
     for source in sources:
         kept.setdefault(_identity(source), source)
@@ -95,18 +97,18 @@ def each_once(sources: Iterable[str]) -> list[str]:
 
 
 def _identity(source: str) -> str:
-    """The same for two names of one file; an address as it is."""
+    """A key that is equal for all names of a file."""
     if is_address(source) or source == PIPED:
         return source
     try:
         return os.path.realpath(os.path.expanduser(source))
-    except (OSError, ValueError):  # that it cannot be read is told when it is
+    except (OSError, ValueError):  # reported when the file is read
         return source
 
 
 def read_file(name: str, most: int | None = None) -> bytes:
-    """What a file holds. Raises `ConfigurationError` if there is no such file or it is
-    larger than so many bytes, 20 MiB unless told otherwise."""
+    """Return the content of a file, up to a number of bytes (20 MiB by default). Raises
+    `ConfigurationError` if the file cannot be read, or is larger."""
     most = MOST_BYTES if most is None else most
     try:
         with Path(name).expanduser().open("rb") as stream:
@@ -153,7 +155,7 @@ def _media_type(data: bytes, name: str) -> str:
 
 
 def _kind_of(data: bytes) -> str:
-    """What the first bytes say, where a name says nothing; text may begin like any."""
+    """Detect the media type by the first bytes, if the name has none. Any text has no type."""
     if _as_text(data) is not None:
         return ""
     for signature, kind in _NAMELESS.items():
@@ -161,14 +163,14 @@ def _kind_of(data: bytes) -> str:
             return kind
     if data.startswith(b"RIFF") and data[8:12] == b"WAVE":
         return "audio/wav"
-    if data[4:8] == b"ftyp":  # ISO/IEC 14496-12: a brand says which file it is
+    if data[4:8] == b"ftyp":  # ISO/IEC 14496-12: the brand determines the type
         return _BRANDS.get(data[8:12], "video/mp4")
     return ""
 
 
 def _as_text(data: bytes, *, is_named_text: bool = False) -> str | None:
-    """Its text, if it is UTF-8 or has a byte order mark; in other encodings only where its name
-    says that it is text."""
+    """Decode UTF-8, or text with a byte order mark; other encodings only if the name indicates
+    text."""
     if is_named_text and is_text(data):
         return decode_text(data)
     try:
@@ -184,14 +186,14 @@ def _last_of(address: str) -> str:
 
 
 def shown(source: str) -> str:
-    """A file or an address as it may be shown: an address without its user, its
-    password and its query, which may be a signature."""
+    """Return a source for display. A URL is shown without user, password and query, which can be
+    secret."""
     if not is_address(source):
         return source
     try:
         parts = urllib.parse.urlsplit(source)
         _ = parts.port
-    except ValueError:  # as where a password has a slash in it
+    except ValueError:  # for example a password with a slash
         return "the address"
     if "@" in parts.query + parts.fragment:
         return "the address"
@@ -199,15 +201,20 @@ def shown(source: str) -> str:
 
 
 def is_address(source: str) -> bool:
-    """Whether a source is an http(s) address, and no file."""
+    """Return whether a source is an http(s) URL."""
     return source.lower().startswith(("http://", "https://"))
 
 
 def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
-    """The body of an address and its media type.
+    """Download a URL, and return its content and media type.
 
-    Raises `ServiceUnavailable` if it cannot be read, or not within a minute;
-    `ConfigurationError` if it has more than so many bytes, 20 MiB unless told otherwise.
+    Args:
+        address: The URL.
+        most: Maximum size in bytes; 20 MiB by default.
+
+    Raises:
+        ServiceUnavailable: The URL cannot be read, or not within a minute.
+        ConfigurationError: The content is larger.
     """
     most = MOST_BYTES if most is None else most
     ended: queue.SimpleQueue[tuple[bytes, str] | BaseException] = queue.SimpleQueue()
@@ -218,8 +225,8 @@ def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             ended.put(error)
 
-    # in a thread, which is left alone if it takes too long: what comes drop by drop, or
-    # a name that nobody resolves, ends no timeout of a socket
+    # in a thread that is abandoned after a timeout: slow transfers and name resolution have no
+    # timeout of a socket
     threading.Thread(target=fetch, daemon=True).start()
     try:
         outcome = ended.get(timeout=_MOST_SECONDS)
@@ -233,7 +240,7 @@ def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
 
 
 def _fetch(address: str, most: int) -> tuple[bytes, str]:
-    """The environment's proxies hold, its netrc does not."""
+    """Download with the proxies of the environment, but not its netrc."""
     import requests
     import urllib3
 
@@ -259,12 +266,12 @@ def _fetch(address: str, most: int) -> tuple[bytes, str]:
                         raise _too_large(shown(address), most)
                 return bytes(data), reply.headers.get("Content-Type", "")
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
-        # from None: the libraries quote addresses whole
+        # from None: the libraries quote full URLs
         raise ServiceUnavailable(f"cannot fetch {shown(address)}: {_reason(error)}") from None
 
 
 def _must_stay_encrypted(reply: requests.Response, **_: object) -> None:
-    """requests follows redirects to http and https only, from one to the other too."""
+    """Refuse redirects from https to http, which requests would follow."""
     target = urllib.parse.urljoin(reply.url, reply.headers.get("Location", ""))
     if reply.is_redirect and reply.url.startswith("https:") and not target.startswith("https:"):
         raise ServiceUnavailable(
@@ -273,7 +280,7 @@ def _must_stay_encrypted(reply: requests.Response, **_: object) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """What the system said, as `Connection refused`, or what kind of error it is."""
+    """The system's message, for example `Connection refused`, or the type of error."""
     reason = type(error).__name__
     at_proxy = "the proxy failed: " if reason == "ProxyError" else ""
     cause: BaseException | None = error
@@ -294,7 +301,7 @@ _SUFFIXES = ("+json", "+xml", "+yaml")  # RFC 6838, Structured Syntax Name Suffi
 
 
 def with_fragments(fragments: Iterable[str], asked: str) -> str:
-    """What is asked with fragments before it, as they come from `fragment`."""
+    """Prepend fragments to a prompt."""
     return "\n\n".join(filter(None, [*fragments, asked]))
 
 
@@ -313,16 +320,17 @@ def read_fragments(sources: Iterable[str], piped: Callable[[], str] | None = Non
 
 
 def fragment(source: str) -> str:
-    """The text of a file, or of an http(s) address, which is fetched now. Its first line
-    says where it is from.
+    """Return the text of a file or of an http(s) URL, which is downloaded. Its first line is the
+    source.
 
-    Raises `ConfigurationError` if there is no such file, for what is no text, and for
-    more than 5 MiB; `ServiceUnavailable` if an address cannot be read.
+    Raises:
+        ConfigurationError: The file cannot be read, is not text, or is larger than 5 MiB.
+        ServiceUnavailable: The URL cannot be read.
     """
     if is_address(source):
         data, media_type = fetched(source, MOST_FRAGMENT_BYTES)
         return _named(_decoded(data, media_type, shown(source)), shown(source))
-    # where a folder is says more of the user than the model needs to know
+    # the full path would disclose more about the user than necessary
     name = os.path.basename(source) if os.path.isabs(os.path.expanduser(source)) else source
     return _named(_decoded(read_file(source, MOST_FRAGMENT_BYTES), "", source), name)
 
@@ -340,7 +348,7 @@ def _decoded(data: bytes, media_type: str, source: str) -> str:
         raise _no_text(source, "")
     try:
         text = data.decode(charset) if charset else decode_text(data)
-    except (ValueError, LookupError) as error:  # it may be no charset at all
+    except (ValueError, LookupError) as error:  # the charset may be unknown
         raise _no_text(source, f" in {charset[:40]}") from error
     if "\0" in text:
         raise _no_text(source, "")

@@ -1,15 +1,15 @@
-"""Templates: what is asked again and again, each a TOML file of the user.
+"""Prompt templates: each is a TOML file of the user.
 
-    prompt = "Sum up in $language:\\n\\n$input"  # $input is what the user says
+    prompt = "Sum up in $language:\\n\\n$input"  # $input is the user's message
     system = "You are brief. $$ is a dollar sign."
     model = "smollm2"
     provider = "local"
     feature = "chat"
-    fragments = ["style.md"]                   # as `--fragment` takes them
+    fragments = ["style.md"]                   # as for `--fragment`
     attachments = ["https://example.org/a.png"]
     schema = '{"type": "object"}'              # JSON, or a table
 
-    [variables]                                # values where none are given
+    [variables]                                # default values
     language = "English"
 
     [roles]
@@ -21,8 +21,8 @@
     [settings]
     history_turns = 3
 
-Each key may be missing. Names are plain, and a file that leads out of the folder of the
-templates is none, so that no name reads or writes anything else.
+All keys are optional. Names are plain, and links out of the directory of templates are not
+followed, so that no name accesses other files.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ _SUFFIX = ".toml"
 
 
 class Template(NamedTuple):
-    """What a template says; empty where it says nothing.
+    """A template; missing fields are empty.
 
-    variables    values of the variables in prompt and system, by name
-    schema       JSON Schema of the answer
-    file         where it stands
+    Attributes:
+        variables: Values of the variables in prompt and system, by name.
+        schema: JSON Schema of the answer.
+        file: Its path.
     """
 
     prompt: str = ""
@@ -74,18 +75,18 @@ class Template(NamedTuple):
 
     @property
     def takes_input(self) -> bool:
-        """Whether the prompt says where it stands what the user says."""
+        """Whether the prompt has a place for the user's message."""
         return _INPUT in _names(self.prompt)
 
     @property
     def needs(self) -> list[str]:
-        """The variables of prompt and system, in the order they stand in."""
+        """The variables of prompt and system, in order."""
         names = dict.fromkeys([*_names(self.system), *_names(self.prompt)])
         return [name for name in names if name != _INPUT]
 
     def with_variables(self, given: Mapping[str, str]) -> Template:
-        """The same, with values for its variables. Raises `ConfigurationError` if one has
-        none, and for one that it does not have."""
+        """Return a copy with values for its variables. Raises `ConfigurationError` if a variable is
+        unknown, or has no value."""
         for name in given:
             if name not in self.needs:
                 raise self._wrong(f"unknown variable {name!r}", did_you_mean(name, self.needs))
@@ -97,12 +98,12 @@ class Template(NamedTuple):
         return self._replace(variables=values)
 
     def system_text(self) -> str:
-        """What the model is told before all else."""
+        """Return the system prompt."""
         return string.Template(self.system).substitute(self.variables)
 
     def prompt_text(self, said: str) -> str:
-        """What is asked where the user says this: in its place in the prompt, or after
-        it. Raises `ConfigurationError` if the prompt needs it, and it is empty."""
+        """Return the prompt with the user's message in its place, or appended. Raises
+        `ConfigurationError` if the prompt requires a message, and it is empty."""
         if not self.takes_input:
             asked = string.Template(self.prompt).substitute(self.variables)
             return "\n\n".join(filter(None, [asked, said]))
@@ -118,7 +119,7 @@ NO_TEMPLATE = Template()
 
 
 def template_names() -> list[str]:
-    """The names of the templates there are, whatever they say."""
+    """Return the names of all templates, including invalid ones."""
     try:
         with os.scandir(paths.templates_dir()) as entries:
             files = [entry.name for entry in entries]
@@ -129,8 +130,8 @@ def template_names() -> list[str]:
 
 
 def template_file(name: str) -> str:
-    """Where a template of that name stands, or would. Raises `ConfigurationError` for
-    what cannot be a name."""
+    """Return the path of a template, which may not exist. Raises `ConfigurationError` for invalid
+    names."""
     if len(name) > _MOST_NAME or not re.fullmatch(PLAIN_NAME, name):
         shown = ascii(name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}...")
         raise ConfigurationError(
@@ -141,24 +142,24 @@ def template_file(name: str) -> str:
 
 
 def read_template(name: str) -> Template:
-    """The template of that name. Raises `ConfigurationError` if there is none, and with
-    file and place if it is not in order."""
+    """Read a template. Raises `ConfigurationError` if it does not exist or is invalid."""
     file = template_file(name)
     return _read(file, _text(file, name))
 
 
 def template_source(name: str) -> str:
-    """What its file holds, in order or not. Raises `ConfigurationError` if there is none."""
+    """Return the text of a template, even if invalid. Raises `ConfigurationError` if it does not
+    exist."""
     return _text(template_file(name), name)
 
 
 def save_template(name: str, template: Template) -> str:
-    """Write a new template; its file. Raises `ConfigurationError` if there is one of that
-    name, if it would not be in order, or cannot be written."""
+    """Save a new template, and return its path. Raises `ConfigurationError` if the template exists,
+    is invalid, or cannot be written."""
     file = template_file(name)
     data = _written(template, file)
     if _read(file, data.decode()) != template._replace(file=file):
-        raise _wrong(file, "cannot hold this")  # what is read has to be what was given
+        raise _wrong(file, "cannot hold this")  # the saved template must read back unchanged
     try:
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -181,8 +182,8 @@ def save_template(name: str, template: Template) -> str:
 
 
 def remove_template(name: str) -> None:
-    """Remove the file of that name, in order or not; of a link, the link. Raises
-    `ConfigurationError` if there is none."""
+    """Remove a template, valid or not. Of a link, only the link is removed. Raises
+    `ConfigurationError` if the template does not exist, or cannot be removed."""
     file = template_file(name)
     try:
         os.unlink(file)
@@ -194,7 +195,7 @@ def remove_template(name: str) -> None:
 
 def _text(file: str, name: str) -> str:
     try:
-        # not to wait for a pipe, and to follow no link out of the folder
+        # do not wait for a pipe, and do not follow links out of the directory
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         if os.path.islink(file):
             raise OSError(errno.ELOOP, "it is a link")
@@ -222,7 +223,7 @@ def _read(file: str, text: str) -> Template:
 
 
 class _Reader(TableReader):
-    """Reads a template."""
+    """Reader of a template."""
 
     def template(self, data: Mapping[str, Any]) -> Template:
         self.only([name for name in Template._fields if name != "file"], data)
@@ -244,7 +245,7 @@ class _Reader(TableReader):
     def _check_variables(self, template: Template) -> None:
         for key in ("prompt", "system"):
             text = getattr(template, key)
-            # substituted once, which finds each $ that begins no variable
+            # substituting finds each invalid $
             try:
                 string.Template(text).substitute(dict.fromkeys(_names(text), ""))
             except ValueError as error:
@@ -283,7 +284,7 @@ class _Reader(TableReader):
         return values
 
     def _json(self, table: dict[str, Any], place: str) -> dict[str, Any]:
-        """Return the table if it is JSON: TOML has dates and infinities as well."""
+        """Check that a table is JSON: TOML also has dates and infinities."""
         from genai_host.api.json_text import check_numbers
 
         try:
@@ -309,7 +310,7 @@ def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _written(template: Template, file: str) -> bytes:
-    """The text of its file."""
+    """The text of the template's file."""
     import json
 
     import tomlkit
@@ -322,8 +323,8 @@ def _written(template: Template, file: str) -> bytes:
         if key == "schema":
             value = json.dumps(value, indent=2, ensure_ascii=False)
         if isinstance(value, str):
-            # in several lines, where they can stand as they are; of one that begins with the
-            # end of a line, tomlkit drops that before 0.15
+            # multiline where no escapes are needed; tomlkit before 0.15 drops a line break at the
+            # start
             is_plain = "\n" in value and "\r" not in value and '"""' not in value
             is_plain = is_plain and not value.startswith("\n")
             data[key] = tomlkit.string(value, multiline=is_plain)

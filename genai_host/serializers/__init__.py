@@ -1,1 +1,1 @@
-"""What there is, as JSON objects: the same on the command line and over HTTP."""
+"""JSON forms of data, shared by the command line and the HTTP API."""

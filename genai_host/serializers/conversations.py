@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def cost_row(cost: Cost) -> dict[str, Any] | None:
-    """In JSON; None if nothing is known of it."""
+    """Return the JSON form of a cost; None if unknown."""
     return attrs.asdict(cost) if cost.known else None
 
 
 def utc(moment: float) -> str:
-    """ISO 8601 in UTC, to the millisecond.
+    """Return a time in ISO 8601, in UTC and milliseconds.
 
     Args:
         moment: Seconds since 1970.
@@ -34,7 +34,7 @@ def utc(moment: float) -> str:
 
 
 def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
-    """An answer in JSON."""
+    """Return the JSON form of an answer."""
     return {
         "text": answer.text,
         "data": codec.to_json(answer.data),
@@ -46,7 +46,7 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
 
 
 def wait_row(wait: Pause[Any] | None, **named: str) -> dict[str, Any]:
-    """A pause in JSON.
+    """Return the JSON form of a pause.
 
     Args:
         wait: The pause; None if there is none.
@@ -57,7 +57,7 @@ def wait_row(wait: Pause[Any] | None, **named: str) -> dict[str, Any]:
 
 
 def row_of(summary: Summary) -> dict[str, Any]:
-    """A conversation in JSON."""
+    """Return the JSON form of a conversation."""
     return {
         "id": summary.id,
         "title": summary.title,
@@ -73,7 +73,7 @@ def row_of(summary: Summary) -> dict[str, Any]:
 
 
 def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
-    """A turn in JSON.
+    """Return the JSON form of a turn.
 
     Args:
         turn: The turn.
@@ -92,12 +92,12 @@ def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
 
 
 def try_row(each: StoredTry) -> dict[str, Any]:
-    """A call of a model in JSON."""
+    """Return the JSON form of a model call."""
     return {**attrs.asdict(each), "started": utc(each.started)}
 
 
 def found_row(found: Found) -> dict[str, Any]:
-    """A message that was searched for."""
+    """Return the JSON form of a search result."""
     return attrs.asdict(found)
 
 
@@ -107,7 +107,7 @@ def usage_row(row: UsageRow) -> dict[str, Any]:
 
 
 def budget_row(budget: Budget) -> dict[str, Any]:
-    """`user` is None for that of all users together."""
+    """Return the JSON form of a budget; `user` is None for the total of all users."""
     return {
         "name": budget.name,
         "user": None if budget.user == EVERYBODY else budget.user,
@@ -121,13 +121,13 @@ def budget_row(budget: Budget) -> dict[str, Any]:
 
 
 def groups_in(text: str) -> list[str]:
-    """`model,day` as a list; which there are, the store says."""
+    """Split groupings such as `model,day`. The store validates them."""
     return list(dict.fromkeys(each for each in (each.strip() for each in text.split(",")) if each))
 
 
 def day_in(text: str, now: datetime, path: str) -> str:
-    """A day in UTC as the store has it, of one that is written so or as `7d`: the last seven
-    days with today. Empty for nothing. Raises `ValidationError`."""
+    """Return an ISO date in UTC, from a date or an age: `7d` is the last seven days, with today. An
+    empty text stays empty. Raises `ValidationError`."""
     if not text:
         return ""
     ago = re.fullmatch("([1-9][0-9]{0,4})d", text)

@@ -19,7 +19,7 @@ from genai_host.providers.instance import ProviderInstance
 
 
 def feature_row(host: Host, feature: Feature[Any]) -> dict[str, Any]:
-    """With its roles and settings."""
+    """Return the JSON form of a feature, with its roles and settings."""
     return {
         "name": feature.name,
         "help": feature.help,
@@ -35,17 +35,16 @@ _STATES = ("works", "needs", "unreachable", "not offered")
 
 
 def model_rows(host: Host) -> list[dict[str, Any]]:
-    """The model configurations, then all models that are declared, with the user's other names
-    for them, but for those whose name a configuration redirects; and what aliases pass
-    through."""
+    """Return the model configurations, the declared models with their aliases, and undeclared
+    models of aliases. Models whose name is redirected by a configuration are omitted."""
     catalog = host.probe()
     found: dict[str, list[Candidate]] = {}
     for candidate in catalog.matrix():
         found.setdefault(candidate.model.name, []).append(candidate)
-    models = dict(catalog.models)  # where there is no provider, none is in a route
+    models = dict(catalog.models)  # without a provider, no route has the model
     aliases = _aliases(host)
     for name, names in aliases.items():
-        if name not in models:  # what an alias passes through is declared nowhere
+        if name not in models:  # the target of an alias need not be declared
             models[name] = catalog.model_named(names[0])
             found[name] = catalog.explain(names[0], None, "chat")
     for name in host.config.configurations:
@@ -61,8 +60,7 @@ def model_rows(host: Host) -> list[dict[str, Any]]:
 
 
 def configuration_row(host: Host, name: str, catalog: Catalog | None = None) -> dict[str, Any]:
-    """A model configuration, in the form of the model that it stands for. One that stands for
-    none, or for none that is there, cannot run."""
+    """Return a model configuration in the form of its model. If that is missing, it cannot run."""
     catalog = catalog or host.probe()
     config = host.config.configurations[name]
     model, found, reason = Model(name, dialects=()), [], ""
@@ -85,8 +83,7 @@ def configuration_row(host: Host, name: str, catalog: Catalog | None = None) -> 
 
 
 def _aliases(host: Host) -> dict[str, list[str]]:
-    """The user's own names by the model that each stands for; those that stand for none
-    are left to `doctor`."""
+    """The user's aliases by model. Invalid aliases are reported by `doctor`."""
     found: dict[str, list[str]] = {}
     for name in host.config.aliases:
         with contextlib.suppress(GenaiError):
@@ -144,7 +141,7 @@ def listed_rows(
             ]
     except GenaiError as error:
         raise error.located(provider=instance.name) from error.__cause__
-    except Exception as error:  # whatever a plugin does
+    except Exception as error:  # a plugin may raise anything
         raise PluginError(
             f"{instance.name} cannot list its models: {type(error).__name__}: {error}",
             provider=instance.name,
@@ -153,13 +150,13 @@ def listed_rows(
 
 
 def _window(model: Model, running: Sequence[Candidate]) -> int | None:
-    """Of the first that would answer: it may be less than the model can have. Where none runs,
-    that of the model."""
+    """The window of the first running candidate, which may be less than the model's; without one,
+    the model's."""
     return running[0].window if running else model.window
 
 
 def provider_rows(host: Host) -> list[dict[str, Any]]:
-    """All instances; those of a type that no plugin brings come last."""
+    """Return the JSON forms of all instances; those of unknown types come last."""
     catalog = host.probe()
     rows = [provider_row(host, instance, catalog) for instance in host.instances]
     return rows + [absent_row(name, reason) for name, reason in host.instances.unknown.items()]
@@ -168,7 +165,7 @@ def provider_rows(host: Host) -> list[dict[str, Any]]:
 def provider_row(
     host: Host, instance: ProviderInstance, catalog: Catalog | None = None
 ) -> dict[str, Any]:
-    """As it was found when it was tried."""
+    """Return the JSON form of an instance, with its probed status."""
     served = (catalog or host.probe()).served[instance.name]
     provider = instance.look()
     return {
@@ -184,7 +181,7 @@ def provider_row(
 
 
 def absent_row(name: str, reason: str) -> dict[str, Any]:
-    """A configured instance of a type that no plugin brings."""
+    """Return the JSON form of a configured instance of an unknown type."""
     return {
         "name": name,
         "type": "",

@@ -1,4 +1,4 @@
-"""Plugins, with how loading them ended."""
+"""JSON forms of plugins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from genai_host.plugins.index import InstalledPlugin, LoadResult
 def plugin_row(
     found: InstalledPlugin, outcome: LoadResult | None, config: Config
 ) -> dict[str, Any]:
-    """A plugin as a row of a listing.
+    """Return the JSON form of a plugin.
 
     Args:
         found: The plugin.

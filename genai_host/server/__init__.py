@@ -1,4 +1,4 @@
-"""The host over HTTP: APIs that other programs speak already, its own, and the page.
+"""The HTTP server: APIs of other providers, the native API and the page.
 
-Nothing here is imported before a server is started.
+Its modules are imported only when a server is started.
 """

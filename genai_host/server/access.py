@@ -2,10 +2,10 @@
 
     AccessPolicy.admit → _check_host → _check_origin → _user → _check_media_type
 
-`AccessPolicy` is applied before anything else of a request is looked at. A browser on this machine
-sends the requests of any page. With or without a token, these are refused: a host name that is not
-this server's (DNS rebinding), another origin, and what a form can send without a preflight (RFC
-6454; the "simple requests" of the Fetch standard).
+`AccessPolicy` is applied before any other part of a request is examined. A browser on this machine
+sends the requests of any page. With or without a token, these requests are refused: a host name of
+another server (DNS rebinding), another origin, and a body that a form can send without a preflight
+(RFC 6454; the "simple requests" of the Fetch standard).
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ _METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 
 class AccessPolicy:
-    """Knows tokens by their digest alone."""
+    """Checks of host, origin, token and media type. Stores only digests of tokens."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._cors = frozenset(settings.cors_origins)
         self._tokens = [(user, _digest(token.reveal())) for user, token in settings.tokens.items()]
         self._hosts = frozenset(map(_plain, (*settings.allowed_hosts, settings.bind)))
         bound = address_of(settings.bind)
-        # a name can be made to lead here, an address cannot
+        # DNS can map any name to this server, but not an address
         self._takes_addresses = bound is not None and bound.is_unspecified
         self._takes_any = ANY in settings.allowed_hosts
 
     def is_attempt(self, head: Head) -> bool:
-        """Whether it has a token, which is to be checked."""
+        """Whether the request has a token that must be checked."""
         is_open = head.is_reading and _is_open(head.path)
         return bool(self._tokens and not is_open and _token(head.headers))
 
     def admit(self, head: Head) -> str:
-        """The user who asks: whose conversations they may see; empty for whoever runs the
-        server. Raises `Refused`."""
+        """Check a request and return its user, whose conversations it can see; empty for the
+        operator. Raises `Refused`."""
         self._check_origin(head, self._check_host(head))
         user = self._user(head)
         _check_media_type(head)
         return user
 
     def cors(self, head: Head) -> dict[str, str]:
-        """The headers of any reply that let a page of another origin read it, if it may."""
+        """Return the CORS headers for a reply; without an allowed origin, at most `vary`."""
         if not self._cors:
             return {}
         origin = head.headers.get("origin", "").lower()
@@ -81,8 +81,8 @@ class AccessPolicy:
         }
 
     def preflight(self, head: Head) -> dict[str, str]:
-        """The headers of the reply to a browser that asks for a page of another origin
-        whether that may send a request. Raises `Refused`."""
+        """Return the headers of the reply to a CORS preflight request. Raises `Refused` if the host
+        or the origin is not allowed."""
         self._check_origin(head, self._check_host(head))
         wanted = head.headers.get("access-control-request-headers", "")
         return {
@@ -93,7 +93,7 @@ class AccessPolicy:
         }
 
     def _check_host(self, head: Head) -> str:
-        """The host that was asked for, with its port."""
+        """Check the `host` header and return it, with the port."""
         host = head.headers.get("host", "").lower()
         found = _HOST.fullmatch(host)
         if found is None:
@@ -147,7 +147,7 @@ class AccessPolicy:
         return user or ""
 
     def _owner(self, digest: bytes) -> str | None:
-        """All are compared, so that the time that it takes tells nothing."""
+        """Compare all tokens, so that the duration reveals nothing."""
         found = None
         for user, known in self._tokens:
             if hmac.compare_digest(known, digest):
@@ -156,8 +156,8 @@ class AccessPolicy:
 
 
 def _check_media_type(head: Head) -> None:
-    """A page can send these to any server, without being asked whether it may. Files come so
-    as well, from clients that say who they are, which no form can."""
+    """Refuse media types that a page can send to any server without a preflight. Multipart bodies
+    are allowed with a token header, which a form cannot send."""
     if head.is_reading or head.length == 0:
         return
     media_type = head.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -190,13 +190,13 @@ def _digest(token: str) -> bytes:
 
 
 def _is_same(origin: str, host: str, *, is_https: bool) -> bool:
-    """Behind a proxy that ends TLS, pages are of https and requests of http."""
+    """Behind a proxy that terminates TLS, the origin is `https` and the request `http`."""
     return origin == f"https://{host}" or (origin == f"http://{host}" and not is_https)
 
 
 def _is_foreign(headers: Mapping[str, str], method: str) -> bool:
-    """Whether a browser says that a page of elsewhere asks. A link that is followed is no
-    use to that page: it sees nothing of what comes."""
+    """Whether the browser reports a request of a foreign page, except for a followed link: the
+    page cannot read its reply."""
     if headers.get("sec-fetch-site", "none").lower() in ("none", "same-origin"):
         return False
     is_link = headers.get("sec-fetch-mode") == "navigate"
@@ -204,33 +204,34 @@ def _is_foreign(headers: Mapping[str, str], method: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name as it is compared: brackets and a dot at the end say nothing."""
+    """Normalize a host name: lower case, without brackets and a trailing dot."""
     return name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 
 def _names(wanted: str) -> list[str]:
-    """Names of headers, those left out that are none."""
+    """The valid header names of a comma-separated list."""
     names = [name.strip().lower() for name in wanted.split(",")]
     return [name for name in names if name.isascii() and name.replace("-", "").isalnum()]
 
 
-_KNOWN = 10_000  # users and addresses whose rate is remembered
-_RETRY = 1.0  # seconds after which there may be room
+_KNOWN = 10_000  # maximum number of users and addresses whose rate is stored
+_RETRY = 1.0  # seconds to wait before a retry
 
 
-_FREE = 5  # wrong tokens that delay nothing
-_STEP = 0.125  # seconds of the first delay: each further wrong token doubles it
-_FORGET = 60.0  # seconds without a wrong token after which an address begins anew
+_FREE = 5  # wrong tokens without a delay
+_STEP = 0.125  # seconds of the first delay; doubles with each wrong token
+_FORGET = 60.0  # seconds without a wrong token after which the count restarts
 
 
 class FailedAttempts:
-    """Wrong tokens by address, and how long what comes from there waits for its reply. Of one loop.
+    """Counts of wrong tokens by address, and the resulting delays. For one event loop.
 
-    A right token waits as long as a wrong one, or nobody would wait for the reply to a wrong one.
-    Those that came from an address before do not wait: a client with an old token must not slow
-    down all others behind the same proxy.
+    A valid token is delayed as long as a wrong one; otherwise a client could recognize a wrong
+    token by its delay. Valid tokens already used from an address are not delayed: a client with an
+    old token must not slow down others behind the same proxy.
 
-    most   seconds of the longest delay
+    Args:
+        most: Maximum delay in seconds.
     """
 
     def __init__(self, most: float) -> None:
@@ -239,11 +240,14 @@ class FailedAttempts:
         self._right: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def attempt(self, client: str, user: str | None, now: float) -> float:
-        """Seconds that a request waits. Wrong tokens of an address are logged when there are 5,
-        10, 20, 40 ...
+        """Record an attempt and return its delay in seconds.
 
-        user   whose token it has; None if that is wrong
-        now    seconds, of any clock that only goes on
+        Wrong tokens of an address are logged after 5, 10, 20, 40 ... attempts.
+
+        Args:
+            client: Address of the client.
+            user: User of the token; None if the token is wrong.
+            now: Seconds of a monotonic clock.
         """
         network = _network(client)
         count, then = self._failed.get(network, (0, now))
@@ -257,12 +261,12 @@ class FailedAttempts:
         elif (network, user) in self._right or count < _FREE:
             _remember(self._right, (network, user), None)
             return 0.0
-        # as 2 to the power of a large number is no float
+        # limited, because a large power of 2 does not fit into a float
         return min(self._most, _STEP * 2 ** min(count - _FREE, 30)) if count >= _FREE else 0.0
 
 
 def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
-    """As the latest of `_KNOWN`."""
+    """Insert an entry as the latest, and drop the oldest beyond `_KNOWN`."""
     known[key] = value
     known.move_to_end(key)
     if len(known) > _KNOWN:
@@ -270,7 +274,7 @@ def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
 
 
 def _network(client: str) -> str:
-    """The part of an address that who has it cannot choose: of version 6, the first 64 bits."""
+    """The part of an address that its owner cannot choose: of IPv6, the first 64 bits."""
     address = address_of(client)
     if address is None or address.version == 4:
         return client
@@ -279,7 +283,7 @@ def _network(client: str) -> str:
 
 
 class RequestQueue:
-    """Places for requests under way, in the order in which they came. Of one loop."""
+    """Queue that limits concurrent requests, first in, first out. For one event loop."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
         self._free = at_once
@@ -287,8 +291,8 @@ class RequestQueue:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def enter(self) -> asyncio.Future[None] | None:
-        """Take a place: None if there is one, else what is done once it is there. It is
-        given back by `leave`. Raises `Refused` where too many wait."""
+        """Take a slot: None if one is free, else a future for it. `leave` releases it. Raises
+        `Refused` if the queue is full."""
         if self._free:
             self._free -= 1
             return None
@@ -306,9 +310,9 @@ class RequestQueue:
         return turn
 
     def give_up(self, turn: asyncio.Future[None]) -> None:
-        """Wait for it no longer."""
+        """Stop waiting for a slot."""
         if turn.done() and not turn.cancelled() and turn.exception() is None:
-            self.leave()  # it was its turn, and nobody took it
+            self.leave()  # the slot was assigned, but not used
         elif turn in self._waiting:
             self._waiting.remove(turn)
 
@@ -322,18 +326,15 @@ class RequestQueue:
 
 
 class UserRateLimiter:
-    """So many requests a minute for each of those who ask: what is not used is kept, up to
-    those of a minute."""
+    """Limit on requests per minute and user. Unused requests accumulate for up to one minute."""
 
     def __init__(self, a_minute: int | None) -> None:
         self._most = a_minute
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, who: str, now: float) -> None:
-        """One of them. Raises `Refused` where there is none left.
-
-        now   seconds, of any clock that only goes on
-        """
+        """Count one request of a user or address, at a time of a monotonic clock. Raises `Refused`
+        if the limit is reached."""
         if self._most is None:
             return
         left, then = self._left.pop(who, (float(self._most), now))
@@ -353,16 +354,17 @@ class UserRateLimiter:
 
 
 class ByteBudget:
-    """Bytes of all bodies that are held at once.
+    """Limit on the total size of request bodies in memory.
 
-    left   how many more may be held
+    Attributes:
+        left: Bytes that are still free.
     """
 
     def __init__(self, most: int) -> None:
         self.left = most
 
     def take(self, size: int) -> None:
-        """Raises `Refused` where there is not so much."""
+        """Reserve bytes. Raises `Refused` if not enough bytes are free."""
         if size > self.left:
             raise Refused(
                 HttpProblem(

@@ -31,31 +31,31 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 WIRE = "genai_host.wire"
-"""The extension of ASGI that has the `Wire` of a request."""
+"""ASGI extension that holds the `Wire` of a request."""
 
-_SLICE = 64 * 1024  # bytes of a whole body that are handed over at once
-_GONE = 499  # in the log: the client went before there was a reply
+_SLICE = 64 * 1024  # bytes per message of a complete body
+_GONE = 499  # in the log: the client disconnected before a reply
 
 _log = logging.getLogger(__name__)
 
 
 class Wire(Protocol):
-    """The connection that a request came on."""
+    """The connection of a request."""
 
     def close(self) -> None:
-        """End it, when all is sent that was given to it."""
+        """Close the connection once all data is sent."""
 
     def watch(self, has_gone: Callable[[], None]) -> None:
-        """Have it called when the client goes: at once, if it has gone. The last one given
-        is; and none once the reply is sent."""
+        """Set the function called when the client disconnects, immediately if it already has. It
+        replaces the previous one, and is not called after the reply is sent."""
 
 
 class _Gone(Exception):
-    """The client has."""
+    """The client has disconnected."""
 
 
 class RequestHandler:
-    """Its methods run in the loop, but for `_answer` and what that calls."""
+    """Handler of one request. Its methods run in the loop, except `_answer` and its callees."""
 
     def __init__(self, shared: ServerState, scope: Message, receive: Receive, send: Send) -> None:
         self._shared = shared
@@ -94,7 +94,7 @@ class RequestHandler:
             self._shared.log(self._answered)
 
     def interrupt(self, error: GenaiError) -> None:
-        """End it with an error, as far as it heeds its limits."""
+        """Interrupt the request with an error, if it supports its limits."""
         if self._turn is not None and not self._turn.done():
             problem = HttpProblem(503, "stopping", "the server is being stopped", retry_after=1)
             self._turn.set_exception(Refused(problem))
@@ -184,7 +184,7 @@ class RequestHandler:
                 return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _enter(self, head: Head) -> None:
-        """Wait for a place, and look out for the client going from now on."""
+        """Wait for a slot; from now on, a disconnect of the client is detected."""
         self._wire.watch(self._has_gone)
         if self._is_gone:
             raise _Gone
@@ -212,12 +212,12 @@ class RequestHandler:
         self._shared.cancel(self._limits)
 
     def _answer(self, request: RouteRequest, found: Found | HttpProblem) -> None:
-        """In a thread: make the reply, put it into the outbox, and leave the place."""
+        """In a thread: write the reply into the buffer, and release the slot."""
         try:
             with self._shared.watching(request, found) as watched:
                 self._reply(request, found, watched)
         finally:
-            self._outbox.end(is_broken=True)  # unless it has ended before
+            self._outbox.end(is_broken=True)  # has no effect if the reply is complete
             self._shared.errands.put(self._leave)
 
     def _reply(
@@ -225,7 +225,7 @@ class RequestHandler:
     ) -> None:
         reply = self._sendable(self._shared.answer(request, found, self._begins), request)
         wanted = self._outbox.put_reply(reply)
-        reply = self._outbox.sent or reply  # one whose head was sent before it began
+        reply = self._outbox.sent or reply  # the reply whose head was sent earlier, if any
         if self._begun is not None and self._begun is not reply:
             _close(self._begun)
         watched.status = reply.status
@@ -233,7 +233,7 @@ class RequestHandler:
             self._write(reply, wanted=wanted and self._wants_body())
 
     def _begins(self, reply: RouteResponse) -> None:
-        """Send the head if it takes its time: a client, or what is in between, may not wait."""
+        """Send the head early if the reply is slow: clients and proxies have timeouts."""
         self._begun = reply
         if is_sendable(reply):
             self._shared.errands.put(self._wait_to_send, reply)
@@ -257,7 +257,7 @@ class RequestHandler:
         return bool(self._scope["method"] != "HEAD")
 
     def _write(self, reply: RouteResponse, *, wanted: bool) -> None:
-        """The pieces of a reply, as they are made."""
+        """Write the chunks of a reply as they are generated."""
         try:
             pieces: Iterable[Any] = reply.body if wanted else ()
             for piece in pieces:
@@ -284,8 +284,8 @@ class RequestHandler:
             await self._break_off()
 
     def _waits_to_send(self, headers: Any) -> bool:
-        """Whether the client sends no body before it is told to: then nobody would know
-        whether what comes next is that body."""
+        """Whether the client waits for "100 Continue" before it sends the body. Otherwise, the next
+        bytes could be the body or another request."""
         return "expect" in headers and not self._has_begun
 
     async def _send(self, reply: RouteResponse, more: dict[str, str]) -> None:
@@ -298,7 +298,7 @@ class RequestHandler:
             }
         )
         self._has_begun = True
-        if not self._wants_body():  # a client takes the head for all, and asks on
+        if not self._wants_body():  # after the head, the client sends its next request
             await self._send_piece(b"", is_last=True)
         elif isinstance(reply.body, bytes):
             await self._send_whole(reply.body)
@@ -323,7 +323,8 @@ class RequestHandler:
         )
 
     async def _break_off(self) -> None:
-        """End the connection, so that the client does not take what it has for all."""
+        """Close the connection, so that the client does not mistake a partial reply for a complete
+        one."""
         gone = asyncio.Event()
         self._wire.watch(gone.set)
         self._wire.close()
@@ -346,12 +347,12 @@ def _close(reply: RouteResponse) -> None:
         _log.warning("what a reply was made of failed to close", exc_info=True)
 
 
-_LAST = 1.0  # seconds in which those that are ended may say so
-_LEAST = 0.1  # where there is hurry
+_LAST = 1.0  # seconds in which interrupted requests may send their error
+_LEAST = 0.1  # the same for an immediate stop
 
 
 class Application:
-    """The requests that are under way, until none is."""
+    """The ASGI application: the requests in progress."""
 
     def __init__(self, shared: ServerState) -> None:
         self.shared = shared
@@ -371,8 +372,8 @@ class Application:
                 self._idle.set()
 
     async def drain(self, hurry: asyncio.Event) -> bool:
-        """Let requests go on for as long as the settings say, or until there is hurry; then
-        end them, and wait a second for what they say to that. Whether all have ended."""
+        """Wait for the requests in progress, at most for the graceful timeout or until `hurry` is
+        set, then interrupt the remaining ones. Returns whether all requests have ended."""
         self.shared.is_draining = True
         await self._until_idle(self.shared.settings.graceful_timeout, hurry)
         stopped = Interrupted("the server is being stopped", hint="go on with it later")

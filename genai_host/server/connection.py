@@ -1,9 +1,8 @@
-"""The connections of clients: those of uvicorn, which bound nothing of what comes before a
-request is asked for, with their bounds.
+"""HTTP connections: those of uvicorn, with limits on what precedes a request.
 
-A head has a size and a time. What follows a request on its connection before it is answered
-(pipelining) is not read: else nobody would notice that the client goes. Fields that come
-after a body are no headers. A client that takes nothing of what is sent is left.
+A head is limited in size and time. The next request on a connection is not read until the previous
+one is answered (pipelining); otherwise a disconnect would not be detected. Fields after a body
+(trailers) are not treated as headers. A client that stops reading the reply is disconnected.
 """
 
 from __future__ import annotations
@@ -23,26 +22,28 @@ from genai_host.server.settings import ServerSettings
 from genai_host.serving.router import problem_reply
 
 _LOG_AGAIN = 60.0  # seconds
-_LINGER = 5.0  # seconds that a client may go on to send what nobody wants
+_LINGER = 5.0  # seconds in which a client may continue to send data, which is discarded
 
 _log = logging.getLogger(__name__)
 
 
 class _TooEarly(Exception):
-    """A second request, before the first is answered."""
+    """A second request arrived before the first was answered."""
 
 
 class _TooLarge(Exception):
-    """A head that is more than may be sent."""
+    """The head is larger than the limit."""
 
 
 class Connection(HttpToolsProtocol):
-    """One of them. These are set in a class of each server:
+    """A connection. Each server sets these attributes in a subclass.
 
-    settings   its bounds
-    most       connections that may be open at once
-    logged     when it was logged last that more came
-    is_last    whether the next request on any of them is the last: the server is to end
+    Attributes:
+        settings: The limits.
+        most: Maximum number of open connections.
+        logged: Time of the last log entry about too many connections.
+        is_last: Whether the next request on each connection is the last, because the server is
+            stopping.
     """
 
     settings: ServerSettings
@@ -56,7 +57,7 @@ class Connection(HttpToolsProtocol):
         self.access_log = False
         self._in_head = True  # or before it
         self._is_deaf = False
-        self._came = self._fields = 0  # bytes of the head: on the wire, and read
+        self._came = self._fields = 0  # bytes of the head: received, and parsed
         self._unsent = 0
         self._has_gone: Callable[[], None] | None = None
         self._head_timer: asyncio.TimerHandle | None = None
@@ -81,7 +82,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
-        self._unset_keepalive_if_required()  # which would hold it for as long
+        self._unset_keepalive_if_required()  # its timer would keep a reference to the connection
         for timer in (self._head_timer, self._send_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
@@ -109,11 +110,8 @@ class Connection(HttpToolsProtocol):
             self._refuse(is_large=True)
 
     def _stay(self, rest: bytes) -> None:
-        """With HTTP/1.1, though the client would rather speak another protocol: its request
-        is read anew, as if it had not said so, since its body would not be read else.
-
-        rest   what came after the head
-        """
+        """Parse a request to upgrade the protocol again, as plain HTTP/1.1: otherwise, its body
+        would not be read."""
         head = b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)
         for name, value in self.headers:
             if name not in (b"connection", b"upgrade", b"http2-settings"):
@@ -122,7 +120,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self.parser.feed_data(b"%bconnection: close\r\n\r\n%b" % (head, rest))
 
-    # of the parser
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self._is_busy():
@@ -162,17 +160,17 @@ class Connection(HttpToolsProtocol):
         if self._linger_timer is not None:
             self._linger_timer.cancel()
             self._linger_timer = None
-        if not self._is_busy():  # it was answered before it was there
+        if not self._is_busy():  # it was answered before it was complete
             self._await_head()
         super().on_message_complete()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way on it."""
+        """Whether no request is in progress."""
         return not self._is_busy()
 
     def end_after_this(self) -> None:
-        """Take no request after the one that is under way, if one is."""
+        """Accept no request after the one in progress, if any."""
         if self._is_busy():
             self.shutdown()
 
@@ -181,13 +179,13 @@ class Connection(HttpToolsProtocol):
             has_gone()
         else:
             self._has_gone = has_gone
-            self.flow.resume_reading()  # else nobody would notice
+            self.flow.resume_reading()  # otherwise, a disconnect is not detected
 
     def _is_busy(self) -> bool:
         cycle: Any = self.cycle  # None before the first request
         return cycle is not None and not cycle.response_complete
 
-    # of what is sent
+    # sending
 
     def on_response_complete(self) -> None:
         self._has_gone = None
@@ -207,7 +205,7 @@ class Connection(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._watch_sending()  # it is closed once all is sent, which may be never
+        self._watch_sending()  # it is closed once all data is sent, which may never happen
 
     def _watch_sending(self) -> None:
         if self._send_timer is None and self.transport.get_write_buffer_size():
@@ -221,7 +219,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._watch_sending()
 
-    # of the head
+    # the head
 
     def _await_head(self) -> None:
         if self._head_timer is None and not self._is_busy():
@@ -239,10 +237,10 @@ class Connection(HttpToolsProtocol):
             raise _TooLarge
 
     def _refuse(self, *, is_large: bool) -> None:
-        """Whatever else comes is not understood any more."""
+        """Reply with an error, and ignore further data."""
         self._is_deaf = True
         self._stop_awaiting_head()
-        if self._in_head and self._is_busy():  # it is about what follows a request
+        if self._in_head and self._is_busy():  # the error is in the request after this one
             self.cycle.keep_alive = False
             return
         if not (self._is_busy() and self.cycle.response_started):
@@ -250,8 +248,8 @@ class Connection(HttpToolsProtocol):
         self._part()
 
     def _part(self) -> None:
-        """Close, but hear a client out that still sends: where something is unread, the system
-        resets the connection, and the client never reads why (RFC 9112, section 9.6)."""
+        """Close the connection, but read what the client still sends: unread data causes a reset,
+        and the client would not receive the error (RFC 9112, section 9.6)."""
         if (self._in_head and not self._is_deaf) or not self.transport.can_write_eof():
             self._close()
             return
@@ -266,7 +264,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Wire:
-    """The transport of one reply: its head is sent together with what comes right after."""
+    """Transport of one reply that sends its head together with the data after it."""
 
     __slots__ = ("_head", "_is_head", "_loop", "_part", "_transport", "watch")
 
@@ -309,7 +307,7 @@ class _Wire:
 
 
 def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
-    """As it is sent where it is not known what was asked for."""
+    """A complete error reply, for requests whose target is unknown."""
     reply = problem_reply("", {}, HttpProblem(status, code, message))
     head = b"".join(b"%b: %b\r\n" % pair for pair in pairs_of(reply, {"connection": "close"}))
     assert isinstance(reply.body, bytes)

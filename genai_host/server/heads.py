@@ -21,7 +21,7 @@ _ONCE = frozenset({b"host", b"content-length", b"content-type", b"authorization"
 
 
 class Refused(Exception):
-    """A request that is not answered by what it asks for."""
+    """A request that is refused with a problem."""
 
     def __init__(self, problem: HttpProblem) -> None:
         super().__init__(problem.message)
@@ -30,11 +30,13 @@ class Refused(Exception):
 
 @frozen
 class Head:
-    """
-    path      as it was sent, without what stands before all paths
-    headers   by name in lower case; of names that come twice, joined by a comma
-    client    the address that it came from; empty if that is not known
-    length    of the body, as it is declared; None if it is not, and 0 if there is none
+    """Head of a request.
+
+    Attributes:
+        path: Path as sent, without the root path.
+        headers: Headers by name in lower case; repeated headers are joined by a comma.
+        client: Address of the client; empty if unknown.
+        length: Declared length of the body; None if not declared, 0 without a body.
     """
 
     method: str
@@ -47,12 +49,13 @@ class Head:
 
     @property
     def is_reading(self) -> bool:
-        """Whether nothing is to change."""
+        """Whether the method only reads."""
         return self.method in ("GET", "HEAD", "OPTIONS")
 
 
 def read_head(scope: Mapping[str, Any], root_path: str) -> Head:
-    """Raises `Refused` for what HTTP allows nobody to send, and for a query without end."""
+    """Read the head of a request. Raises `Refused` if the head is not valid HTTP, or the query has
+    too many fields."""
     headers = _headers(scope["headers"])
     client = scope.get("client")
     return Head(
@@ -90,12 +93,12 @@ def _query(query: bytes) -> dict[str, str]:
 def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw, value in pairs:
-        if not _NAME.fullmatch(raw):  # which some versions of the parser let through
+        if not _NAME.fullmatch(raw):  # some versions of the parser accept these
             raise Refused(HttpProblem(400, "bad_request", "a header has a name that is none"))
         name = raw.decode("latin-1")
         if name not in headers:
             headers[name] = value.decode("latin-1").strip()
-        elif raw in _ONCE:  # of two, a proxy before this may have looked at the other
+        elif raw in _ONCE:  # a proxy may have used the other value
             raise Refused(HttpProblem(400, "bad_request", f"the header {name} comes twice"))
         else:
             joint = "; " if name == "cookie" else ", "
@@ -111,7 +114,7 @@ def _length(headers: Mapping[str, str]) -> int | None:
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()):
         raise Refused(HttpProblem(400, "bad_request", "the length of the body is not a number"))
-    return int(length.lstrip("0")[:20] or 0)  # as Python reads no number of any length
+    return int(length.lstrip("0")[:20] or 0)  # Python limits the digits of a number
 
 
 Pairs = list[tuple[bytes, bytes]]
@@ -131,8 +134,7 @@ _BODILESS = (204, 205, 304)
 
 
 def is_sendable(reply: RouteResponse) -> bool:
-    """Whether its headers are: one with an end of line would begin another, and a status
-    that has no body must have none."""
+    """Whether a reply can be sent: no line breaks in headers, no body if the status has none."""
     return all(
         _HEADER_NAME.fullmatch(name) and _VALUE.fullmatch(value)
         for name, value in reply.headers.items()
@@ -140,10 +142,8 @@ def is_sendable(reply: RouteResponse) -> bool:
 
 
 def pairs_of(reply: RouteResponse, more: Mapping[str, str]) -> Pairs:
-    """Its headers, those of the server besides, and the usual ones that neither has.
-
-    more   come after those of the reply; `vary` is joined
-    """
+    """Return the headers of a reply as pairs, with further headers that replace them, and the
+    defaults of the server. `vary` headers are joined."""
     given = {
         name.lower(): value
         for name, value in reply.headers.items()

@@ -1,6 +1,6 @@
-"""Where a server listens: a socket, made here or handed on by another process.
+"""The socket of a server, created here or inherited from another process.
 
-It imports little: a supervisor of several workers does, which serves nothing itself.
+This module imports little, because the supervisor imports it, which serves no requests itself.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import socket
 from genai_host.errors import ConfigurationError
 
 BACKLOG = 2048
-"""Connections that may wait until somebody takes them."""
+"""Maximum number of connections that wait to be accepted."""
 
 _ALL = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
 
 
 def listen(bind: str, port: int) -> socket.socket:
-    """Raises `ConfigurationError` if it cannot."""
+    """Open a listening socket. Raises `ConfigurationError` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-    # where it is said to be TCP, asyncio has it send at once: else a second piece of a reply
-    # waits until the client has acknowledged the first (Nagle's algorithm)
+    # with TCP given explicitly, asyncio disables Nagle's algorithm: otherwise, a second chunk of a
+    # reply waits until the client has acknowledged the first
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if os.name == "posix":  # elsewhere, others could listen there as well
+        if os.name == "posix":  # on other systems, it would let other programs bind the same port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((bind.strip("[]"), port))
         listener.listen(BACKLOG)
@@ -37,37 +37,38 @@ def listen(bind: str, port: int) -> socket.socket:
 
 
 def url_of(bind: str, port: int, scheme: str) -> str:
-    """Without a slash at the end. Of addresses that stand for all of this machine's, one that
-    leads to it."""
+    """The URL of an address, without a trailing slash. A wildcard address becomes a loopback
+    address."""
     name = _ALL.get(bind, bind)
     return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 class SharedListener(socket.socket):
-    """One that other processes may have as well: all of them are woken by a connection, and one
-    takes it.
+    """A listening socket shared by several processes. A connection wakes all of them, and one
+    accepts it.
 
-    That is why it is shared, and not one of its own for each process (SO_REUSEPORT): what waits
-    at one that ends, or hangs, is taken by another, and who is at work takes less.
+    With SO_REUSEPORT instead, connections that wait at a process that ends or hangs would be lost,
+    and busy processes would get as many connections as idle ones.
 
-    number   of its descriptor, which is this object's from now on
+    Args:
+        number: File descriptor, owned by this object from now on.
     """
 
     AT_ONCE = 1
-    """Connections to take whenever it is woken: who took all that wait would leave none to the
-    others, and keep them for as long as their clients do. Of 32 that were made at once to two
-    processes, the busier had 20 so, 24 where each took all, and 19 by SO_REUSEPORT."""
+    """Connections accepted per wake-up: a process that accepted all would leave none to the others.
+    With 32 concurrent connections and 2 processes, the busier process got 20; without this limit
+    24, with SO_REUSEPORT 19."""
 
     ALONE = 8
-    """The same where no other process listens: they are counted, and those beyond the limit closed,
-    only after all of them have been taken."""
+    """The same without other processes. Connections beyond the limit are closed only after all
+    waiting connections have been accepted."""
 
     def __init__(self, number: int) -> None:
         super().__init__(fileno=number)
         self.set_inheritable(False)
 
     def listen(self, backlog: int = BACKLOG, /) -> None:
-        """It does already, and as many may wait as ever."""
+        """Do nothing: the socket already listens, with its own backlog."""
 
 
 def _reason(error: OSError) -> str:

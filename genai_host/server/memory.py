@@ -1,4 +1,4 @@
-"""Documents in the memory of this process, for who has no store, or one that fails."""
+"""Documents in memory, for hosts without a store or with a store that fails."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ _Key = tuple[str, str, str]  # owner, collection, id
 
 
 class Memory:
-    """Documents in this process, as JSON. May be used from many threads.
+    """Documents in memory, as JSON. Thread-safe.
 
-    size   bytes that all of them may take
+    Args:
+        size: Maximum total size in bytes. The least recently used documents are removed first.
     """
 
     def __init__(self, size: int) -> None:
@@ -65,8 +66,8 @@ class Memory:
             return self._held[key]
 
     def put(self, key: _Key, value: Mapping[str, Any], expect: int | None) -> int:
-        """What does not fit is not kept; raises `LimitExceeded` for that where it is a change
-        to what is expected, and `Conflict` where that is not there."""
+        """Save a document, unless it is too large, and return its version. Raises `LimitExceeded`
+        if a document to replace has become too large, and `Conflict` if it has another version."""
         data = write_json(value)
         with self._lock:
             before = self._held.get(key)

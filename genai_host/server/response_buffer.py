@@ -17,7 +17,7 @@ from genai_host.api import RouteResponse
 
 
 class LoopCallbacks:
-    """Of one loop. May be used from any thread; once the loop has ended, nothing is done."""
+    """Callbacks for one event loop. Thread-safe. After the loop has ended, they are not called."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -25,45 +25,48 @@ class LoopCallbacks:
         self._is_due = False
 
     def put(self, function: Callable[..., None], *given: Any) -> None:
-        """Have it called soon."""
+        """Schedule a call soon."""
         self.add(function, *given)
         self.wake()
 
     def add(self, function: Callable[..., None], *given: Any) -> None:
-        """Have it called when the loop is next woken."""
+        """Schedule a call for when the loop is next woken."""
         self._waiting.append((function, given))
 
     def wake(self) -> None:
-        """Have done what was added, if it is not done yet."""
+        """Wake the loop for the scheduled calls."""
         if self._waiting and not self._is_due:
             self._is_due = True
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._do)
 
     def _do(self) -> None:
-        self._is_due = False  # before it is counted: who comes after that wakes the loop anew
+        self._is_due = False  # before counting: later callbacks wake the loop again
         try:
             for _ in range(len(self._waiting)):
                 function, given = self._waiting.popleft()
                 function(*given)
         finally:
-            self.wake()  # if one of them failed
+            self.wake()  # if a callback failed
 
 
-_MOST = 64 * 1024  # bytes that wait to be sent; one piece may be larger
+_MOST = 64 * 1024  # bytes that wait to be sent; one chunk may be larger
 
 
 class Broken(Exception):
-    """What was to be sent broke off: what the client has must not seem whole."""
+    """The reply was interrupted: it must not look complete to the client."""
 
 
 class ResponseBuffer:
-    """Between one thread, which puts in, and one coroutine, which takes out.
+    """Buffer between one thread, which writes, and one coroutine, which reads.
 
-    put_reply → put, put ... → end
-    reply     → take, take ... → None
+        put_reply → put, put ... → end
+        reply     → take, take ... → None
 
-    errands   wake the loop when there is something, but for the end: more must be put there
+    Args:
+        loop: The event loop of the coroutine.
+        errands: Wakes the loop when data is available. The end does not wake the loop, so the
+            caller must schedule another callback.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, errands: LoopCallbacks) -> None:
@@ -78,11 +81,11 @@ class ResponseBuffer:
         self._is_closed = False
         self._waiter: asyncio.Future[None] | None = None
 
-    # of the thread
+    # called in the thread
 
     def put_reply(self, reply: RouteResponse) -> bool:
-        """The head of what is sent; whether anybody wants more. Only the first one counts. A
-        whole body is the end as well."""
+        """Set the head, and return whether the client still wants the reply. Only the first call
+        has an effect. A complete body also ends the reply."""
         with self._changed:
             if self._reply is not None:
                 return not self._is_closed
@@ -93,11 +96,11 @@ class ResponseBuffer:
 
     @property
     def sent(self) -> RouteResponse | None:
-        """The one that counted."""
+        """The reply that was set first."""
         return self._reply
 
     def put(self, piece: bytes) -> bool:
-        """A piece, once there is room for it; whether anybody wants more."""
+        """Wait for space, add a chunk, and return whether the client wants more."""
         if not piece:
             return not self._is_closed
         with self._changed:
@@ -111,23 +114,23 @@ class ResponseBuffer:
             return True
 
     def end(self, *, is_broken: bool = False) -> None:
-        """There is no more. Only the first end counts."""
+        """End the reply. Only the first call has an effect."""
         with self._changed:
             if not self._has_ended:
                 self._has_ended = True
                 self._is_broken = is_broken
                 self._wake()
 
-    # of the loop
+    # called in the event loop
 
     async def reply(self) -> RouteResponse | None:
-        """None if it was closed before."""
+        """Wait for the head; None if the buffer was closed before."""
         await self._until(lambda: self._reply is not None)
         return None if self._is_closed else self._reply
 
     async def take(self, seconds: float | None = None) -> bytes | None:
-        """All pieces that are there, as one, or none if there were none for so many seconds;
-        None at the end, or once it is closed. Raises `Broken`."""
+        """Wait for data and return all chunks joined: nothing after a timeout, None at the end or
+        once the buffer is closed. Raises `Broken` if the reply was interrupted."""
         await self._until(lambda: bool(self._pieces) or self._has_ended, seconds)
         with self._changed:
             if self._is_closed:
@@ -141,7 +144,7 @@ class ResponseBuffer:
             return None if self._has_ended else b""
 
     def close(self) -> None:
-        """Nobody wants what is in it, nor any more."""
+        """Discard the data, and refuse further data."""
         with self._changed:
             self._is_closed = True
             self._pieces.clear()
@@ -168,7 +171,7 @@ class ResponseBuffer:
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
-            # whoever ends it has another errand: the loop is woken once for both
+            # the end is followed by another callback, which wakes the loop for both
             send = self._errands.add if self._has_ended else self._errands.put
             send(_arrive, waiter)
 

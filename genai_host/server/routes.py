@@ -1,4 +1,4 @@
-"""All that the host itself answers over HTTP: the routes of its APIs and of the page."""
+"""The HTTP routes of the host itself: its APIs and the page."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ _APIS = (openai, responses, models, anthropic, gemini, ollama, native, page)
 
 
 def own_routes() -> list[HttpRoute]:
-    """Those of all APIs, in this order."""
+    """Return the routes of all APIs, in the order of matching."""
     return [route for api in _APIS for route in api.ROUTES]

@@ -1,12 +1,12 @@
-"""The server: uvicorn started, drained and stopped; the configuration watched.
+"""The server: starting, draining and stopping uvicorn; watching the configuration.
 
     with Server(host, port=0) as server:      # in a thread
         requests.get(f"{server.url}/health")
 
-    Server(host).run()                        # in this thread, until a signal comes
+    Server(host).run()                        # in this thread, until a signal arrives
 
-`ConfigWatcher` detects changes by other processes: of models, defaults and provider instances in
-the configuration, which another worker or a user edits, and in the file of keys.
+`ConfigWatcher` detects changes made by other workers or by a user: of models, defaults and provider
+instances in the configuration, and in the file of keys.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _log = logging.getLogger(__name__)
 
 
 class ConfigWatcher:
-    """Of one host. What concerns neither models, defaults nor instances holds from the next start
-    on."""
+    """Applies changes of the configuration of a host. Other settings take effect at the next
+    start."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -56,10 +56,11 @@ class ConfigWatcher:
         self._instances: dict[str, ProviderInstance] = {}
 
     def look(self) -> None:
-        """From time to time, in any thread: where nothing has changed, it asks for the times of
-        two files. A change is taken up when it is seen the second time: not every program
-        writes a file at once. A configuration that is wrong changes nothing, and is told of
-        once."""
+        """Check for changes. Called periodically, in any thread; reads only two file times usually.
+
+        A change is applied when it is seen the second time, because some programs write a file in
+        several steps. An invalid configuration is logged once and changes nothing.
+        """
         if not self._looking.acquire(blocking=False):
             return
         try:
@@ -85,8 +86,8 @@ class ConfigWatcher:
         self._instances = {each.name: each for each in self._host.instances}
 
     def _configure(self, config: Config) -> None:
-        """Those that are configured otherwise than before; what this process has changed itself
-        in the file is as it is configured."""
+        """Configure the changed instances, except those that this process itself changed in the
+        file."""
         instances, before = self._host.instances, self._config.providers
         for name, wanted in config.providers.items():
             is_there = name in instances and instances[name].config == wanted
@@ -97,7 +98,7 @@ class ConfigWatcher:
                 instances.configure(name, None)
 
     def _reopen(self, names: Iterable[str]) -> None:
-        """Those with other keys, but for those that were made with them."""
+        """Reopen the instances whose keys changed, unless they were opened with the new keys."""
         instances = self._host.instances
         for name in names:
             if name in instances and instances[name] is self._instances.get(name):
@@ -105,7 +106,8 @@ class ConfigWatcher:
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
-    """None if there is no such file. Files are replaced, not written over."""
+    """Identity of a file's content; None if there is no file. Files are replaced, not
+    overwritten."""
     try:
         found = os.stat(path)
     except OSError:
@@ -118,24 +120,26 @@ def _different(before: Kept, now: Kept) -> list[str]:
 
 
 _LOOK = 0.4
-"""Seconds between two looks at the configuration: a change is seen twice within a second."""
+"""Seconds between two checks of the configuration. A change is seen twice within a second."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_IDLE = 30  # seconds that a connection without a request is kept
-_LINGER = 0.2  # seconds in which a request may come yet on a connection, once this is to end
-_HAND_OVER = 5.0  # the same, where another process goes on: nobody is to notice
-_FLUSH = 1.0  # seconds for what is still to be sent in the end
+_IDLE = 30  # seconds until an idle connection is closed
+_LINGER = 0.2  # seconds in which an idle connection may still send a request when stopping
+_HAND_OVER = 5.0  # the same if other processes continue; clients must not notice
+_FLUSH = 1.0  # seconds to send the remaining data at the end
 
 
 class Server:
-    """Listens from when it is entered, or run, until it is left, or a signal comes. The
-    host stays open.
+    """Server of a host. It listens while its context or `run` is active. The host stays open.
 
-    listener   of several processes, this being one of them: it takes connections once its host
-               is loaded, and a signal ends it in order, however often it comes. None for one
-               of its own, at the address of the settings
-    given      as `ServerSettings` takes it
+    Args:
+        host: The host.
+        listener: Socket shared with other processes. This process then accepts connections once its
+            host is loaded, and each signal stops it gracefully. None to open one for the configured
+            address.
+        given: Settings, as for `ServerSettings`.
 
-    Raises `ConfigurationError` for what does not fit, and if it cannot listen there.
+    Raises:
+        ConfigurationError: A setting is invalid, or the address cannot be used.
     """
 
     def __init__(self, host: Host, listener: SharedListener | None = None, **given: Any) -> None:
@@ -150,15 +154,19 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it is, without a slash at the end. Of addresses that stand for all of this
-        machine's, one that leads to it."""
+        """URL of the server, without a trailing slash; a loopback address for a wildcard
+        address."""
         return url_of(self.settings.bind, self._port, self.settings.scheme)
 
     def run(self, listening: Callable[[], None] = lambda: None) -> None:
-        """Serve in this thread until SIGINT or SIGTERM comes, then let requests end; a second
-        one ends them at once. Raises what kept the host from being loaded.
+        """Serve in this thread until SIGINT or SIGTERM, then drain. A second signal stops
+        immediately.
 
-        listening   called once it does
+        Args:
+            listening: Called once the server listens.
+
+        Raises:
+            BaseException: The host could not be loaded.
         """
         self._serve(self._listen(), listening)
         if self._failure is not None:
@@ -180,7 +188,7 @@ class Server:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Raises what kept the host from being loaded."""
+        """Stop the server. Raises an error if the host could not be loaded."""
         assert self._thread is not None
         if self._uvicorn is not None:
             self._uvicorn.stop()
@@ -189,23 +197,23 @@ class Server:
             raise self._failure
 
     def stop(self) -> None:
-        """Begin to end it, from any thread; a second time: at once."""
+        """Stop gracefully, from any thread; a second call stops immediately."""
         if self._uvicorn is not None:
             self._uvicorn.stop()
 
     def drain(self) -> None:
-        """Begin to end it, from any thread, however often that is said."""
+        """Stop gracefully, from any thread; further calls have no effect."""
         if self._uvicorn is not None:
             self._uvicorn.drain()
 
     def end_at_once(self) -> None:
-        """From any thread."""
+        """Stop immediately, from any thread."""
         if self._uvicorn is not None:
             self._uvicorn.end_at_once()
 
     def hand_over(self) -> None:
-        """Begin to end it, from any thread, while other processes go on listening: take no more
-        connections, and leave the clients some seconds to be done with those that there are."""
+        """Stop gracefully, from any thread, while other processes continue to listen. Idle
+        connections get a few seconds to send a last request."""
         if self._uvicorn is not None:
             self._uvicorn.hand_over()
 
@@ -241,10 +249,11 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Waits for an event, and not for the time to pass.
+    """Uvicorn's server, which waits for an event instead of polling.
 
-    watcher     looks for what others change
-    is_shared   whether other processes listen there as well
+    Args:
+        watcher: Detects changes of the configuration.
+        is_shared: Whether other processes use the same socket.
     """
 
     def __init__(
@@ -289,7 +298,7 @@ class _Uvicorn(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self, *_: Any) -> None:
-        """From any thread, and from handlers of signals, as those that follow."""
+        """Like the following methods, this may be called from any thread and in signal handlers."""
         self._do(lambda: (self._hurry if self._ending.is_set() else self._ending).set())
 
     def drain(self, *_: Any) -> None:
@@ -311,12 +320,12 @@ class _Uvicorn(uvicorn.Server):
             self._leaving.set()
 
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended
+            with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(do)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """They are ours: after uvicorn's, the process would end by the signal."""
+        """Disable uvicorn's signal handlers: with them, the process would end by the signal."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -325,7 +334,7 @@ class _Uvicorn(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         loaded = self._host_loaded = self._shared.start()
         loaded.add_done_callback(self._loaded)
-        if self._is_shared:  # until then, the others take the connections
+        if self._is_shared:  # until then, other processes accept the connections
             await asyncio.wait([loaded])
             self.should_exit = loaded.exception() is not None
             if self.should_exit:
@@ -341,9 +350,9 @@ class _Uvicorn(uvicorn.Server):
 
     async def main_loop(self) -> None:
         while not self._leaving.is_set():
-            await self.on_tick(0)  # the date that replies have
+            await self.on_tick(0)  # the `date` header of replies
             if self._host_loaded.done():
-                with contextlib.suppress(RuntimeError):  # there are no threads left: the next time
+                with contextlib.suppress(RuntimeError):  # no thread is free; try again next time
                     self._shared.workers.submit(self._watcher.look)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._leaving.wait(), _LOOK)
@@ -362,9 +371,9 @@ class _Uvicorn(uvicorn.Server):
         await asyncio.sleep(0)
 
     async def _leave_clients(self) -> None:
-        """Take no more connections, and answer what comes on those that there are for a while:
-        it may be on its way. Each is told that this is the last on it."""
-        await asyncio.sleep(0)  # those that were made by now are taken
+        """Close the listener, and answer requests that may be on their way for a while. Each reply
+        announces the end of its connection."""
+        await asyncio.sleep(0)  # accepts the connections that are already established
         for server in self.servers:
             server.close()
         self._connection.is_last = True
@@ -384,7 +393,7 @@ class _Uvicorn(uvicorn.Server):
 
 @contextlib.contextmanager
 def _signals(end: Callable[..., None]) -> Iterator[None]:
-    """In the main thread alone: others have none."""
+    """Handle signals; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -403,7 +412,7 @@ def _check_certificate(settings: ServerSettings) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             settings.certfile, settings.keyfile or None
         )
-    except OSError as error:  # of which errors of TLS are
+    except OSError as error:  # TLS errors are among these
         raise ConfigurationError(
             f"{settings.certfile} has no certificate that can be used, with its key: {error}",
             hint="--certfile has the certificates in PEM, --keyfile the key of the first",

@@ -1,4 +1,4 @@
-"""Settings of the server: read from the configuration; one line of the access log."""
+"""Settings of the server, read from the configuration, and the entries of the access log."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from genai_host.util.names import SERVER_SECRET
 
 @frozen
 class AccessLogEntry:
-    """It has no query, in which keys may stand, and nothing that drives a terminal.
+    """Entry of the access log. It contains no query, which may have keys, and no control
+    characters.
 
-    method, path   `-` if none could be read
-    status         of the reply; 499 if the client went before there was one
-    seconds        from the first of its bytes to the last of the reply
-    user           whose token it had; empty for whoever runs the server
+    Attributes:
+        method, path: `-` if the request could not be parsed.
+        status: Status of the reply; 499 if the client disconnected before.
+        seconds: Time from the first byte of the request to the last of the reply.
+        user: User of the token; empty for the operator.
     """
 
     method: str
@@ -41,7 +43,7 @@ class AccessLogEntry:
         return ascii(said)[1:-1]
 
 
-_SHORTEST = 16  # characters of a token: 64 bits if it is written in hexadecimal
+_SHORTEST = 16  # characters of a token: 64 bits if hexadecimal
 _VISIBLE = re.compile(r"[!-~]+")
 
 
@@ -125,12 +127,12 @@ class ServerSettings:
         return "https" if self.certfile else "http"
 
 
-_FILES = 64  # that are open besides: of the store, the plugins, and calls of services
+_FILES = 64  # reserve for the store, the plugins and provider calls
 _MOST_CONNECTIONS = 20_000
 
 
 def usual_connections() -> int:
-    """A quarter of the files that may be open is left to what requests open themselves."""
+    """Return the default limit of connections. It leaves a quarter of the limit of open files."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -183,7 +185,7 @@ def _check_values(settings: ServerSettings) -> None:
 
 
 def _shared_keys() -> list[Key]:
-    """The keys that are a setting by the same name, and need no conversion."""
+    """Keys that are settings of the same name and need no conversion."""
     names = {each.name for each in fields(ServerSettings)} - {"access_log"}
     return [key for key in keys_of(ServerConfig) if key.field in names]
 
@@ -194,11 +196,8 @@ _TOKEN = Setting("token", "Secret", "", (), True, True, None)
 def settings_of(
     config: Config, keys: SecretStore, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return what is configured, as `ServerSettings` takes it.
-
-    Raises:
-        ConfigurationError: A token is not where its reference says.
-    """
+    """Return the configured arguments for `ServerSettings`. Raises `ConfigurationError` if the
+    reference of a token cannot be resolved."""
     return {
         **{key.field: getattr(config.server, key.field) for key in _shared_keys()},
         "bind": config.server.host,
@@ -207,7 +206,7 @@ def settings_of(
 
 
 def _tokens(config: Config, keys: SecretStore, environ: Mapping[str, str]) -> dict[str, Secret]:
-    """By user: that of whoever runs the server under the empty name."""
+    """Tokens by user; the empty name is the operator."""
     server = config.server
     tokens = {}
     if environ.get(SERVER_SECRET):

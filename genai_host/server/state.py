@@ -1,7 +1,7 @@
-"""State that all requests share, and the health that is reported.
+"""State shared by all requests, and the health checks.
 
-The state is the access policy, the limits, the routes, and the threads that answer. `/health`
-reports whether the server is alive, and `/ready` whether it can be sent requests.
+The state includes the access policy, the limits, the routes, and the worker threads. `/health`
+reports whether the server is alive, and `/ready` whether it accepts requests.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from genai_host.serving.errors import error_reply
 from genai_host.serving.router import Begins, Found, HttpRoutes
 from genai_host.serving.workers import Workers
 
-_KNOWN = 1.0  # seconds for which what was seen of the store is taken for true
+_KNOWN = 1.0  # seconds for which the state of the store is cached
 
 _log = logging.getLogger(__name__)
 
 
 class Health:
-    """Of one host, and one loop. It says nothing that is not for everybody."""
+    """Health checks of one host, for one event loop. Replies contain no confidential data."""
 
     def __init__(self, host: Host, workers: Workers) -> None:
         self._host = host
@@ -48,10 +48,8 @@ class Health:
         self._seen = 0.0
 
     async def reply(self, head: Head, lack: str) -> RouteResponse | None:
-        """None for a request of something else.
-
-        lack   why the server can answer nothing now; empty if it can
-        """
+        """Answer a health check; None for other requests. `lack` is why the server cannot answer
+        requests."""
         if head.path not in ("/health", "/ready") or head.method not in ("GET", "HEAD"):
             return None
         if head.path == "/health":
@@ -64,14 +62,14 @@ class Health:
         return json_response({"status": "ready"})
 
     async def _lack_of_store(self) -> str:
-        """Why the store cannot be opened or read; empty if it can. Looked at in a thread, once for
-        all who ask at the same time."""
+        """Why the store cannot be read; empty if it can. Checked in a thread, once for concurrent
+        requests."""
         is_old = time.monotonic() - self._seen > _KNOWN
         if self._looking is None or (self._looking.done() and is_old):
             looking: Future[str] = Future()
             self._workers.submit(lambda: looking.set_result(self._look()))
             self._looking, self._seen = looking, time.monotonic()
-        # who goes must not end it for the others
+        # a client that disconnects must not cancel the check for others
         return await asyncio.shield(asyncio.wrap_future(self._looking))
 
     def _look(self) -> str:
@@ -80,17 +78,22 @@ class Health:
                 self._host.store.check()
         except GenaiError as error:
             return HttpProblem.of(error).message
-        except BaseException:  # noqa: BLE001 - those who wait are told, whatever it is
+        except BaseException:  # noqa: BLE001 - reported to all waiting requests
             _log.exception("the store cannot be looked at")
             return "the log of the server says why"
         return ""
 
 
 class ServerState:
-    """Of one host, and one loop: `start` it there.
+    """State of one host, for one event loop, in which `start` must be called.
 
-    make_routes   called in a thread: it loads the plugins
-    is_draining   whether the server is to end, and waits for what is under way
+    Args:
+        host: The host.
+        settings: Settings of the server.
+        make_routes: Loads the plugins. Called in a thread.
+
+    Attributes:
+        is_draining: Whether the server is stopping and waits for requests in progress.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class ServerState:
         self._allowance = UserRateLimiter(settings.rate_limit)
 
     def start(self) -> asyncio.Future[HttpRoutes]:
-        """Load the host, in a thread; requests that come before wait for it."""
+        """Load the host in a thread. Requests that arrive earlier wait for it."""
         self.loop = asyncio.get_running_loop()
         self.errands = LoopCallbacks(self.loop)
         self._loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
@@ -120,14 +123,14 @@ class ServerState:
     def _load(self) -> None:
         try:
             routes = self._make_routes()
-        except BaseException as error:  # noqa: BLE001 - whoever serves is told
+        except BaseException as error:  # noqa: BLE001 - raised by the server
             self.errands.put(self._loaded.set_exception, error)
         else:
             self.errands.put(self._loaded.set_result, routes)
 
     @property
     def lack(self) -> str:
-        """Why nothing can be answered now; empty if it can."""
+        """Why requests cannot be answered now; empty if they can."""
         if self.is_draining:
             return "stopping"
         is_loaded = self._loaded.done() and self._loaded.exception() is None
@@ -141,7 +144,8 @@ class ServerState:
         return self._loaded.result()
 
     async def admit(self, head: Head) -> str:
-        """As `AccessPolicy.admit`, later if wrong tokens came from the same address."""
+        """Admit a request as `AccessPolicy.admit`, delayed after wrong tokens from the same
+        address."""
         try:
             user = self.guard.admit(head)
         except Refused as refused:
@@ -158,23 +162,23 @@ class ServerState:
                 await asyncio.sleep(seconds)
 
     def count(self, user: str, client: str) -> None:
-        """Raises `Refused` for one who has sent more than they may."""
+        """Count a request. Raises `Refused` if the rate limit is reached."""
         who = f"user {user}" if self.settings.tokens else client
         self._allowance.take(who, time.monotonic())
 
     def place_for(self, head: Head) -> RequestQueue:
-        """What is only looked at does not wait for those who are answered at length."""
+        """Return the queue for a request. Reading requests do not wait for slow ones."""
         return self._looking if head.is_reading or head.method == "DELETE" else self._asking
 
     def cancel(self, limits: Cancellation, error: GenaiError | None = None) -> None:
-        """End what is done for a request: what that wakes may block."""
-        with contextlib.suppress(RuntimeError):  # all has ended already
+        """Cancel the work for a request, in a thread, because callbacks may block."""
+        with contextlib.suppress(RuntimeError):  # the server has stopped
             self.workers.submit(partial(limits.cancel, error))
 
     def answer(
         self, request: RouteRequest, found: Found | HttpProblem, begins: Begins
     ) -> RouteResponse:
-        """In a thread: the reply, whatever the function of the route does."""
+        """Answer a request in a thread, even if its handler fails."""
         try:
             return self._loaded.result().answer(request, found, begins)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
@@ -183,7 +187,7 @@ class ServerState:
             return error_reply(request.path, request.headers, problem)
 
     def watching(self, request: RouteRequest, found: Found | HttpProblem) -> Watching:
-        """In that thread, around all of it: observers are told."""
+        """Return a context manager that notifies observers of a request."""
         route = "" if isinstance(found, HttpProblem) else found[0].path
         return self._host.observers.request(request, route, self._host.clock)
 

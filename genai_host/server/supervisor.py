@@ -1,8 +1,8 @@
-"""Several processes that serve one address: the supervisor, and its workers.
+"""Several processes that serve one address: the supervisor and its workers.
 
     Supervisor.run → _begin → _turn: signals, lines of workers, workers that ended, workers due
 
-The supervisor loads no host and forwards nothing: each worker accepts connections itself. A
+The supervisor loads no host and forwards no requests: each worker accepts connections itself. A
 `Child` is a worker in the supervisor, and a `WorkerProcess` is the worker itself. They exchange
 lines over a channel:
 
@@ -39,10 +39,11 @@ READY, FAILED = "ready", "failed"
 
 
 class WorkerProcess:
-    """What its supervisor has given to this process.
+    """A worker's socket and its channel to the supervisor, inherited from it.
 
-    listener   the descriptor of the socket that it listens at
-    channel    the descriptor of its end of the channel
+    Args:
+        listener: Descriptor of the listening socket.
+        channel: Descriptor of the worker's end of the channel.
     """
 
     def __init__(self, listener: int, channel: int) -> None:
@@ -51,9 +52,9 @@ class WorkerProcess:
         self._channel.set_inheritable(False)
 
     def run(self, server: Server) -> None:
-        """Serve until it is told to end, or the supervisor is gone. Raises what kept the host
-        from being loaded."""
-        # whoever stops a service may send it to all of its processes
+        """Serve until the supervisor sends an order to stop, or ends. Raises an error if the
+        host could not be loaded."""
+        # a service manager may send SIGHUP to all processes of a service
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         listens = threading.Thread(target=self._obey, args=(server,), daemon=True)
 
@@ -64,7 +65,7 @@ class WorkerProcess:
         server.run(ready)
 
     def fail(self, error: GenaiError) -> None:
-        """Tell why it could not begin."""
+        """Report an error at the start to the supervisor."""
         self._tell(f"{FAILED} {json.dumps({'message': error.message, 'hint': error.hint})}")
 
     def close(self) -> None:
@@ -72,11 +73,11 @@ class WorkerProcess:
         self._channel.close()
 
     def _tell(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # then there is nobody who would know what to do
+        with contextlib.suppress(OSError):  # the supervisor has ended
             self._channel.sendall(f"{line}\n".encode())
 
     def _obey(self, server: Server) -> None:
-        """In a thread, until the channel ends."""
+        """Run the supervisor's orders, in a thread, until the channel closes."""
         orders: Mapping[str, Callable[[], None]] = {
             DRAIN: server.drain,
             AT_ONCE: server.end_at_once,
@@ -93,19 +94,22 @@ import sys
 from genai_host.cli.main import run_worker
 sys.exit(run_worker(sys.argv[1:]))
 """
-_MOST = 64 * 1024  # bytes that a worker has to say
+_MOST = 64 * 1024  # maximum bytes of a worker's messages
 
 
 class Child:
-    """Begins with it.
+    """A worker process, started by the constructor.
 
-    listener    the socket to listen at
-    arguments   of the command line that serves
+    Args:
+        listener: Listening socket.
+        arguments: Command line arguments of the server.
+        number: Number of the worker.
 
-    is_ready          it takes connections
-    is_leaving        it has been told to end
-    error             why it could not begin, as it says
-    began, ready_at   on the monotonic clock
+    Attributes:
+        is_ready: Whether it accepts connections.
+        is_leaving: Whether it was ordered to stop.
+        error: Reported error at the start.
+        began, ready_at: Times on the monotonic clock.
     """
 
     def __init__(self, listener: socket.socket, arguments: Sequence[str], number: int) -> None:
@@ -122,7 +126,7 @@ class Child:
                 interpreter_command(_PROGRAM, place, *arguments),
                 stdin=subprocess.DEVNULL,
                 pass_fds=handed,
-                start_new_session=True,  # Ctrl-C is for the supervisor, which tells it
+                start_new_session=True,  # Ctrl-C is for the supervisor, which informs it
             )
         self._channel.setblocking(False)
 
@@ -138,7 +142,7 @@ class Child:
         return self._process.poll() is not None
 
     def tell(self, order: str) -> None:
-        """One that is not ready yet is not told, but ended: nothing is under way there."""
+        """Send an order. A worker that is not ready is terminated instead: it has no requests."""
         self.is_leaving = True
         if not self.is_ready:
             with contextlib.suppress(OSError):
@@ -152,7 +156,7 @@ class Child:
             self._process.kill()
 
     def hear(self) -> bool:
-        """What it says by now; whether it may say more."""
+        """Read the available messages, and return whether more can follow."""
         try:
             piece = self._channel.recv(_MOST)
         except BlockingIOError:
@@ -166,13 +170,13 @@ class Child:
         return bool(piece) and len(self._said) < _MOST
 
     def close(self) -> None:
-        """Wait until it has ended; what it said last is heard."""
+        """Wait until the process has ended, and read its last messages."""
         self._process.wait()
         self.hear()
         self._channel.close()
 
     def why(self) -> GenaiError:
-        """Why it ended."""
+        """Return an error that describes why the process ended."""
         if self.error is not None:
             return self.error
         code = self._process.returncode
@@ -184,23 +188,24 @@ class Child:
         if word == READY:
             self.is_ready, self.ready_at = True, time.monotonic()
         elif word == FAILED:
-            with contextlib.suppress(ValueError, LookupError, TypeError):  # it says nothing
+            with contextlib.suppress(ValueError, LookupError, TypeError):  # malformed message
                 told = json.loads(rest)
                 self.error = ConfigurationError(told["message"], hint=told["hint"])
 
 
-_TRIES = 3  # in a row to begin one, while there is none that serves
-_SOON = 5.0  # seconds: who ends within them has not begun well
-_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds before the next try, twice as long each time
-_START = 120.0  # seconds that one may take until it is ready
-_HURRY = 3.0  # seconds that they may take to end at once
+_TRIES = 3  # failed starts in a row before giving up, if no worker serves
+_SOON = 5.0  # seconds: a worker that ends sooner counts as a failed start
+_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds before the next start, doubled each time
+_START = 120.0  # timeout of a start in seconds
+_HURRY = 3.0  # timeout of an immediate stop in seconds
 
 Start = Callable[[int], Child]
-"""Starts the worker of a number."""
+"""Starts the worker of the given number."""
 
 
 def must_share() -> None:
-    """Raises `ConfigurationError` where processes cannot listen at one socket."""
+    """Check that processes can share a socket on this system. Raises `ConfigurationError` if they
+    cannot."""
     if os.name != "posix":
         raise ConfigurationError(
             "this system does not support several workers at one port",
@@ -209,10 +214,13 @@ def must_share() -> None:
 
 
 class Supervisor:
-    """
-    listener   where they listen; it is closed in the end
-    count      how many workers there are to be
-    say        is told in a line what happens to them
+    """Starts, replaces and stops the workers.
+
+    Args:
+        listener: Shared listening socket; closed at the end.
+        count: Number of workers.
+        start: Starts a worker.
+        say: Prints a line about an event.
     """
 
     def __init__(
@@ -227,18 +235,21 @@ class Supervisor:
         self._failures = [0] * count
         self._due: dict[int, float] = {}
         self._to_renew: list[int] = []
-        self._renewing: tuple[Child | None, Child] | None = None  # who goes, and who comes
+        self._renewing: tuple[Child | None, Child] | None = None  # the old and the new worker
         self._has_begun = self._is_ending = False
         self._killed_at: float | None = None
         self._failure: GenaiError | None = None
 
     def run(self, listening: Callable[[], None]) -> None:
-        """Until SIGINT or SIGTERM comes, then let requests end; a second one ends them at
-        once. SIGHUP has each worker replaced by a new one, one after another.
+        """Run the workers until SIGINT or SIGTERM, then drain. A second signal stops immediately.
 
-        listening   called once all listen
+        SIGHUP replaces the workers one by one.
 
-        Raises why a worker could not begin, if none serves.
+        Args:
+            listening: Called once all workers listen.
+
+        Raises:
+            GenaiError: A worker could not start, and no other serves.
         """
         with self._listener, self._selector, self._signals() as signals:
             self._selector.register(signals, selectors.EVENT_READ)
@@ -289,7 +300,7 @@ class Supervisor:
             self._replace(child)
 
     def _replace(self, new: Child) -> None:
-        """It is there: whoever it stands in for can go."""
+        """A worker is ready: stop the one that it replaces."""
         if self._renewing is None or self._renewing[1] is not new:
             return
         old = self._renewing[0]
@@ -299,7 +310,7 @@ class Supervisor:
             old.tell(HAND_OVER)
 
     def _lay_out(self, child: Child) -> None:
-        """It has ended: was it to?"""
+        """Remove a worker that has ended, and start another if it should still run."""
         if child.fileno() in self._selector.get_map():
             self._selector.unregister(child)
         child.close()
@@ -317,7 +328,7 @@ class Supervisor:
         self._miss(child)
 
     def _miss(self, child: Child) -> None:
-        """Begin another in its place; not at once if that would only be the same again."""
+        """Schedule a replacement, delayed after repeated failures."""
         number = child.number
         has_served = child.is_ready and time.monotonic() - child.ready_at > _SOON
         self._failures[number] = 0 if has_served else self._failures[number] + 1
@@ -360,14 +371,14 @@ class Supervisor:
             child.tell(order)
 
     def _serving(self, number: int) -> Child | None:
-        """The worker of a number that takes connections."""
+        """The ready worker with a number."""
         for child in self._children:
             if child.number == number and child.is_ready and not child.is_leaving:
                 return child
         return None
 
     def _patience(self) -> float | None:
-        """Seconds until something is to be done; None for as long as nothing happens."""
+        """Seconds until the next scheduled action; None without one."""
         dues = list(self._due.values())
         if self._killed_at is not None:
             dues.append(self._killed_at)
@@ -376,7 +387,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[socket.socket]:
-        """The numbers of those that come."""
+        """Handle signals, and yield a socket from which their numbers can be read."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             theirs.setblocking(False)

@@ -1,4 +1,4 @@
-"""Anthropic's API: messages, the count of their tokens, models.
+"""Anthropic's API: messages, token counts, models.
 
-Source of all here: Claude API reference, as of November 2026.
+Source: Claude API reference, as of November 2026.
 """

@@ -29,7 +29,7 @@ _TTLS = ("5m", "1h")
 
 
 def ttl_in(given: JsonReader) -> tuple[str, ...]:
-    """How long what is marked is to be kept; empty if it is not marked. Raises
+    """Return the cache lifetime of a marked block; empty if it is not marked. Raises
     `ValidationError`."""
     control = given.object("cache_control")
     if control is None:
@@ -41,7 +41,7 @@ def ttl_in(given: JsonReader) -> tuple[str, ...]:
 
 
 def longest(ttls: Iterable[str]) -> str | None:
-    """None of none."""
+    """Return the longest of the lifetimes; None without any."""
     return max(ttls, key=_TTLS.index, default=None)
 
 
@@ -49,7 +49,7 @@ _PDF, _TEXT = "application/pdf", "text/plain"
 
 
 def image(block: JsonReader) -> Image:
-    """Raises `ValidationError`."""
+    """Read an image. Raises `ValidationError`."""
     changes = block.object("transformations")
     if changes is not None:
         changes.choice("oversized_image", ("downsize",))
@@ -71,7 +71,7 @@ def image(block: JsonReader) -> Image:
 
 
 def document(block: JsonReader) -> File:
-    """A PDF, or a text. Raises `ValidationError`."""
+    """Read a document: a PDF or a text. Raises `ValidationError`."""
     citations = block.object("citations")
     if citations is not None:
         citations.refuse("enabled")
@@ -104,12 +104,12 @@ def _source(block: JsonReader) -> JsonReader:
 
 
 def _of_text(source: JsonReader, text: str, title: str) -> File:
-    # a half of a surrogate pair, which JSON may have, is no text in UTF-8
+    # JSON can have lone surrogates, which UTF-8 cannot encode
     return File(_some(source, text.encode(errors="replace")), _TEXT, title)
 
 
 def _joined(source: JsonReader) -> str:
-    """Blocks of text are there to be cited one by one, which nobody does here."""
+    """Join text blocks, because citations of single blocks are not supported."""
     content = source.raw("content")
     if isinstance(content, str):
         return content
@@ -146,10 +146,10 @@ def _source_not_taken(source: JsonReader) -> ValidationError:
 
 
 OWN = "anthropic-messages"
-"""The dialect whose signatures and own blocks these are."""
+"""The dialect of this format. Only it can read these signatures and blocks."""
 
 MALFORMED = "INVALID_JSON"
-"""The only argument of a call whose arguments are no object: what was written instead."""
+"""The only argument of a call whose arguments are not an object; its value is their text."""
 
 _ROLES = ("user", "assistant", "system")
 _OF_ITS_SERVICE = frozenset(
@@ -160,12 +160,12 @@ _OF_ITS_SERVICE = frozenset(
         "web_fetch_tool_result", "web_search_tool_result",
     }
 )  # fmt: skip
-"""Blocks of a model's answer that its own service wrote, and reads again."""
+"""Blocks of an answer that only Anthropic's service writes and reads."""
 
 
 def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
-    """What the system says, then the messages, oldest first; and how long what is marked is
-    to be kept in a cache. Raises `ValidationError`."""
+    """Read the system prompt and the messages, oldest first, and the cache lifetimes of marked
+    blocks. Raises `ValidationError`."""
     given = body.objects("messages")
     if not given:
         raise ValidationError("there are no messages", path=body.at("messages"))
@@ -177,14 +177,15 @@ def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
 
 
 class _Reader:
-    """Of one conversation.
+    """Reader of one conversation.
 
-    ttls   of the marks that were met
+    Attributes:
+        ttls: Cache lifetimes of the marked blocks.
     """
 
     def __init__(self) -> None:
         self.ttls: set[str] = set()
-        self._names: dict[str, str] = {}  # of the tools that were called, by ids of calls
+        self._names: dict[str, str] = {}  # names of called tools, by call id
 
     def system(self, given: JsonReader, name: str) -> Iterator[Message]:
         for block in self._blocks(given, name):
@@ -208,7 +209,7 @@ class _Reader:
         given.drop_others()
 
     def _of_user(self, given: JsonReader) -> Iterator[Message]:
-        """The results of tools stand before what else is said."""
+        """Yield the tool results before other content."""
         results: list[Part] = []
         said: list[Part] = []
         for block in self._blocks(given, "content"):
@@ -224,7 +225,7 @@ class _Reader:
             yield Message("user", said or [Text("")])
 
     def _answered(self, block: JsonReader) -> Iterator[Part]:
-        """A block as it came, which may have fields that say nothing here."""
+        """Read a block of an answer, which may have further fields."""
         kind = block.text("type")
         if kind == "text":
             if block.values("citations"):
@@ -264,7 +265,7 @@ class _Reader:
         return result_and_files(id, self._names[id], content, is_error)
 
     def _blocks(self, given: JsonReader, name: str) -> Sequence[JsonReader]:
-        """A text stands for one block of it."""
+        """The blocks of a field; a string is one text block."""
         value = given.raw(name)
         if isinstance(value, str):
             return [JsonReader({"type": "text", "text": value}, given.at(name))] if value else []

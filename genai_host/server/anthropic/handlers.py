@@ -23,7 +23,7 @@ from genai_host.serving.models import ServedModel, name_in, served_model, served
 
 
 def create(request: RouteRequest, host: Host) -> RouteResponse:
-    """In pieces where `stream` says so."""
+    """Answer a message, streamed if `stream` is set."""
     body = body_of(request)
     if "thread" in body:
         return problem_reply(NO_THREADS)
@@ -38,7 +38,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def count(request: RouteRequest, host: Host) -> RouteResponse:
-    """As the service counts that would answer. Raises `NoRoute` where none does."""
+    """Count tokens with the service that would answer. Raises `NoRoute` if it cannot count."""
     asked = read(body_of(request), host).asked
     if asked.model is not None and asked.model.startswith(FEATURE):
         raise ValidationError(f"{asked.model} is not a model: it counts no tokens", path="$.model")
@@ -69,18 +69,18 @@ def _writer(wanted: Wanted) -> Writer:
 
 
 _PAGE, _MOST = 20, 1000
-_UNKNOWN = "1970-01-01T00:00:00Z"  # when a model was made, no provider says
+_UNKNOWN = "1970-01-01T00:00:00Z"  # no provider reports when a model was created
 _CAPABILITIES: Mapping[str, str] = {
     "image_input": "images",
     "pdf_input": "files",
     "structured_outputs": "schema",
 }
 _NOT_HAD = ("batch", "citations", "code_execution")
-"""What this API has for no model."""
+"""Capabilities that are not supported for any model."""
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
-    """A page of them: `limit`, and `after_id` or `before_id`."""
+    """List a page of models: `limit`, and `after_id` or `before_id`."""
     found = [each for each in served_models(host) if each.operation == "chat"]
     names = [each.name for each in found]
     limit = number_in(request.query, "limit", _PAGE, _MOST)
@@ -108,7 +108,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
-    """One, by its name. Raises `NotFound`."""
+    """Get one model by name. Raises `NotFound`."""
     model = served_model(host, name_in(request.parameters))
     if model.operation != "chat":
         raise NotFound(f"{model.name} answers no messages")
@@ -129,7 +129,7 @@ def _wire(model: ServedModel) -> dict[str, Any]:
 
 
 def _capabilities(able: frozenset[str]) -> dict[str, Any]:
-    """Whether a model can be told how much to think is seen when it is told."""
+    """Whether a model accepts an effort is unknown until it is requested."""
     thinks = "reasoning" in able
     types = {"adaptive": thinks, "between_tools": False, "disabled": True, "enabled": thinks}
     efforts = dict.fromkeys(("low", "medium", "high", "max"), _supported(thinks))

@@ -1,6 +1,6 @@
 """Replies, streams and errors of Anthropic's messages.
 
-A streamed answer is a sequence of blocks: each one ends before the next begins.
+A streamed answer is a sequence of blocks: each block ends before the next begins.
 
 Source: Claude API reference, "Create a Message": "ContentBlock"; "Streaming messages", "Stop
 reasons", "Errors".
@@ -53,18 +53,18 @@ NO_THREADS = HttpProblem(
     path="$.thread",
 )
 _TOLD_BY_CODE = frozenset({NO_THREADS.code})
-"""What clients know by a code of the format's own: they go on in another way then."""
+"""Errors with a code of the format, which clients handle in a special way."""
 
 
 def problem_reply(problem: HttpProblem) -> RouteResponse:
-    """`{"type": "error", "error": {"type", "message"}, "request_id"}`"""
+    """Return an error as `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
     id = f"req_{os.urandom(12).hex()}"
     headers = {**with_retry_after(problem), "request-id": id}
     return json_response({**error_object(problem), "request_id": id}, _status(problem), headers)
 
 
 def error_object(problem: HttpProblem) -> dict[str, Any]:
-    """The same as a value, as it stands in a stream."""
+    """Return the body of an error, which is also used in streams."""
     status = _status(problem)
     usual = "invalid_request_error" if status < 500 else "api_error"
     place = problem.path.removeprefix("$").lstrip(".")
@@ -85,9 +85,7 @@ Block = dict[str, Any]
 
 
 def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Block]:
-    """
-    shows_thoughts   whether those are shown that are not signed
-    """
+    """Yield the blocks of an answer; unsigned thoughts only if `shows_thoughts`."""
     citations: Block = {}
     for part, following in zip_longest(parts, parts[1:]):
         own = own_block(part)
@@ -104,11 +102,11 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Bloc
         elif (
             isinstance(part, VendorPart) and part.dialect == OWN and isinstance(part.data, Mapping)
         ):
-            citations = dict(part.data)  # of the text that follows
+            citations = dict(part.data)  # of the next text
 
 
 def own_block(part: Part | None) -> Block | None:
-    """The block of the vendor's own that a part is, as it came; None if it is none."""
+    """Return the original block of a vendor part; None for other parts."""
     if (
         not isinstance(part, VendorPart)
         or part.dialect != OWN
@@ -119,7 +117,7 @@ def own_block(part: Part | None) -> Block | None:
 
 
 def thoughts(text: str) -> Block:
-    """Those that nobody signed."""
+    """Return a block of unsigned thoughts."""
     return {"type": "thinking", "thinking": text, "signature": ""}
 
 
@@ -129,7 +127,7 @@ def wire_call(call: ToolCall) -> Block:
 
 
 def _signs(part: Part | None) -> bool:
-    """Whether it has the thoughts before it, signed."""
+    """Whether a part has the signed form of the thoughts before it."""
     own = own_block(part)
     return own is not None and own["type"] == "thinking"
 
@@ -145,15 +143,16 @@ PING = event("ping", {})
 
 
 class Stream:
-    """Makes blocks of pieces. Each has its number, and ends before the next one begins.
+    """Converts deltas to events of numbered blocks. Each block ends before the next begins.
 
-    shows_thoughts   whether those are shown that are not signed
+    Args:
+        shows_thoughts: Whether to include unsigned thoughts.
     """
 
     def __init__(self, shows_thoughts: bool) -> None:
         self._shows_thoughts = shows_thoughts
         self._index = -1
-        self._open = ""  # the type of the block that grows
+        self._open = ""  # type of the open block
         self._text = self._thought = False  # whether there was any
         self._calls = self._own = 0
 
@@ -170,7 +169,7 @@ class Stream:
             yield from self._vendors(own)
 
     def end(self, completion: Completion) -> Iterator[bytes]:
-        """What did not come in pieces, and the end of the last block."""
+        """Yield the parts that were not streamed, and the end of the last block."""
         parts = completion.message.content
         own = [block for block in map(own_block, parts) if block is not None]
         if not self._thought and self._shows_thoughts and not _has_thoughts(own):
@@ -186,16 +185,16 @@ class Stream:
         yield from self._close()
 
     def _think(self, piece: str) -> Iterator[bytes]:
-        """Thoughts that are not shown come once they are signed, if they are."""
+        """Thoughts that are not shown are sent only with their signature."""
         begins = self._open != "thinking"
-        if begins and self._thought:  # a paragraph of its own, to who sees no blocks
+        if begins and self._thought:  # the separator of paragraphs is for clients without blocks
             piece = piece.removeprefix(_PARAGRAPH)
         self._thought = True
         if self._shows_thoughts and piece:
             yield from self._grow("thinking", "thinking_delta", piece)
 
     def _vendors(self, block: Block) -> Iterator[bytes]:
-        """A block as it came. Thoughts that were shown get their signature."""
+        """A vendor block, unchanged. Thoughts that were streamed get their signature."""
         self._own += 1
         if block["type"] != "thinking":
             yield from self._whole(block)
@@ -257,18 +256,19 @@ _MORE_EXACT: Mapping[str, FinishReason] = {
     "pause_turn": "other",
     "stop_sequence": "stop",
 }
-"""Words that a service may have given itself, and the end that they tell of."""
+"""Stop reasons that a service may have reported itself, with the matching finish reason."""
 
 _Wire = dict[str, Any]
 
 
 class Writer:
-    """Writes one answer.
+    """Writer of one answer.
 
-    model            as it was asked for
-    shows_thoughts   whether thoughts that are not signed are shown; those that are, are
-                     needed to go on
-    stop             the only stop sequence that was given; None if there were more, or none
+    Args:
+        model: Model name as requested.
+        shows_thoughts: Whether to include unsigned thoughts. Signed thoughts are always included:
+            the conversation needs them.
+        stop: The stop sequence, if exactly one was given.
     """
 
     def __init__(self, model: str, *, shows_thoughts: bool, stop: str | None = None) -> None:
@@ -287,10 +287,10 @@ class Writer:
         }
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
-        """An error is the last event, and nothing then says that the message has stopped."""
+        """Yield the events of a stream. An error is the last event, without `message_stop`."""
         stream = Stream(self._shows_thoughts)
         unsaid: _Wire = {"content": [], "stop_reason": None, "stop_sequence": None}
-        start = {**self._head(), **unsaid, "usage": _usage(Usage())}  # it is told at the end
+        start = {**self._head(), **unsaid, "usage": _usage(Usage())}  # known only at the end
         yield event("message_start", {"message": start})
         yield PING
         try:
@@ -321,7 +321,7 @@ class Writer:
 
 
 def _usage(usage: Usage) -> _Wire:
-    """What was written to a cache or read from it is not in `input_tokens`."""
+    """Tokens written to or read from a cache are not in `input_tokens`."""
     for_an_hour = usage.cache_written_1h
     return {
         "input_tokens": max(0, usage.input - usage.cached_input - usage.cache_written),

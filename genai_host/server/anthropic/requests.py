@@ -26,7 +26,7 @@ from genai_host.serving.completion import ChatRequest, capabilities
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
 _NO_EFFORT = "none"
-_USUAL_EFFORT = "high"  # which is the format's where nobody says any
+_USUAL_EFFORT = "high"  # Anthropic's default
 _ON = ("enabled", "adaptive")
 _OFF = ("disabled", "between_tools")
 
@@ -37,7 +37,7 @@ def shows_thoughts(body: JsonReader) -> bool:
 
 
 def thinking_in(body: JsonReader, taken: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The parameters for it, of those that the model takes. Raises `ValidationError`."""
+    """Return the parameters for thinking that the model has. Raises `ValidationError`."""
     config, given = body.object("output_config"), body.object("thinking")
     effort = "" if config is None else config.text("effort")
     if given is None and not effort:
@@ -59,7 +59,7 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
     budget = given.whole("budget_tokens") if kind == "enabled" else None
     if kind == "enabled" and budget is None:
         raise ValidationError("it is needed", path=given.at("budget_tokens"))
-    given.raw("block_binding")  # how stale thoughts are treated is a setting of the provider
+    given.raw("block_binding")  # handling of stale thoughts is a setting of the provider
     given.drop_others()
     if budget is not None and _BUDGET in taken:
         return {**found, _BUDGET: budget}
@@ -91,8 +91,8 @@ _DIRECT = "direct"
 
 
 def tools_in(body: JsonReader) -> tuple[list[ToolSchema], set[str]]:
-    """With how long they are to be kept in a cache. Raises `ValidationError`, also for tools
-    that Anthropic's service runs itself, or describes to its models."""
+    """Read the tools and their cache lifetimes. Raises `ValidationError` if a tool is invalid, or
+    is run or described by Anthropic's service."""
     ttls: set[str] = set()
     tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
     return tools, ttls
@@ -101,8 +101,8 @@ def tools_in(body: JsonReader) -> tuple[list[ToolSchema], set[str]]:
 def chosen(
     body: JsonReader, tools: Sequence[ToolSchema]
 ) -> tuple[Sequence[ToolSchema], str | None, bool | None]:
-    """The tools that may be taken, the choice among them, and whether the model may ask for
-    several at once. Raises `ValidationError`."""
+    """Read the tools that may be called, the choice, and whether calls may be parallel. Raises
+    `ValidationError`."""
     given = body.object("tool_choice")
     if given is None:
         return tools, None, None
@@ -152,28 +152,26 @@ _NEUTRAL = (
     "user_profile_id",
     "workspace_id",
 )
-"""What changes nothing of an answer, and what is read elsewhere."""
+"""Fields that do not change an answer, or that are read elsewhere."""
 
 _REFUSED = ("container", "inference_geo", "mcp_servers")
 _Taken = Callable[[], Mapping[str, Any]]
-"""The parameters that the model takes: what they are takes its time to find, and most requests
-need not know."""
+"""Returns the parameters of the model. They are determined only if needed, because this takes
+time."""
 
-_USUAL = 1  # temperature and top_p of who says nothing of them
+_USUAL = 1  # default of temperature and top_p
 
 
 @frozen
 class Wanted:
-    """
-    shows_thoughts   whether the client wants to see what the model thinks
-    """
+    """A request, and whether to include unsigned thoughts."""
 
     asked: ChatRequest
     shows_thoughts: bool
 
 
 def read(body: JsonReader, host: Host) -> Wanted:
-    """Raises `ValidationError`."""
+    """Read a request. Raises `ValidationError`."""
     model = body.text("model")
     if not model:
         raise ValidationError("it is needed", path="$.model")
@@ -209,23 +207,19 @@ def read(body: JsonReader, host: Host) -> Wanted:
 
 
 def _unless_usual(body: JsonReader, name: str, taken: _Taken) -> int | float | None:
-    """A model that takes none of it is at that anyway."""
+    """A parameter; None if the model does not have it and the value is the default."""
     value = body.number(name)
     return None if value == _USUAL and name not in taken() else value
 
 
 def _cache(body: JsonReader, ttls: set[str], taken: _Taken) -> str | None:
-    """How long the prompt is to be kept, where a service can be told: of the marks in it,
-    the longest.
-
-    ttls   of the marks in what was said, and in the tools
-    """
+    """The longest cache lifetime of all marked blocks; None if the model has no such parameter."""
     kept = longest({*ttls, *ttl_in(body)})
     return kept if kept and "prompt_cache" in taken() else None
 
 
 def _schema(body: JsonReader) -> Mapping[str, Any] | None:
-    """Of the answer: in `output_config`, or in `output_format`, as it was before."""
+    """The JSON Schema of the answer, in `output_config`, or in the older `output_format`."""
     config = body.object("output_config")
     form = None if config is None else config.object("format")
     if config is not None:
@@ -246,7 +240,7 @@ def _schema(body: JsonReader) -> Mapping[str, Any] | None:
 
 
 def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
-    """Parameters that the format does not have, and the model has."""
+    """Parameters of the model that are not part of the format."""
     body.refuse(*_REFUSED)
     found: dict[str, Any] = {}
     for name, _ in body.names():

@@ -1,4 +1,4 @@
-"""The paths of Anthropic's API that are answered."""
+"""The supported paths of Anthropic's API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from genai_host.api import HttpRoute
 from genai_host.api.http_routes import Method
 
 _HERE = "genai_host.server.anthropic"
-_SIZE = 32 * 2**20  # bytes: what the service takes as well
+_SIZE = 32 * 2**20  # bytes, as at Anthropic's service
 _BATCHES: tuple[tuple[Method, str], ...] = (("GET", ""), ("POST", ""), ("GET", "/{id}"))
 
 ROUTES: tuple[HttpRoute, ...] = (

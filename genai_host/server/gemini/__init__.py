@@ -1,1 +1,1 @@
-"""The Gemini API, for clients that speak it."""
+"""The Gemini API."""

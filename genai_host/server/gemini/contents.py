@@ -1,7 +1,7 @@
-"""What was said, from the contents of a request.
+"""Messages from the contents of a request.
 
-Source: Gemini API reference, "Content", "Part", "FunctionCall", "FunctionResponse"; the guide
-to thought signatures.
+Source: Gemini API reference, "Content", "Part", "FunctionCall", "FunctionResponse"; the guide to
+thought signatures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import Pairing, merge_consecutive, result_and_files
 
 OWN = "gemini"
-"""The dialect whose signatures these are."""
+"""The dialect of this format, which creates these signatures."""
 SIGNATURE = "thoughtSignature"
 
 _ROLES = ("user", "model", "function", "tool")
@@ -39,7 +39,7 @@ _WHOLE_TEXT = ({"output"}, {"result"})
 
 
 def messages_in(body: JsonReader) -> list[Message]:
-    """What the system says, then the contents, oldest first. Raises `ValidationError`."""
+    """Read the system prompt, then the contents, oldest first. Raises `ValidationError`."""
     contents = body.objects("contents")
     if not contents:
         raise ValidationError("contents is not specified", path=body.at("contents"))
@@ -49,7 +49,7 @@ def messages_in(body: JsonReader) -> list[Message]:
 
 
 def text_of(content: JsonReader) -> str:
-    """Of a content that is text alone."""
+    """Return the text of a content, which must not have other parts."""
     texts = []
     content.text("role")
     for part in content.objects("parts"):
@@ -61,7 +61,7 @@ def text_of(content: JsonReader) -> str:
 
 
 def _joined(message: Message) -> Message:
-    """What a model said in pieces is one text again."""
+    """Join consecutive texts of a streamed answer."""
     if message.role != "assistant":
         return message
     joined: list[Part] = []
@@ -85,7 +85,7 @@ def _system(body: JsonReader) -> Iterator[Message]:
 
 
 def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
-    """Results of tools are messages of their own, before what else the user says."""
+    """Yield tool results as a separate message, before the user's other parts."""
     model = content.choice("role", _ROLES, "user") == "model"
     results: list[Part] = []
     others: list[Part] = []
@@ -102,7 +102,7 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
 
 
 def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
-    """A part, and its signature behind it."""
+    """Yield a part, followed by its signature."""
     given.refuse(*_NOT_READ)
     given.mapping("partMetadata")
     thought, signature = given.flag("thought"), given.text(SIGNATURE)
@@ -130,7 +130,7 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
 
 def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterable[Part]:
     value = given.object(kind)
-    assert value is not None  # it was seen to be there
+    assert value is not None  # the key is present
     if kind == "functionCall":
         if not model:
             raise ValidationError("only the model calls functions", path=given.path)

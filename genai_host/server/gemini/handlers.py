@@ -38,15 +38,14 @@ PREFIX = "models/"
 
 
 def model_named(parameters: Mapping[str, str]) -> str:
-    """The name that the segments of an address add up to, without what all names of models
-    begin with in the Gemini API."""
+    """Return the model name in the segments of a path, without the prefix `models/`."""
     order = ("provider", "owner", "call", "model")
     name = "/".join(parameters[each] for each in order if each in parameters)
     return name.removeprefix(PREFIX)
 
 
 _MOST = 100
-"""Texts at once, as many as the service of that API takes."""
+"""Maximum number of texts per request, as at Google's service."""
 
 _TASKS = (
     "TASK_TYPE_UNSPECIFIED", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT", "SEMANTIC_SIMILARITY",
@@ -57,13 +56,15 @@ _QUERIES = {"RETRIEVAL_QUERY", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_
 
 
 _EMPTY_LINE = b"\r\n"
-"""Between events or values: Google's client for Python reads a comment as JSON."""
+"""Keepalive between events or values: Google's Python client parses comments as JSON."""
 
 
 class _Wanted(NamedTuple):
-    """
-    task        one of `_TASKS`
-    dimensions  None for as many as the model gives
+    """A text to embed.
+
+    Attributes:
+        task: One of `_TASKS`.
+        dimensions: None for the model's default.
     """
 
     text: str
@@ -107,7 +108,7 @@ def _wanted(given: JsonReader) -> _Wanted:
 def _embedded(
     wanted: Sequence[_Wanted], model: str, request: RouteRequest, host: Host
 ) -> tuple[list[Sequence[float]], Usage]:
-    """What follows each other and is wanted alike is asked for at once."""
+    """Embed consecutive texts with the same settings in one call."""
     taken = capabilities(host, model, "embed").parameters
     vectors: list[Sequence[float]] = []
     usage = Usage()
@@ -127,7 +128,7 @@ def _embedded(
 
 
 def _parameters(task: str, dimensions: int | None, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """A model that knows no tasks is told whether it is a query or a document."""
+    """Parameters of a call. The task is omitted for models without it."""
     parameters: dict[str, Any] = {}
     if dimensions is not None:
         parameters["dimensions"] = dimensions
@@ -148,7 +149,7 @@ _USUAL_SIZE, _MOST_MODELS = 50, 1000
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
-    """A page of them: `pageSize`, and `pageToken` for where it begins."""
+    """List a page of models: `pageSize`, and `pageToken` for its start."""
     size = min(_number(request, "pageSize") or _USUAL_SIZE, _MOST_MODELS)
     at = _number(request, "pageToken")
     found = [each for each in served_models(host) if each.operation in _METHODS_OF_MODELS]
@@ -203,7 +204,7 @@ class _Read:
 
 
 def call(request: RouteRequest, host: Host) -> RouteResponse:
-    """The model's name ends at the last colon."""
+    """Call the method after the last colon of the path."""
     name, _, method = request.parameters["call"].rpartition(":")
     if method not in _METHODS or not name:
         raise NotFound(
@@ -218,7 +219,7 @@ def _generate(model: str, request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
-    """Events if that is asked for, or else an array."""
+    """Stream events with `alt=sse`, otherwise a JSON array."""
     form = request.query.get("alt") or request.query.get("$alt") or "json"
     if form not in ("json", "sse"):
         raise ValidationError(f"alt: {form!r} is neither json nor sse")

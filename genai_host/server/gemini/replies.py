@@ -57,12 +57,13 @@ _WORDS: Mapping[int, str] = {
 
 
 def problem_reply(problem: HttpProblem) -> RouteResponse:
-    """`{"error": {"code": 400, "message": "...", "status": "INVALID_ARGUMENT"}}`"""
+    """Return an error as
+    `{"error": {"code": 400, "message": "...", "status": "INVALID_ARGUMENT"}}`."""
     return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
 def error_object(problem: HttpProblem) -> dict[str, Any]:
-    """The same as a value, as it stands in a stream."""
+    """Return the body of an error, which is also used in streams."""
     status = status_of(problem)
     message = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
     error: dict[str, Any] = {
@@ -106,17 +107,18 @@ _MORE_EXACT = frozenset(
         "MISSING_THOUGHT_SIGNATURE", "MODEL_ARMOR", "ESCALATION",
     }
 )  # fmt: skip
-"""Words that a service may have given itself."""
+"""Finish reasons that a service may have reported itself."""
 
 _Wire = dict[str, Any]
 
 
 @frozen
 class Writer:
-    """Writes one answer.
+    """Writer of one answer.
 
-    model      as it was asked for
-    thoughts   whether what the model thinks is shown
+    Attributes:
+        model: Model name as requested.
+        thoughts: Whether to include reasoning.
     """
 
     model: str
@@ -128,12 +130,12 @@ class Writer:
         return self._last(completion, parts)
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
-        """The pieces as server-sent events."""
+        """Yield the chunks as server-sent events."""
         for each in self._pieces(answering):
             yield b"data: %b\r\n\r\n" % write_json(each)
 
     def array(self, answering: CompletionStream) -> Iterator[bytes]:
-        """The pieces as an array."""
+        """Yield the chunks as a JSON array."""
         before = b"["
         for each in self._pieces(answering):
             yield before + write_json(each)
@@ -141,7 +143,7 @@ class Writer:
         yield b"]"
 
     def _pieces(self, answering: CompletionStream) -> Iterator[_Wire]:
-        """An error is the last piece, and no other says then that the answer has ended."""
+        """Yield the chunks. An error is the last chunk, without a finish reason."""
         thought = False
         try:
             for delta in answering:
@@ -178,12 +180,10 @@ class Writer:
 def wire_parts(
     parts: Sequence[Part], *, thoughts: bool, sent: tuple[type[Part], ...] = ()
 ) -> list[_Wire]:
-    """
-    thoughts   whether those are shown
-    sent       kinds of parts that were sent already
-    """
+    """Return the parts of an answer, with reasoning only if `thoughts`, and without the types of
+    parts that were already `sent`."""
     wire: list[_Wire] = []
-    last: _Wire | None = None  # that a signature may stand in
+    last: _Wire | None = None  # can take a signature
     for part in parts:
         if isinstance(part, VendorPart):
             if part.dialect == OWN and isinstance(part.data, Mapping):
@@ -196,7 +196,7 @@ def wire_parts(
 
 
 def _opaque(data: Mapping[str, Any], last: _Wire | None, thoughts: bool) -> list[_Wire]:
-    """What is to be written of it, besides what is put into the part before it."""
+    """The parts of a signature; none if it was added to the previous part."""
     if data.get("thought") is True and not thoughts:
         return []
     if data.keys() <= {SIGNATURE, "text", "thought"}:

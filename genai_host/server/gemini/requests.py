@@ -30,8 +30,7 @@ _RENAMED: Mapping[str, str] = {"ref": "$ref", "defs": "$defs"}
 
 
 def json_schema(given: JsonReader) -> dict[str, Any]:
-    """Raises `ValidationError` for what is no schema; what is none of Gemini's words is left as
-    it is, for it may be one of JSON Schema's."""
+    """Convert a schema to JSON Schema; unknown keywords are unchanged. Raises `ValidationError`."""
     schema: dict[str, Any] = {}
     for name, written in given.names():
         if name in _LEFT_OUT:
@@ -147,10 +146,12 @@ _ANY_JSON: Mapping[str, Any] = {}
 
 @frozen
 class Configured:
-    """
-    parameters   by the host's names
-    schema       JSON Schema of the answer; None for free text
-    thoughts     whether what the model thinks is to be shown
+    """Settings of a request.
+
+    Attributes:
+        parameters: Model parameters, by the host's names.
+        schema: JSON Schema of the answer; None for text.
+        thoughts: Whether to include reasoning.
     """
 
     parameters: Mapping[str, Any] = field(factory=dict)
@@ -159,11 +160,8 @@ class Configured:
 
 
 def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> Configured:
-    """
-    taken   the parameters that the model takes
-
-    Raises `ValidationError`.
-    """
+    """Read `generationConfig`; `taken` has the parameters of the model. Raises
+    `ValidationError`."""
     if config is None:
         return Configured()
     if config.whole("candidateCount") not in (None, 1):
@@ -188,8 +186,8 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> Configure
 
 
 def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be blocked, for a model that has a choice: other services have rules of
-    their own, and no names for these."""
+    """Read the safety settings, for models with that parameter. Other services have no
+    equivalent."""
     settings = {
         each.text("category"): each.text("threshold") for each in body.objects("safetySettings")
     }
@@ -219,8 +217,8 @@ def _schema(config: JsonReader) -> Mapping[str, Any] | None:
 
 
 def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Thoughts are shown or not by what is written here: a model is told as well, if it can
-    be. To think as it sees fit is what a model does that is told nothing."""
+    """The parameters for reasoning. Reasoning is included as requested even if the model has no
+    parameter for it. A dynamic budget (-1) is the default and needs no parameter."""
     found: dict[str, Any] = {}
     if thoughts and "include_thoughts" in taken:
         found["include_thoughts"] = True
@@ -247,7 +245,7 @@ _MODES: Mapping[str, str | None] = {
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
-    """Raises `ValidationError`, also for tools that Google's services run themselves."""
+    """Read the tools. Raises `ValidationError`, also for tools that Google's services run."""
     return each_once(_declared(body), body.at("tools"))
 
 
@@ -265,7 +263,7 @@ def _declared(body: JsonReader) -> Iterator[ToolSchema]:
 def chosen(
     body: JsonReader, tools: Sequence[ToolSchema]
 ) -> tuple[Sequence[ToolSchema], str | None]:
-    """The tools that may be called, and the choice among them. Raises `ValidationError`."""
+    """Read the tools that may be called, and the choice among them. Raises `ValidationError`."""
     config = body.object("toolConfig")
     if config is None:
         return tools, None
@@ -296,7 +294,7 @@ def _tool(given: JsonReader) -> ToolSchema:
     schema, parameters = given.mapping("parametersJsonSchema"), given.object("parameters")
     if schema is not None and parameters is not None:
         raise ValidationError("there are two schemas", path=given.at("parametersJsonSchema"))
-    given.raw("response")  # says nothing to a model that is not told it
+    given.raw("response")  # not sent to the model
     given.raw("responseJsonSchema")
     given.choice("behavior", ("UNSPECIFIED", "BLOCKING"))
     given.drop_others()
@@ -309,5 +307,5 @@ def _tool(given: JsonReader) -> ToolSchema:
 
 
 def _of_object(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A function without parameters may have a schema of no type."""
+    """A function without parameters may have an empty schema."""
     return schema if schema else None

@@ -1,12 +1,12 @@
-"""The addresses of the Gemini API. A name of a model may have slashes in it, as
-`provider/owner/id`: as they are, or percent-encoded."""
+"""The routes of the Gemini API. A model name can have slashes, for example `provider/owner/id`, as
+they are or percent-encoded."""
 
 from __future__ import annotations
 
 from genai_host.api import HttpRoute
 
 _HERE = "genai_host.server.gemini"
-_MOST_BYTES = 32 * 2**20  # pictures come in requests
+_MOST_BYTES = 32 * 2**20  # messages can have images
 
 ROUTES: tuple[HttpRoute, ...] = (
     *(

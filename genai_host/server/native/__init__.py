@@ -1,1 +1,1 @@
-"""The host's own API, under /api/v1: what there is, conversations, jobs, instances."""
+"""The native API under /api/v1: lists, conversations, jobs, models and provider instances."""

@@ -1,5 +1,4 @@
-"""What answers the requests of the native API: one object for each server, which knows what is
-under way."""
+"""The handlers of the native API whose state is shared by all requests of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ Act = Callable[[Host, Live, RouteRequest], RouteResponse]
 
 
 class Api:
-    """Its methods are what `routes` names."""
+    """Handlers named in `routes`."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

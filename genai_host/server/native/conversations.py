@@ -26,7 +26,7 @@ from genai_host.server.native.turns import Live, cancel_elsewhere, must_not_run_
 
 _PAGE, _MOST = 20, 200
 _TURNS, _MOST_TURNS = 50, 1000
-_LATEST = 10**9  # which no turn comes after
+_LATEST = 10**9  # greater than the number of any turn
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -35,7 +35,7 @@ def create(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     title, feature = title_in(body), feature_in(body, host)
     arguments = opened_with(body)
     body.nothing_else()
-    host.store_for(request.user)  # which has to be there
+    host.store_for(request.user)  # raises if there is no store
     with host.open(feature, owner=request.user, **arguments) as conversation:
         if conversation.record_error is not None:
             raise conversation.record_error
@@ -76,7 +76,7 @@ def show(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
 
 
 def change(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    """A parameter that is null is taken back, and a title that is empty."""
+    """Change a conversation. A null parameter is removed; an empty title, too."""
     id = conversation_in(request, host)
     body = body_of(request)
     title = title_in(body)
@@ -93,7 +93,7 @@ def change(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
 
 
 def delete(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    """A turn under way is cancelled."""
+    """Delete a conversation. A turn in progress is cancelled."""
     id = conversation_in(request, host)
     live.cancel(id)
     host.store_for(request.user).delete(id)
@@ -107,14 +107,14 @@ def cancel(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
 
 
 def undo(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    """Take back the last turn, and give what was said in it."""
+    """Undo the last turn, and return its message."""
     with _alone(host, live, request) as conversation:
         message = conversation.undo()
     return json_response({"message": None if message is None else host.codec.to_json(message)})
 
 
 def drop(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    """End a turn that waits or was cut off, as one that failed."""
+    """Abandon a paused or interrupted turn. It is recorded as failed."""
     with _alone(host, live, request) as conversation:
         conversation.abandon()
     return json_response(_shown(host, live, request.user, conversation.id))
@@ -132,7 +132,7 @@ def export(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
 
 
 def picture(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    """One of the pictures of an answer; never as something that runs."""
+    """Return an image of an answer. Other media types are sent as `application/octet-stream`."""
     turn, number = request.parameters["turn"], request.parameters["number"]
     entries = host.store_for(request.user).entries(conversation_in(request, host), host.codec)
     for told in turns_of(entries):
@@ -171,11 +171,7 @@ def _shown(
     before: int = _LATEST,
     details: bool = False,
 ) -> dict[str, Any]:
-    """A conversation and the last of its turns.
-
-    before    number of the turn that those come before
-    details   whether what is behind the answers is told as well
-    """
+    """A conversation with its last turns before a turn number."""
     store = host.store_for(user)
     summary = store.summary(id)
     entries = store.entries(summary.id, host.codec)
@@ -212,5 +208,5 @@ def _turn_row(host: Host, turn: TurnSummary, at: float, details: bool) -> dict[s
 
 
 def _with_status(row: dict[str, Any], live: Live) -> dict[str, Any]:
-    """What this process is at, it knows best."""
+    """For turns of this process, the store can be behind."""
     return {**row, "status": "running"} if live.is_busy(row["id"]) else row

@@ -28,14 +28,14 @@ from genai_host.serializers.conversations import answer_row, wait_row
 from genai_host.util.text import short_repr
 
 _LONGEST_TITLE = 500
-_NOT_SAID = (ToolCall, ToolResult, Reasoning, VendorPart)  # of models, services and tools
-_WEB = ("https://", "http://")  # a service that is on this machine might read a file of it
+_NOT_SAID = (ToolCall, ToolResult, Reasoning, VendorPart)  # only from models, providers and tools
+_WEB = ("https://", "http://")  # a local service could read a file of this machine
 
 _NO_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def opened_with(given: JsonReader) -> dict[str, Any]:
-    """What a conversation is opened with, beside the feature, and can be changed later: the
+    """Read the fields that a conversation is opened with and that can be changed later, as
     arguments of `Host.open` and `Host.conversation`. Raises `ValidationError`."""
     models = given.mapping("models")
     for role, name in (models or {}).items():
@@ -53,7 +53,7 @@ def opened_with(given: JsonReader) -> dict[str, Any]:
 
 
 def feature_in(given: JsonReader, host: Host) -> str | None:
-    """Raises `NotFound` for one that is not there."""
+    """Read the name of a feature. Raises `NotFound` if the feature is unknown."""
     name = given.text("feature") or None
     if name is not None and name not in host.registry.features:
         raise NotFound(f"unknown feature {name!r}", hint="GET /api/v1/features lists them")
@@ -61,21 +61,20 @@ def feature_in(given: JsonReader, host: Host) -> str | None:
 
 
 def conversation_in(request: RouteRequest, host: Host) -> str:
-    """The id in the path, if it is that of a conversation of whoever asks. Raises
-    `NotFound`."""
+    """Return the id in the path. Raises `NotFound` if the user has no such conversation."""
     return whole_id(request.parameters["id"], request, host)
 
 
 def whole_id(id: str, request: RouteRequest, host: Host) -> str:
-    """The beginning of an id is not enough here, as it is on the command line: what it
-    stands for may be another conversation tomorrow."""
+    """Check that an id is complete. Unlike on the command line, a prefix is not accepted, because
+    it can become ambiguous."""
     if host.store_for(request.user).find(id) != id:
         raise NotFound(f"unknown conversation {short_repr(id)}")
     return id
 
 
 def title_in(given: JsonReader) -> str | None:
-    """None if there is none; empty to take it away. Raises `ValidationError`."""
+    """Read a title: None if missing, empty to remove it. Raises `ValidationError`."""
     title = given.text("title")
     if len(title) > _LONGEST_TITLE or _NO_LINE.search(title):
         why = f"a title is one line of up to {_LONGEST_TITLE} characters"
@@ -84,7 +83,7 @@ def title_in(given: JsonReader) -> str | None:
 
 
 def message_in(given: JsonReader, codec: Codec) -> Message | None:
-    """A text, a list of parts, or a message in its JSON form; None if there is none. Raises
+    """Read a message: a text, a list of parts, or a message in JSON form; None if missing. Raises
     `ValidationError`."""
     value = given.raw("message")
     if value is None:
@@ -111,7 +110,8 @@ def message_in(given: JsonReader, codec: Codec) -> Message | None:
 
 
 def flag_in(request: RouteRequest, name: str) -> bool:
-    """Whether the query says so: `true` or `1`. Raises `ValidationError`."""
+    """Read a flag of the query: `true` or `1`. Raises `ValidationError` if the value is not a
+    boolean."""
     text = request.query.get(name, "").lower()
     if text not in ("", "0", "1", "false", "true"):
         raise ValidationError(f"{name} is true or false", path=f"?{name}")
@@ -121,9 +121,13 @@ def flag_in(request: RouteRequest, name: str) -> bool:
 def answered(
     answer: Answer, codec: Codec, turn: int, unrecorded: GenaiError | None = None
 ) -> dict[str, Any]:
-    """The answer to a turn; its pictures are fetched one by one.
+    """Return the JSON form of an answer. Its images are fetched separately.
 
-    unrecorded   why it is not kept, if it is not
+    Args:
+        answer: The answer.
+        codec: Encodes the parts.
+        turn: Number of the turn.
+        unrecorded: Why the answer could not be saved; None if it was.
     """
     row = answer_row(answer, codec)
     row["summary"] = row.pop("text")
@@ -134,12 +138,12 @@ def answered(
 
 
 def waiting(wait: Pause[Any] | None) -> dict[str, Any] | None:
-    """What a turn waits for."""
+    """Return the JSON form of a pause."""
     return None if wait is None else wait_row(wait)
 
 
 def failed(error: GenaiError) -> dict[str, Any]:
-    """An error, as it stands in a stream and in a list of turns."""
+    """Return the JSON form of an error in a stream or a turn."""
     problem = HttpProblem.of(error)
     row = {"code": problem.code, "message": problem.message}
     for name in ("hint", "path"):

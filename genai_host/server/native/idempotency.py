@@ -1,11 +1,10 @@
-"""The same request again gives the same reply again, and is not done twice: by no server of the
-same store, and by none that was started anew.
+"""Idempotency keys: repeated requests get the first reply and are not executed again, by any server
+of the same store, also after a restart.
 
 Source: draft-ietf-httpapi-idempotency-key-header.
 
-A key is claimed before what it stands for is done, and never by two. What came of it is written
-beside it once that is known; it goes with the conversation that it is about, and after a day. It
-is in the store; while that fails, in memory.
+A key is claimed before its request is executed, and the reply is saved with it at the end. It is
+deleted with its conversation, or after a day. If the store fails, it is held in memory.
 """
 
 from __future__ import annotations
@@ -26,26 +25,30 @@ HEADER = "idempotency-key"
 _COLLECTION = "idempotency"
 _LONGEST = 255
 _LIFE = 24 * 3600  # seconds
-_MOST_BYTES = 2**20  # of a reply that is kept
-_SWEPT = 5  # of those that are too old, some more than are put in
+_MOST_BYTES = 2**20  # maximum size of a saved reply
+_SWEPT = 5  # expired entries removed per request; more than are added
 _MEMORY = 16 * 2**20
 
 
 class Replies:
-    """Of one host. May be used from many threads."""
+    """Replies by idempotency key, of one host. Thread-safe."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._memory = Memory(_MEMORY)
-        # claims by user and id: whatever becomes of a store, none is done twice in this process
+        # claims by user and id: even without a store, a request is executed once per process
         self._under_way: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def once(self, request: RouteRequest, answer: Callable[[], RouteResponse]) -> RouteResponse:
-        """The reply to a request; that of before, if its key was there before. One that
-        failed may be asked again.
+        """Answer a request, or return the saved reply of its key. A failed request can be repeated.
 
-        Raises `Conflict` while the first is under way, and if its reply is not known any
-        more; `ValidationError` if it asked for something else.
+        Args:
+            request: The request.
+            answer: Executes the request.
+
+        Raises:
+            Conflict: The first request is in progress, or its reply is no longer stored.
+            ValidationError: The key is invalid, or was sent with another request.
         """
         key = request.headers.get(HEADER)
         if key is None:
@@ -88,7 +91,7 @@ class Replies:
     def _begin(
         self, request: RouteRequest, id: str, claim: Mapping[str, Any]
     ) -> RouteResponse | None:
-        """What came of it before; None if it is claimed for this request now."""
+        """The saved reply; None if the key is claimed for this request now."""
         self._sweep(request.user)
         for shelf, every in self._shelves(request):
             try:
@@ -110,9 +113,7 @@ class Replies:
             ) from error
 
     def _end(self, request: RouteRequest, id: str, value: Mapping[str, Any] | None) -> None:
-        """
-        value   None if it may be asked again
-        """
+        """Save the result of a request; None makes it repeatable."""
         for shelf, _ in self._shelves(request):
             try:
                 if value is None:
@@ -125,13 +126,13 @@ class Replies:
             break
 
     def _shelves(self, request: RouteRequest) -> Iterator[tuple[Shelf, Shelf]]:
-        """Those in which it may be, the first that works being the one: the shelf of its
-        conversation, and of all, since a key is one for all that a user asks."""
+        """Where a key can be stored, best first: the documents of the request's conversation, and
+        those of all conversations of the user, in which a key is unique."""
         if self._host.store is not None:
             store, conversation = self._host.store_for(request.user), request.parameters.get("id")
             try:
                 documents = store.documents(_COLLECTION, conversation=conversation)
-            except (NotFound, StoreError):  # of which it is told by whoever answers
+            except (NotFound, StoreError):  # raised again by the handler
                 pass
             else:
                 yield documents, store.documents(_COLLECTION)
@@ -147,7 +148,7 @@ class Replies:
                 if oldest.value["until"] >= self._now():
                     break
                 documents.delete(oldest.id)
-        except StoreError:  # of which is told once the claim is written
+        except StoreError:  # reported when the claim is written
             pass
 
     def _now(self) -> int:
@@ -157,7 +158,7 @@ class Replies:
 def _kept(reply: RouteResponse, body: bytes) -> dict[str, Any]:
     if len(body) > _MOST_BYTES:
         return {"status": reply.status}
-    # all that is answered here is JSON, or events of it
+    # these replies are JSON or events with JSON
     return {"status": reply.status, "headers": dict(reply.headers), "body": body.decode()}
 
 
@@ -177,11 +178,12 @@ def _told(claim: Mapping[str, Any], digest: str) -> RouteResponse:
 
 
 class _Copied:
-    """The body of a stream, copied as it is sent.
+    """The body of a stream, copied while it is sent.
 
-    body   its `is_done`, if it has one, says whether what it tells of is done, and may not be
-           done again: also for a client that goes before the last of it has come
-    end    is told all of it, or None if that may be asked again
+    Args:
+        body: The body. Its `is_done`, if present, is whether the request must not be repeated, even
+            if the client disconnects before the end.
+        end: Receives the whole body, or None if the request can be repeated.
     """
 
     def __init__(self, body: Iterable[bytes], end: Callable[[bytes | None], None]) -> None:

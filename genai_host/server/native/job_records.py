@@ -1,8 +1,8 @@
-"""Jobs in the store: the record of each, which clients see, and its entry in the queue of jobs.
+"""Jobs in the store: the record of each job for clients, and its entry in the job queue.
 
-The record belongs to the user, and is kept for a day. It does not repeat the answer, which is in
-the conversation and is deleted with it. The entry in the queue is there as long as the job is to be
-done; see `genai_host.store.jobs`.
+The record belongs to the user and is stored for a day. It does not include the answer, which is in
+the conversation and is deleted with it. The entry in the queue exists until the job is done; see
+`genai_host.store.jobs`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ QUEUE = "jobs/queue"
 KIND = "turn"
 _COLLECTION = "jobs"
 _LIFE = 24 * 3600  # seconds
-_SWEPT = 5  # of those that are too old, some more than are put in
+_SWEPT = 5  # expired records removed per job; more than are added
 
 
 @frozen
 class Job:
-    """
-    turn     number of the turn that it takes
-    status   running, done, failed, waiting or cancelled
-    reply    what came of it, where its conversation could not be recorded
+    """A job.
+
+    Attributes:
+        turn: Number of its turn.
+        status: running, done, failed, waiting or cancelled.
+        reply: Result, if its conversation could not be recorded.
     """
 
     id: str
@@ -56,7 +58,7 @@ class Job:
 
 
 class JobRecords:
-    """Of one host with a store."""
+    """Records of jobs, of one host with a store."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -66,13 +68,13 @@ class JobRecords:
         self._sweep(job.user)
 
     def end(self, job: Job) -> None:
-        """Write how it ended, unless it was removed."""
+        """Save the result of a job, unless the job was removed."""
         documents = self._documents(job.user)
         with suppress(NotFound, Conflict):
             documents.put(job.id, self._value(job), expect=documents.get(job.id).version)
 
     def read(self, user: str, id: str) -> Job | None:
-        """As it was written last; one that is to be done has the status running."""
+        """Return the saved record; unfinished jobs have the status running."""
         try:
             value = self._documents(user).get(id).value
         except NotFound:
@@ -89,7 +91,7 @@ class JobRecords:
         )
 
     def find(self, user: str, id: str) -> Job:
-        """As it is. Raises `NotFound`."""
+        """Return a job with its current status. Raises `NotFound` if the job is unknown."""
         job = self.read(user, id)
         if job is not None and job.status != "running":
             return job
@@ -104,7 +106,7 @@ class JobRecords:
         return Job(id, user, job.conversation, job.turn, "failed", None, error)
 
     def has_unfinished(self, user: str, conversation: str) -> bool:
-        """Whether a job is to take the last turn of a conversation."""
+        """Whether the last turn of a conversation is an unfinished job."""
         wanted = {"conversation": conversation, "status": "running"}
         found = self._documents(user).list(where=wanted)
         return any(self._host.jobs(QUEUE).find(each.id) is not None for each in found)

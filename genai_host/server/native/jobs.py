@@ -1,8 +1,8 @@
 """Background jobs: turns that run while no client waits for them.
 
-A job is on record before its client gets its id: the turn in its conversation, the record of the
-job, and its entry in the queue of the store. Any server of the store does it. One whose server was
-killed is taken over, and its turn is resumed as any interrupted turn.
+A job is recorded before its client gets its id: the turn in its conversation, the record of the
+job, and its entry in the queue of the store. Any server of the store can run it. If a server was
+killed, another takes over the job and resumes the turn as any interrupted turn.
 
     Jobs.submit → Conversation.begin → JobRecords.add → JobWorker.submit
     JobWorker → Jobs._do, in any process → whole → JobRecords.end
@@ -55,14 +55,14 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE, _MOST = 16, 1000
 _LONGEST_WAIT = 30.0  # seconds
-_LOOK = 0.2  # seconds between two looks whether a job has ended
-# a job that ends with one of these is to be done by others, or later; its turn may be resumed by
-# its client, and is busy then
+_LOOK = 0.2  # seconds between checks whether a job has ended
+# a job that fails with one of these is left to another worker or a later attempt; its conversation
+# is busy while a client resumes the turn
 _LEFT = (Interrupted, StoreError, ConversationBusy)
 
 
 class Jobs:
-    """Of one server. They go on where it, or another of the same store, left them."""
+    """Background jobs of one server. Jobs continue on any server of the same store."""
 
     def __init__(self, host: Host, live: Live) -> None:
         self._host = host
@@ -80,7 +80,7 @@ class Jobs:
         feature, arguments = feature_in(body, host), opened_with(body)
         asked = asked_in(body, host.codec)
         body.nothing_else()
-        host.store_for(request.user)  # which has to be there
+        host.store_for(request.user)  # raises if there is no store
         if id and (feature or arguments):
             raise ValidationError(
                 "a conversation that there is, is gone on with as it is", path="$"
@@ -102,7 +102,7 @@ class Jobs:
         return json_response(self._mine(request).row())
 
     def result(self, request: RouteRequest) -> RouteResponse:
-        """What came of it; 202 while it runs. `wait` says how long that is waited for."""
+        """Return the result of a job, or 202 while it runs. `wait` is the longest time to wait."""
         job = self._ended(request)
         if job.status in _STATUS.values() and job.reply is None:
             job = self._on_record(job)
@@ -111,7 +111,7 @@ class Jobs:
         return json_response(job.reply or job.row(), 200 if job.reply is not None else 202)
 
     def remove(self, request: RouteRequest) -> RouteResponse:
-        """Cancel it, and forget it."""
+        """Cancel and delete a job."""
         job = self._mine(request)
         is_here = self._worker is not None and self._worker.cancel(job.id)
         self._records.remove(job)
@@ -121,12 +121,12 @@ class Jobs:
         return RouteResponse(status=204)
 
     def close(self) -> None:
-        """Interrupt those that run: other servers go on with them, or this one after a restart."""
+        """Interrupt running jobs. Other servers continue them, or this one after a restart."""
         if self._worker is not None:
             self._worker.close()
 
     def _accepted(self, asked: Asked, user: str, conversation: Conversation) -> Job:
-        """The job, which is on record now."""
+        """Record a job."""
         assert self._worker is not None  # there is a store
         leave_interrupted(self._host, user, conversation)
         turn = conversation.begin(
@@ -137,23 +137,23 @@ class Jobs:
             self._records.add(job)
             self._worker.submit(job.queued())
         except BaseException:
-            with suppress(GenaiError):  # it cannot be said on record either
+            with suppress(GenaiError):  # this cannot be recorded either
                 conversation.abandon()
             raise
         return job
 
     def _do(self, queued: QueuedJob, ending: Cancellation) -> None:
-        """The work of a job. Its end is written into its record."""
+        """Run a job, and save its result."""
         job = self._records.read(queued.user, queued.id)
         if job is not None and job.status == "running":
             self._records.end(self._done(job, queued, ending))
 
     def _done(self, job: Job, queued: QueuedJob, ending: Cancellation) -> Job:
-        """A job as it ended. Raises one of `_LEFT` if it has not."""
+        """The ended job. Raises one of `_LEFT` if the job must be run again."""
         try:
             try:
                 return self._taken(job, queued, ending)
-            except Conflict as error:  # its turn was ended, or another worker has it
+            except Conflict as error:  # the turn was ended, or another worker runs it
                 on_record = self._on_record(job)
                 if on_record.status == "running":
                     raise Interrupted(error.message) from error
@@ -170,7 +170,7 @@ class Jobs:
             return evolve(job, status="failed", error=fault)
 
     def _taken(self, job: Job, queued: QueuedJob, ending: Cancellation) -> Job:
-        """Take the turn of a job, or resume it."""
+        """Run or resume the turn of a job."""
         with closing(self._host.conversation(job.conversation, owner=job.user)) as conversation:
             if conversation.status != "pending" or conversation.turns != job.turn + 1:
                 return self._on_record(job)
@@ -190,7 +190,8 @@ class Jobs:
         return evolve(job, status=_STATUS[reply["status"]], reply=None if is_kept else reply)
 
     def _on_record(self, job: Job) -> Job:
-        """A job as its conversation has it. Raises `NotFound` if that was deleted."""
+        """The job with the result in its conversation. Raises `NotFound` if the conversation was
+        deleted."""
         entries = self._host.store_for(job.user).entries(job.conversation, self._host.codec)
         turn = next((each for each in turns_of(entries) if each.number == job.turn), None)
         if turn is None:
@@ -208,7 +209,7 @@ class Jobs:
         return evolve(job, status=_status_of(turn.error), error=turn.error)
 
     def _ended(self, request: RouteRequest) -> Job:
-        """The job, once it has ended, or the time is over that the request waits for that."""
+        """The job, after it has ended or the wait of the request is over."""
         gone = threading.Event()
         until = time.monotonic() + _seconds(request)
         with request.limits.on_cancel(gone.set):
@@ -222,7 +223,8 @@ class Jobs:
         return self._records.find(request.user, request.parameters["id"])
 
     def _must_take_more(self) -> None:
-        """Raises `Interrupted` if the server ends, `RateLimited` if too many jobs wait."""
+        """Check the capacity. Raises `Interrupted` if the server is stopping, `RateLimited` if the
+        queue is full."""
         if self._worker is not None and self._worker.is_closed:
             raise Interrupted("the server ends")
         if self._worker is not None and self._worker.queue.count() >= _MOST:

@@ -25,8 +25,8 @@ from genai_host.util.names import __version__
 
 
 def stats(request: RouteRequest, host: Host) -> RouteResponse:
-    """`by` names what rows are told apart by, with commas between; `since` and `until` are days,
-    or as `7d`; `user` one of the users, for whoever runs the server."""
+    """Return usage. `by` has groupings separated by commas, `since` and `until` are days or
+    durations (`7d`), and `user` is for the operator."""
     asked, now = request.query, host.clock.now().astimezone(UTC)
     rows = host.store_for().usage(
         by=groups_in(asked.get("by", "")),
@@ -45,7 +45,7 @@ def budgets(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _user_in(request: RouteRequest) -> str | None:
-    """Whose: that of whoever has no name may be anybody's."""
+    """The user whose usage is returned. Only the operator may select others."""
     wanted = request.query.get("user")
     if not request.user:
         return wanted
@@ -130,8 +130,8 @@ def providers(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def routes(request: RouteRequest, host: Host) -> RouteResponse:
-    """Those of a model have their parameters as well. Of all, a row is of the name by which it is
-    chosen: a model configuration's first, and not those of a model whose name one has."""
+    """List routes; those of one model with their parameters. In the list of all, a model
+    configuration precedes a model of the same name."""
     model, provider = request.query.get("model"), request.query.get("provider")
     asked = request.query.get("operation", "chat" if model else "")
     if asked and asked not in _OPERATIONS:
@@ -160,10 +160,10 @@ def routes(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _all_routes(host: Host) -> Iterator[tuple[str, str, Candidate]]:
-    """Each by the name of the model that is chosen, and by that at this provider."""
+    """All routes, with the name that selects the model and the name at the provider."""
     configurations, catalog = host.config.configurations, host.probe()
     for name in configurations:
-        with suppress(GenaiError):  # it leads to nothing
+        with suppress(GenaiError):  # it has no route
             operation = catalog.model_named(name).operation
             for each in catalog.explain(name, None, operation):
                 yield name, name, each

@@ -1,5 +1,5 @@
-"""Model configurations: made, set and removed. Changes are written to the configuration file, and
-hold at once."""
+"""Model configurations: add, change, remove. Changes are written to the configuration file and take
+effect immediately."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def change(request: RouteRequest, host: Host) -> RouteResponse:
-    """What is not said stays; a parameter that is null is taken out."""
+    """Change a configuration. Omitted fields are unchanged; a null parameter is removed."""
     must_be_allowed(request, host)
     name = _named(request, host)
     body = body_of(request)

@@ -1,8 +1,8 @@
-"""The description of the native API, for programs that read it.
+"""The OpenAPI document of the native API.
 
 Source: OpenAPI Specification 3.1.0.
 
-It is made of `ENDPOINTS`, which has an entry for each route; `schemas` has the shapes.
+It is generated from `ENDPOINTS`, which has an entry for each route, and `schemas`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ _TEXT: Wire = {"type": "string"}
 
 @frozen
 class Endpoint:
-    """
-    summary   one line
-    reply     name of the schema of what comes back; empty for nothing
-    body      that of what is sent; empty for nothing
-    status    of the reply
-    query     parameters of the query, to their schemas
-    kinds     media types of other forms of the reply
-    once      whether an Idempotency-Key is heeded
+    """Description of a route.
+
+    Attributes:
+        summary: One line.
+        reply: Name of the schema of the reply; empty for none.
+        body: Name of the schema of the body; empty for none.
+        status: Status of the reply.
+        query: Schemas of the query parameters.
+        kinds: Further media types of the reply.
+        once: Whether Idempotency-Key is supported.
     """
 
     summary: str
@@ -160,7 +162,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     ),
     "DELETE /jobs/{id}": Endpoint("Cancel and delete a job", status=204),
 }
-"""By method, and path below the root of the API."""
+"""Endpoints by method and path below the root of the API."""
 
 
 def document(request: RouteRequest, host: Host) -> RouteResponse:
@@ -168,9 +170,7 @@ def document(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def description(root: str = "") -> dict[str, Any]:
-    """
-    root   what stands before all paths, behind a proxy
-    """
+    """Return the document. `root` is the prefix of all paths, behind a proxy."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         below = route.path.removeprefix(ROOT)

@@ -1,5 +1,4 @@
-"""What providers do and say at once: the models that they list, and the step that makes one ready,
-whose progress is streamed.
+"""Listing the models of a provider, and preparing a provider with streamed progress.
 
 Source of the stream: HTML Living Standard, "Server-sent events".
 """
@@ -40,7 +39,7 @@ _PREPARING = 3600.0  # seconds
 
 
 def models(request: RouteRequest, host: Host) -> RouteResponse:
-    """The models that a provider says it has; `for` is empty where it does not say for what."""
+    """List the models that a provider reports; `for` is empty if it does not report operations."""
     instance = instance_named(host, request.parameters["name"])
     with _bounded(host, request.limits, _LISTING, "list its models") as limits:
         rows = listed_rows(instance, limits)
@@ -56,7 +55,7 @@ def _listed(host: Host, instance: ProviderInstance, row: dict[str, Any]) -> dict
 
 
 def prepare(request: RouteRequest, host: Host) -> RouteResponse:
-    """Take the step that makes a provider ready. Closing the stream cancels it."""
+    """Run the preparation step of a provider. Closing the stream cancels it."""
     if request.user:
         raise PermissionDenied("only who runs the server prepares a provider")
     body = body_of(request)
@@ -78,7 +77,7 @@ def prepare(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _id_of(host: Host, model: str, provider: str) -> str:
-    """The id that a model is offered under. Raises `NoRoute`."""
+    """The id of a model at a provider. Raises `NoRoute`."""
     found = host.explain(model, provider)
     return found[0].id if found else ""
 
@@ -86,10 +85,14 @@ def _id_of(host: Host, model: str, provider: str) -> str:
 class PreparationStream:
     """The body of a reply: events `progress`, and `done` or `error`.
 
-    The step runs in a thread of its own, which ends with the limits, with this, and after an
+    The step runs in a separate thread, which is cancelled by the limits, by `close`, and after an
     hour.
 
-    row   makes what `done` tells: the instance as it is then
+    Args:
+        preparation: The step.
+        host: The host.
+        limits: Cancel the step.
+        row: Returns the data of `done`: the current state of the instance.
     """
 
     def __init__(
@@ -124,7 +127,7 @@ class PreparationStream:
             preparation.run(self._heard.put, self._limits)
         except GenaiError as error:
             end = error
-        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises ends this alone
+        except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             end = PluginError(f"the preparation failed: {describe_exception(error)}")
         self._heard.put(end)
 
@@ -142,7 +145,7 @@ class PreparationStream:
 
 @contextmanager
 def _bounded(host: Host, limits: CancelToken, seconds: float, what: str) -> Iterator[Cancellation]:
-    """A cancellation that ends with limits, and after some seconds."""
+    """A cancellation with the given limits and a timeout."""
     late = ProviderTimeout(f"the provider took more than {seconds:g} s to {what}")
     bound = Cancellation()
     with (

@@ -1,5 +1,5 @@
-"""Instances of providers: made, set, switched on and off, removed. Changes are written to the
-configuration file, and hold at once."""
+"""Provider instances: add, change, enable, disable, remove. Changes are written to the
+configuration file and take effect immediately."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def change(request: RouteRequest, host: Host) -> RouteResponse:
-    """A setting that is null is taken out."""
+    """Change an instance. A null setting is removed."""
     must_be_allowed(request, host)
     name = request.parameters["name"]
     body = body_of(request)
@@ -86,7 +86,8 @@ def change(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def remove(request: RouteRequest, host: Host) -> RouteResponse:
-    """Its keys are kept. One that is named like its type is then as it comes."""
+    """Remove an instance. Its keys remain. If it has the name of its type, its defaults apply
+    again."""
     must_be_allowed(request, host)
     name = request.parameters["name"]
     _named(host, name)
@@ -113,8 +114,7 @@ def must_be_allowed(request: RouteRequest, host: Host) -> None:
 def _sorted(
     host: Host, type: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The settings as text, as the configuration takes them, and those that are secret.
-    Raises `ValidationError`."""
+    """Separate settings, as text for the configuration, from secrets. Raises `ValidationError`."""
     known = {each.name: each for each in describe(host.registry.providers[type].settings)}
     plain, secrets = {}, {}
     for name, value in settings.items():
@@ -133,8 +133,8 @@ def _sorted(
 
 
 def _keep(host: Host, name: str, secrets: Mapping[str, str]) -> None:
-    """Where `genai-host keys set` puts them, and never into the configuration: that is written
-    only if they are kept."""
+    """Save secrets as `genai-host keys set` does. The configuration is written only if this
+    succeeds."""
     for setting, secret in secrets.items():
         host.keys.set(name, setting, Secret(secret))
 
@@ -157,7 +157,7 @@ def instance_named(host: Host, name: str) -> ProviderInstance:
 
 
 def instance_row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
-    """Of what is secret, whether it is there."""
+    """Return the JSON form of an instance, without secrets."""
     given = instance.config.settings
     settings = {
         each.name: given[each.name]

@@ -1,5 +1,4 @@
-"""The paths of the native API. One is loaded as the server starts, and with it the worker that goes
-on with jobs."""
+"""The routes of the native API. `submit` is loaded at startup, together with the job worker."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from genai_host.api import HttpRoute
 
 ROOT = "/api/v1"
 _HERE = "genai_host.server.native"
-_SIZE = 32 * 2**20  # bytes: pictures come in messages
+_SIZE = 32 * 2**20  # bytes, because messages can have images
 _ONE = "/conversations/{id}"
 
 ROUTES: tuple[HttpRoute, ...] = (

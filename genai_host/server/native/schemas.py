@@ -1,4 +1,4 @@
-"""The shapes of what the native API takes and gives, as JSON Schemas of the OpenAPI document."""
+"""JSON Schemas of the requests and replies of the native API, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def _list(name: str) -> Schema:
 
 
 def _shape(properties: Mapping[str, Schema], *optional: str) -> Schema:
-    """Something that is given: it may grow."""
+    """Schema of a reply, which allows further fields."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}
 
 
 def _sent(properties: Mapping[str, Schema], *required: str) -> Schema:
-    """Something that is taken: what else is in it is refused."""
+    """Schema of a request, which allows no further fields."""
     return {
         "type": "object",
         "properties": properties,

@@ -45,8 +45,8 @@ _TRIES = 5
 
 
 def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) -> None:
-    """Of a conversation with a turn that has not ended: whether it was cut off, or somebody is
-    at it. Raises `ConversationBusy`."""
+    """Check that no other server or job is running a turn of a conversation. Raises
+    `ConversationBusy` if a turn is running, not interrupted."""
     if conversation.status == "pending" and _is_elsewhere(host, user, conversation.id):
         raise ConversationBusy(
             "a turn is under way, as a job or on another server of this store",
@@ -55,24 +55,20 @@ def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) ->
 
 
 def _is_elsewhere(host: Host, user: str, id: str) -> bool:
-    """Of a turn that has not ended: whether another server is at it, or a job is to take it."""
+    """Whether the unfinished turn runs on another server or is an unfinished job."""
     return host.store_for(user).is_running_elsewhere(id) or JobRecords(host).has_unfinished(
         user, id
     )
 
 
 def cancel_elsewhere(host: Host, user: str, id: str) -> bool:
-    """Cancel the turn that another server is at, or that waits as a job; whether there was
-    one."""
+    """Cancel a turn of another server or a job, and return whether there was one."""
     return _is_elsewhere(host, user, id) and cancel_on_record(host, user, id)
 
 
 def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) -> bool:
-    """End a turn that has not ended, on record: whoever is at it finds that out with its next
-    step, and stops. Whether there was one.
-
-    turn   its number; None for whichever has not ended
-    """
+    """Record the end of an unfinished turn, by number or any, and return whether there was one. The
+    process that runs the turn detects this at its next step, and stops."""
     for last in reversed(range(_TRIES)):
         with host.conversation(id, owner=user) as conversation:
             is_it = turn is None or conversation.turns == turn + 1
@@ -80,7 +76,7 @@ def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) ->
                 return False
             try:
                 conversation.abandon()
-            except Conflict:  # it took a step meanwhile
+            except Conflict:  # a step was recorded in the meantime
                 if last:
                     continue
                 raise
@@ -89,7 +85,7 @@ def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) ->
 
 
 class Live:
-    """Of one server. May be used from many threads."""
+    """Turns in progress on one server. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -98,12 +94,8 @@ class Live:
 
     @contextmanager
     def turn(self, conversation: Conversation, limits: CancelToken) -> Iterator[None]:
-        """Have a conversation to oneself, until it is left: then it is closed.
-
-        limits   close it when they end, with what they end with
-
-        Raises `ConversationBusy` if a turn of it is under way.
-        """
+        """Reserve a conversation for a turn. It is closed at the end, or when the limits are
+        cancelled. Raises `ConversationBusy` if a turn of the conversation is in progress."""
         id = conversation.id
         with self._lock:
             if id in self._turns:
@@ -118,8 +110,8 @@ class Live:
 
     @contextmanager
     def hold(self, id: str) -> Iterator[None]:
-        """Let no other request begin a turn of a conversation until this is left. Raises
-        `ConversationBusy` if a turn of it is under way."""
+        """Prevent other requests from starting a turn of a conversation. Raises `ConversationBusy`
+        if a turn of the conversation is in progress."""
         with self._lock:
             if id in self._turns or id in self._held:
                 raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
@@ -131,7 +123,7 @@ class Live:
                 self._held.discard(id)
 
     def cancel(self, id: str) -> bool:
-        """End the turn under way; whether there was one."""
+        """Cancel the turn in progress, and return whether there was one."""
         with self._lock:
             conversation = self._turns.get(id)
         if conversation is None:
@@ -146,7 +138,7 @@ class Live:
 
 @frozen
 class Asked:
-    """What is to be said, as `Conversation.say` takes it."""
+    """The request for a turn: arguments of `Conversation.say`."""
 
     message: Message | None
     again: bool
@@ -156,10 +148,11 @@ class Asked:
 
 @frozen
 class Turn:
-    """One turn that somebody wants.
+    """A turn to run.
 
-    take     begins it, and gives what is heard of it
-    number   of it in its conversation
+    Attributes:
+        take: Starts the turn and yields its events.
+        number: Number of the turn in its conversation.
     """
 
     conversation: Conversation
@@ -168,7 +161,7 @@ class Turn:
 
 
 def asked_in(body: JsonReader, codec: Codec) -> Asked:
-    """Raises `ValidationError`."""
+    """Read the request for a turn. Raises `ValidationError`."""
     asked = Asked(
         message_in(body, codec),
         bool(body.flag("again")),
@@ -181,8 +174,8 @@ def asked_in(body: JsonReader, codec: Codec) -> Asked:
 
 
 def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Conversation) -> Turn:
-    """The turn that is asked for. What was cut off before is left. Raises
-    `ConversationBusy`."""
+    """Return the next turn of a conversation. An interrupted turn is abandoned. Raises
+    `ConversationBusy` if a turn is in progress."""
     if live.is_busy(conversation.id):
         raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
     leave_interrupted(host, user, conversation)
@@ -196,18 +189,20 @@ def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Con
 
 
 def leave_interrupted(host: Host, user: str, conversation: Conversation) -> None:
-    """End a turn that was cut off, if there is one. Raises `ConversationBusy` if somebody is at
-    it."""
+    """Abandon an interrupted turn, if there is one. Raises `ConversationBusy` if the turn is in
+    progress."""
     must_not_run_elsewhere(host, user, conversation)
     if conversation.status == "pending":
         conversation.abandon()
 
 
 class TurnStream:
-    """The body of a reply. `begin` waits for the first event of the turn, so that what is wrong
-    with it is still a status, if that is soon; closing it cancels the turn.
+    """The body of a streamed reply. Closing it cancels the turn.
 
-    is_done   whether its end was told, and is no failure: what it says is on record
+    `begin` waits for the first event, so that an early error still determines the status.
+
+    Attributes:
+        is_done: Whether the stream has ended without an error, and the result is recorded.
     """
 
     def __init__(self, turn: Turn, live: Live, limits: CancelToken, codec: Codec) -> None:
@@ -222,7 +217,7 @@ class TurnStream:
         self._pieces = self._written()
 
     def begin(self) -> None:
-        """Where it raises, the turn has ended."""
+        """Wait for the first event. If this raises, the turn has ended."""
         self._has_begun = True
         try:
             self._take()
@@ -256,7 +251,7 @@ class TurnStream:
             if self._failed is not None:
                 raise self._failed
             for event in chain(self._first, self._events):
-                if event.kind != "waiting":  # which is told once it is on record
+                if event.kind != "waiting":  # sent once it is recorded
                     yield self._event(event)
         except TurnPaused:
             self.is_done = True
@@ -278,8 +273,7 @@ class TurnStream:
 
 
 def _told(error: GenaiError) -> dict[str, Any]:
-    """An error, and after how many seconds it may be asked again: there is no header left that
-    could say so."""
+    """An error with `retry_after`, which a started stream cannot send as a header."""
     seconds = HttpProblem.of(error).retry_after
     return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})
 
@@ -289,7 +283,7 @@ def sse_event(name: str, data: Any) -> bytes:
 
 
 def say(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    """Say something in a conversation."""
+    """Send a message to a conversation."""
     id = conversation_in(request, host)
     body = body_of(request)
     asked, is_streamed = asked_in(body, host.codec), bool(body.flag("stream"))
@@ -300,7 +294,7 @@ def say(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
 
 
 def resume(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
-    """Go on with a turn that waits, or was cut off."""
+    """Resume a paused or interrupted turn."""
     id = conversation_in(request, host)
     body = body_of(request)
     result, is_streamed = body.raw("result"), bool(body.flag("stream"))
@@ -324,7 +318,7 @@ def _taken(
 
 
 def whole(live: Live, turn: Turn, limits: CancelToken, codec: Codec) -> dict[str, Any]:
-    """Take a turn and wait for what comes of it."""
+    """Run a turn and return its result."""
     answer: Answer | None = None
     with live.turn(turn.conversation, limits), closing(turn.take()) as events:
         try:

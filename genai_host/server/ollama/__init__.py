@@ -1,1 +1,1 @@
-"""Ollama's API, for clients that speak it."""
+"""Ollama's API."""

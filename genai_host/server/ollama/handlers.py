@@ -48,7 +48,7 @@ from genai_host.serving.completion import ChatRequest, capabilities
 from genai_host.serving.models import ServedModel, served_model, served_models
 
 _MOST = 2048
-"""Texts at once: services take about as many in one request."""
+"""Maximum number of texts per request, similar to that of services."""
 
 
 def embed(request: RouteRequest, host: Host) -> RouteResponse:
@@ -101,22 +101,22 @@ def _embedded(
 
 
 VERSION = "0.13.5"
-"""Of the Ollama whose API this is: clients look there for what it can do."""
+"""Version of Ollama whose API this is. Clients detect features by it."""
 
-_NO_TIME = "0001-01-01T00:00:00Z"  # as its own client has it
+_NO_TIME = "0001-01-01T00:00:00Z"  # as in Ollama's client
 _ARCHITECTURE = "genai-host"
 _ABLE: Mapping[str, str] = {"tools": "tools", "images": "vision", "reasoning": "thinking"}
 _OPERATIONS: Mapping[str, str] = {"chat": "completion", "embed": "embedding"}
 
 
 def tags(request: RouteRequest, host: Host) -> RouteResponse:
-    """All of them."""
+    """List the models."""
     found = [each for each in served_models(host) if each.operation in _OPERATIONS]
     return json_response({"models": [_listed(each) for each in found]})
 
 
 def show(request: RouteRequest, host: Host) -> RouteResponse:
-    """One of them."""
+    """Describe one model."""
     _, name = model_in(body_of(request))
     model = served_model(host, name)
     if model.operation not in _OPERATIONS:
@@ -141,7 +141,7 @@ def show(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def running(request: RouteRequest, host: Host) -> RouteResponse:
-    """None: where models run, and whether they are loaded there, is their provider's."""
+    """Return no running models: only their providers know which are loaded."""
     return json_response({"models": []})
 
 
@@ -150,7 +150,7 @@ def version(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def elsewhere(request: RouteRequest, host: Host) -> RouteResponse:
-    """The reply to who wants to get, make or remove models."""
+    """Refuse requests to download, create or remove models."""
     message = "models are not managed here, but where they run"
     problem = HttpProblem(
         405, "method_not_allowed", message, "list models: genai-host models", headers={"allow": ""}
@@ -190,7 +190,7 @@ def _capabilities(model: ServedModel) -> list[str]:
 
 
 def chat(request: RouteRequest, host: Host) -> RouteResponse:
-    """In pieces unless told otherwise."""
+    """Answer a chat, streamed unless `stream` is false."""
     body = body_of(request)
     sent, model = model_in(body)
     can = capabilities(host, model)
@@ -217,13 +217,13 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def what_is_wanted(body: JsonReader) -> str:
-    """By who says nothing to the model: models are loaded when they are asked, and unloaded
-    as their provider sees fit."""
+    """Return the reason of a request without a message: to load or unload the model. Both have no
+    effect, because providers manage their models."""
     return "unload" if body.raw("keep_alive") in (0, "0", "0s") else "load"
 
 
 def generate(request: RouteRequest, host: Host) -> RouteResponse:
-    """In pieces unless told otherwise."""
+    """Answer a prompt, streamed unless `stream` is false."""
     body = body_of(request)
     sent, model = model_in(body)
     can = capabilities(host, model)

@@ -36,12 +36,12 @@ from genai_host.serving.router import with_retry_after
 
 
 def problem_reply(problem: HttpProblem) -> RouteResponse:
-    """`{"error": "..."}`"""
+    """Return an error as `{"error": "..."}`."""
     return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
 def error_object(problem: HttpProblem) -> dict[str, str]:
-    """The same as a value, as it stands in a stream."""
+    """Return the body of an error, which is also used in streams."""
     place = f" (at {problem.path})" if problem.path else ""
     hint = f"; {problem.hint}" if problem.hint else ""
     return {"error": f"{problem.message}{place}{hint}"}
@@ -49,34 +49,35 @@ def error_object(problem: HttpProblem) -> dict[str, str]:
 
 LINES = "application/x-ndjson"
 SPACE = b" "
-"""Before the JSON of the next line: Ollama's client for Python reads an empty line as JSON."""
+"""Keepalive before the JSON of the next line: Ollama's Python client parses empty lines as JSON."""
 
 _SECOND = 10**9  # in nanoseconds
 
 _Wire = dict[str, Any]
 Said = Callable[[_Wire], _Wire]
-"""Puts `content`, `thinking`, `tool_calls`, `images` where the reply has them."""
+"""Puts `content`, `thinking`, `tool_calls`, `images` at their place in the reply."""
 
 
 def as_message(said: _Wire) -> _Wire:
-    """As chat has it."""
+    """Return the content of a chat reply."""
     return {"message": {"role": "assistant", **said}}
 
 
 def as_response(said: _Wire) -> _Wire:
-    """As generate has it: a text."""
+    """Return the content of a generate reply."""
     wire = {"response": said["content"]}
     return {**wire, **({"thinking": said["thinking"]} if "thinking" in said else {})}
 
 
 @frozen
 class Writer:
-    """Writes one answer.
+    """Writer of one answer.
 
-    model      as it was asked for
-    thoughts   whether what the model thinks is shown
-    said       where the answer stands
-    clock      the host's
+    Attributes:
+        model: Model name as requested.
+        thoughts: Whether to include reasoning.
+        said: Puts the content into the reply.
+        clock: The host's clock.
     """
 
     model: str
@@ -89,12 +90,12 @@ class Writer:
         return {**self._head(), **self.said(said), **_end(completion)}
 
     def lines(self, answering: CompletionStream) -> Iterator[bytes]:
-        """An error is the last line, and no other says then that it is done."""
+        """Yield the lines of a stream. An error is the last line, without `done`."""
         for each in self._pieces(answering):
             yield write_json(each) + b"\n"
 
     def nothing(self, reason: str) -> _Wire:
-        """The reply to who only wants a model loaded, or unloaded."""
+        """Return the reply to a request that only loads or unloads a model."""
         done = {"done": True, "done_reason": reason}
         return {**self._head(), **self.said({"content": ""}), **done}
 
@@ -129,7 +130,7 @@ class Writer:
 
 
 def reply(writer: Writer, host: Host, asked: ChatRequest, request: RouteRequest) -> RouteResponse:
-    """To a request, in pieces if it asks for that."""
+    """Answer a request, streamed if it asks for that."""
     if asked.stream:
         return streamed(answer(host, asked, request), writer.lines, LINES, SPACE)
     return json_response(writer.whole(whole(host, asked, request)))
@@ -140,7 +141,7 @@ def nanoseconds(seconds: float) -> int:
 
 
 def _others(completion: Completion) -> _Wire:
-    """What is sent at once, when all is known of it."""
+    """Parts that are not streamed."""
     calls = [
         {
             "id": call.id,
@@ -164,8 +165,8 @@ def _others(completion: Completion) -> _Wire:
 
 
 def _end(completion: Completion) -> _Wire:
-    """It has words for being done and for the limit; of other ends the host's is told, so
-    that nobody takes them for that."""
+    """The last line. The format has only the reasons `stop` and `length`; for others, the host's
+    reason is sent."""
     total = nanoseconds(completion.seconds)
     return {
         "done": True,

@@ -31,7 +31,7 @@ _USUAL_TAG = ":latest"
 
 
 def model_in(body: JsonReader) -> tuple[str, str]:
-    """The name as it was sent, and the name of the model. Raises `ValidationError`."""
+    """Return the name as sent and the model name without tag. Raises `ValidationError`."""
     sent = body.text("model") or body.text("name")
     name = sent.removesuffix(_USUAL_TAG)
     if not name:
@@ -43,14 +43,14 @@ _ROLES = ("system", "user", "assistant", "tool")
 
 
 def messages_in(body: JsonReader) -> list[Message]:
-    """Oldest first; results that follow each other are one message. Raises `ValidationError`."""
+    """Read the messages, oldest first; consecutive results are merged. Raises `ValidationError`."""
     pairing = Pairing()
     said = [_message(given, pairing) for given in body.objects("messages")]
     return merge_consecutive((message for message in said if message.content), "tool")
 
 
 def images_in(given: JsonReader) -> list[Image]:
-    """Pictures in base64. Raises `ValidationError`."""
+    """Read images in base64. Raises `ValidationError`."""
     found = []
     for number, text in enumerate(given.texts("images")):
         path = f"{given.at('images')}[{number}]"
@@ -62,7 +62,7 @@ def images_in(given: JsonReader) -> list[Image]:
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
-    """Raises `ValidationError`."""
+    """Read the tools. Raises `ValidationError`."""
     return each_once(map(_tool, body.objects("tools")), body.at("tools"))
 
 
@@ -127,7 +127,7 @@ _NUMBERS: Mapping[str, Any] = {
     "frequency_penalty": 0,
     "tfs_z": 1,
 }
-"""What guides the choice of tokens, with the value at which it does not."""
+"""Sampling options, with the value at which each has no effect."""
 _WHOLE_NUMBERS: Mapping[str, Any] = {
     "top_k": 0,
     "seed": None,
@@ -140,16 +140,16 @@ OF_THE_MACHINE = frozenset(
         "draft_num_predict",
     }
 )  # fmt: skip
-"""How a model is run: for one that runs elsewhere, nothing is to be done about it."""
+"""Options for running a model locally; ignored for models without them."""
 _LEVELS = ("low", "medium", "high", "max")
 
 
 def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """The model parameters of a request, by the host's names.
+    """Read the model parameters, by the host's names. Raises `ValidationError`.
 
-    taken   the parameters that the model takes
-
-    Raises `ValidationError`.
+    Args:
+        body: The request.
+        taken: Parameters of the model.
     """
     options = body.object("options")
     if options is None:
@@ -162,10 +162,10 @@ def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in found.items()
         if value is not None and (name in taken or value != usual[name])
     }
-    if given.get("top_k") == 0:  # which is no number of tokens to choose among
+    if given.get("top_k") == 0:  # 0 means no limit
         del given["top_k"]
     most = options.whole("num_predict")
-    if most is not None and most >= 0:  # below, there is no limit
+    if most is not None and most >= 0:  # a negative number means no limit
         given["max_tokens"] = most
     stop = options.texts("stop")
     if stop:
@@ -178,8 +178,8 @@ def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def thinking_in(body: JsonReader, can: Capabilities) -> tuple[bool, dict[str, Any]]:
-    """Whether what the model thinks is to be shown, and the parameters that tell it to think.
-    Raises `ValidationError`, also if it does not think."""
+    """Return whether to include reasoning, and the parameters that enable it. Raises
+    `ValidationError`, also if the model does not support thinking."""
     think = body.raw("think")
     if think is None:
         return True, {}
@@ -199,7 +199,7 @@ def thinking_in(body: JsonReader, can: Capabilities) -> tuple[bool, dict[str, An
 
 
 def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
-    """JSON Schema of the answer; None for free text. Raises `ValidationError`."""
+    """Return the JSON Schema of the answer; None for text. Raises `ValidationError`."""
     form = body.raw("format")
     if form in (None, ""):
         return None
@@ -212,12 +212,12 @@ def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
 
 
 def refuse_what_is_not_done(body: JsonReader, *names: str) -> None:
-    """Raises `ValidationError`; see `JsonReader.refuse`."""
+    """Refuse unsupported fields; see `JsonReader.refuse`. Raises `ValidationError`."""
     body.refuse("logprobs", "top_logprobs", *names)
 
 
 def drop_others(body: JsonReader) -> None:
-    """Leave out what nobody read. How a model is kept in memory is its provider's."""
+    """Ignore fields that were not read. The provider manages memory."""
     for name in ("keep_alive", "truncate", "shift"):
         body.raw(name)
     body.drop_others()

@@ -1,11 +1,11 @@
-"""The addresses of Ollama's API."""
+"""The routes of Ollama's API."""
 
 from __future__ import annotations
 
 from genai_host.api import HttpRoute
 
 _HERE = "genai_host.server.ollama"
-_MOST_BYTES = 32 * 2**20  # pictures come in requests
+_MOST_BYTES = 32 * 2**20  # messages can have images
 
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("POST", "/api/chat", f"{_HERE}.handlers:chat", max_body_size=_MOST_BYTES),

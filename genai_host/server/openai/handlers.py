@@ -42,10 +42,10 @@ _NEUTRAL = frozenset(
         "user",
     }
 )
-"""What changes nothing of an answer."""
+"""Fields that do not change an answer; ignored."""
 
 _DIALECT = "openai-chat"
-"""What the dialect of this format calls itself."""
+"""Name of the dialect of this format."""
 
 _REFUSED = (
     "audio",
@@ -60,7 +60,7 @@ _REFUSED = (
 
 
 def complete(request: RouteRequest, host: Host) -> RouteResponse:
-    """In pieces where `stream` says so."""
+    """Answer a chat completion, streamed if `stream` is set."""
     body = body_of(request)
     model = body.text("model")
     if not model:
@@ -85,7 +85,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
-    """The JSON Schema that the answer is to satisfy. Raises `ValidationError`."""
+    """Read the JSON Schema of the answer. Raises `ValidationError`."""
     form = body.object("response_format")
     if form is None:
         return None
@@ -103,8 +103,8 @@ def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
 
 
 def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
-    """The model parameters, by the host's names: those of the format, and others that the
-    model or its service has. Raises `ValidationError`."""
+    """Read the model parameters, by the host's names: those of the format, and others of the model
+    or its provider. Raises `ValidationError`."""
     found: dict[str, Any] = {}
     for name in _NUMBERS:
         found[name] = body.number(name)
@@ -125,7 +125,7 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
     if others or at_once is not None:
         can = capabilities(host, model)
-        # a wish that many clients always send, also of models that cannot be told
+        # many clients always send it, also for models without it
         if "parallel_tool_calls" in can.parameters:
             found["parallel_tool_calls"] = at_once
         found.update(_further(body, others, can))
@@ -133,8 +133,8 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
 
 
 def _further(body: JsonReader, names: Sequence[str], can: Capabilities) -> dict[str, Any]:
-    """Fields beyond the format: parameters that the model has, those of a service that speaks it
-    too, which knows more of them than the host, and those that are left out."""
+    """Fields beyond the format: parameters of the model, and any others if the service uses this
+    format. Other fields are dropped."""
     found = {name: body.raw(name) for name in names if name in can.parameters}
     others = [name for name in names if name not in found]
     if can.dialect != _DIALECT or EXTRA_BODY not in can.parameters:
@@ -145,12 +145,12 @@ def _further(body: JsonReader, names: Sequence[str], can: Capabilities) -> dict[
     return found
 
 
-_MOST = 2048  # texts in one request
+_MOST = 2048  # maximum number of texts per request
 _IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
 
 
 def embed(request: RouteRequest, host: Host) -> RouteResponse:
-    """One vector for each text."""
+    """Answer with one vector per text."""
     body = body_of(request)
     model = body.text("model")
     if not model:
@@ -198,7 +198,7 @@ def _texts(body: JsonReader) -> Sequence[str]:
 
 
 def _as_base64(vector: Sequence[float]) -> Any:
-    """Numbers of 32 bits, the least significant byte first."""
+    """32-bit floats, little-endian."""
     numbers = array("f", vector)
     if _IS_BIG_ENDIAN:
         numbers.byteswap()
@@ -220,14 +220,14 @@ _CATEGORIES = (
     "violence",
     "violence/graphic",
 )
-"""What the format has a place for; others that a service tells of stand beside these."""
+"""Categories of the format. Others reported by a service are added."""
 
 _LIKELY = 0.5
-_MOST_MODERATIONS = 32  # texts in one request: each is a call
+_MOST_MODERATIONS = 32  # maximum number of texts per request; each is a call
 
 
 def moderate(request: RouteRequest, host: Host) -> RouteResponse:
-    """A judgement of each text, in order."""
+    """Answer with a moderation of each text, in order."""
     body = body_of(request)
     model = body.text("model") or None
     texts = _texts_to_moderate(body)
@@ -256,7 +256,7 @@ def _texts_to_moderate(body: JsonReader) -> Sequence[str]:
     for part in parts:
         if part.text("type") != "text":
             raise ValidationError("texts are judged here, and nothing else", path=part.at("type"))
-    return ["\n".join(part.text("text") for part in parts)]  # they are judged together
+    return ["\n".join(part.text("text") for part in parts)]  # parts are moderated together
 
 
 def _result(verdict: ModerationResult) -> dict[str, Any]:
@@ -275,15 +275,15 @@ def _result(verdict: ModerationResult) -> dict[str, Any]:
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
-    """All of them."""
+    """List all models."""
     return json_response({"object": "list", "data": [_wire(each) for each in served_models(host)]})
 
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
-    """One, by its name. Raises `NotFound`."""
+    """Get one model by name. Raises `NotFound` if the model is unknown."""
     return json_response(_wire(served_model(host, name_in(request.parameters))))
 
 
 def _wire(model: ServedModel) -> dict[str, Any]:
-    # when it came, no provider says
+    # no provider reports when a model was created
     return {"id": model.name, "object": "model", "created": 0, "owned_by": model.owner}

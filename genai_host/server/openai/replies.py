@@ -44,12 +44,12 @@ _CODES: Mapping[str, str] = {
 
 
 def problem_reply(problem: HttpProblem) -> RouteResponse:
-    """`{"error": {"message", "type", "param", "code"}}`"""
+    """Return an error as `{"error": {"message", "type", "param", "code"}}`."""
     return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
 def error_object(problem: HttpProblem) -> dict[str, Any]:
-    """The same as a value, as it stands in a stream."""
+    """Return the body of an error, which is also used in streams."""
     status = status_of(problem)
     usual = "invalid_request_error" if status < 500 else "server_error"
     hint = f" ({problem.hint})" if problem.hint else ""
@@ -74,11 +74,12 @@ _Wire = dict[str, Any]
 
 
 class Writer:
-    """Writes one answer.
+    """Writer of one answer.
 
-    model        as it was asked for
-    now          when
-    with_usage   whether the last piece of a stream has the usage
+    Args:
+        model: Model name as requested.
+        now: Time of the request.
+        with_usage: Whether the last chunk of a stream has the usage.
     """
 
     def __init__(self, model: str, now: datetime, *, with_usage: bool) -> None:
@@ -115,14 +116,14 @@ class Writer:
         }
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
-        """An error is the last event, and nothing then says that all is done."""
+        """Yield the events of a stream. An error is the last event, without `[DONE]`."""
         before, after = self._around()
         yield before + b'{"role":"assistant","content":"","refusal":null}' + after
         calls = 0
         thought = False
         try:
             for delta in answering:
-                if delta.text and not delta.reasoning and delta.tool_call is None:  # as most are
+                if delta.text and not delta.reasoning and delta.tool_call is None:  # usual case
                     yield before + b'{"content":' + write_json(delta.text) + b"}" + after
                     continue
                 said: _Wire = {"content": delta.text} if delta.text else {}
@@ -158,7 +159,7 @@ class Writer:
         yield b"data: [DONE]\n\n"
 
     def _around(self) -> tuple[bytes, bytes]:
-        """What stands before and after the delta of each piece, which is all that differs."""
+        """The constant text before and after the delta of each chunk."""
         head = write_json(self._head("chat.completion.chunk"))[:-1]
         usage = b',"usage":null' if self._with_usage else b""
         return (

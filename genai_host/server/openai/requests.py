@@ -2,7 +2,7 @@
 
 Source: OpenAI API reference, "ChatCompletionRequestMessage",
 "ChatCompletionRequestUserMessageContentPart", "ChatCompletionTool",
-"ChatCompletionToolChoiceOption"; `reasoning_content` as in servers whose models reason.
+"ChatCompletionToolChoiceOption"; `reasoning_content` as in servers of reasoning models.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
 
 
 def parts_in(given: JsonReader, name: str = "content") -> list[Part]:
-    """What a message holds: a text, or a list of parts. Raises `ValidationError`."""
+    """Read the content of a message: a text or a list of parts. Raises `ValidationError`."""
     content = given.raw(name)
     if content is None:
         return []
@@ -46,7 +46,7 @@ def parts_in(given: JsonReader, name: str = "content") -> list[Part]:
 
 
 def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
-    """The same where there may be texts alone."""
+    """Read content that may have only text. Raises `ValidationError`."""
     found = []
     for part in parts_in(given, name):
         if not isinstance(part, Text):
@@ -78,7 +78,7 @@ def _part(given: JsonReader) -> Part:
 
 
 def image_at(url: str, path: str) -> Image:
-    """A picture by its address, or the data in it. Raises `ValidationError`."""
+    """Return an image from its URL or data URL. Raises `ValidationError`."""
     if url.startswith(("https://", "http://")):
         return Image(url=url)
     kind, data = _data(url, path)
@@ -88,7 +88,7 @@ def image_at(url: str, path: str) -> Image:
 
 
 def file_of(data: str, name: str, path: str) -> File:
-    """A document, from its data as an address or in base64 alone. Raises `ValidationError`."""
+    """Return a document from a data URL or plain base64. Raises `ValidationError`."""
     kind, content = _data(data, path) if data.startswith("data:") else ("", bytes_of(data, path))
     if not content:
         raise ValidationError("there is nothing in it", path=path)
@@ -109,7 +109,7 @@ _ROLES = ("assistant", "developer", "system", "tool", "user")
 
 
 def messages_in(body: JsonReader) -> list[Message]:
-    """Oldest first; results of tools that follow each other are one message. Raises
+    """Read the messages, oldest first. Consecutive tool results become one message. Raises
     `ValidationError`."""
     given = body.objects("messages")
     if not given:
@@ -118,7 +118,7 @@ def messages_in(body: JsonReader) -> list[Message]:
 
 
 def _said_in(given: Sequence[JsonReader]) -> Iterator[Message]:
-    """Documents in results of tools come after all results that stand together."""
+    """Documents in tool results follow after all consecutive results."""
     names: dict[str, str] = {}
     files: list[Part] = []
     calls = CallReader()
@@ -135,10 +135,8 @@ def _said_in(given: Sequence[JsonReader]) -> Iterator[Message]:
 def _message(
     given: JsonReader, names: dict[str, str], files: list[Part], calls: CallReader
 ) -> Message:
-    """
-    names   of the tools that were called so far, by the ids of the calls
-    files   gets the documents of a result
-    """
+    """Read one message. `names` has the tools called so far, by call id; `files` receives the
+    documents of a result."""
     role = given.choice("role", _ROLES)
     if role == "user":
         return Message("user", parts_in(given) or [Text("")])
@@ -180,14 +178,14 @@ def _call(given: JsonReader, calls: CallReader) -> ToolCall:
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
-    """Raises `ValidationError`."""
+    """Read the tools. Raises `ValidationError`."""
     return each_once(map(_tool, body.objects("tools")), body.at("tools"))
 
 
 def chosen(
     body: JsonReader, tools: Sequence[ToolSchema]
 ) -> tuple[Sequence[ToolSchema], str | None]:
-    """The tools that may be taken, and the choice among them. Raises `ValidationError`."""
+    """Read the tools that may be used, and the choice among them. Raises `ValidationError`."""
     choice = body.raw("tool_choice")
     if choice is None:
         return tools, None

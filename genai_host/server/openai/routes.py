@@ -1,11 +1,11 @@
-"""The paths of OpenAI's API that are answered."""
+"""The supported paths of OpenAI's API."""
 
 from __future__ import annotations
 
 from genai_host.api import HttpRoute
 
 _HERE = "genai_host.server.openai"
-_SIZE = 32 * 2**20  # bytes: pictures come in them
+_SIZE = 32 * 2**20  # bytes, because messages can have images
 
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("POST", "/v1/chat/completions", f"{_HERE}.handlers:complete", max_body_size=_SIZE),

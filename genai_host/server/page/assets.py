@@ -1,4 +1,4 @@
-"""The files of the page, as the browser gets them."""
+"""The files of the page."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Content Security Policy, level 3. No policy of trusted types is allowed, so that no text can
-become HTML or a script."""
+"""Content Security Policy, level 3. No policy of trusted types is allowed, so no text can become
+HTML or a script."""
 
 _HEADERS = MappingProxyType(
     {
-        "cache-control": "no-cache",  # asked again each time, and answered by 304
+        "cache-control": "no-cache",  # validated each time, with a 304 reply
         "content-security-policy": POLICY,
         "cross-origin-opener-policy": "same-origin",
         "cross-origin-resource-policy": "same-origin",
@@ -62,7 +62,7 @@ class _Asset:
 
 
 class Assets:
-    """They are read once, for a host. May be used from many threads."""
+    """Files of the page, read once per host. Thread-safe."""
 
     def __init__(self, host: Host) -> None:
         folder = files(__package__).joinpath("assets")
@@ -73,11 +73,11 @@ class Assets:
         }
 
     def page(self, request: RouteRequest) -> RouteResponse:
-        """The page itself. Whatever it asks for has an address relative to its own."""
+        """Return the page. All its URLs are relative to its own."""
         return _reply(self._assets[PAGE], request)
 
     def asset(self, request: RouteRequest) -> RouteResponse:
-        """A file. Raises `NotFound` for a name that none has."""
+        """Return a file. Raises `NotFound`."""
         name = request.parameters["name"]
         if name not in self._assets or name == PAGE:
             raise NotFound("there is no such file")
@@ -97,5 +97,5 @@ def _reply(asset: _Asset, request: RouteRequest) -> RouteResponse:
 
 
 def _has(tag: str, given: str) -> bool:
-    """Whether a client has what is tagged so: RFC 9110, 13.1.2, compared weakly."""
+    """Whether the client has the content with this tag: RFC 9110, 13.1.2, weak comparison."""
     return any(each.strip().removeprefix("W/") in (tag, "*") for each in given.split(","))

@@ -1,11 +1,11 @@
-"""What a model wrote, in Markdown, as a tree of elements that a page may build.
+"""Markdown of a model, as a tree of elements that a page can build.
 
     render(POST {"texts": ["**hi**"]})
     → {"trees": [[["p", {}, [["strong", {}, ["hi"]]]]]]}
 
-A node is a text, or a list of a tag, attributes and nodes. There is no HTML on the way:
-tags in the text stay text, and what is not listed here is no element. A picture becomes a
-link, so that nothing is fetched by looking at an answer.
+A node is a text, or a list of a tag, attributes and nodes. HTML is not used: tags in the text stay
+text, and only the elements listed here are created. An image becomes a link, so that viewing an
+answer loads nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from genai_host.errors import ValidationError
 from genai_host.host import Host
 
 MOST_TEXTS = 200
-"""In one request."""
+"""Maximum number of texts in one request."""
 
 MOST_LETTERS = 100_000
-"""Of all texts of a request that are rendered: what goes beyond stays as it is written."""
+"""Maximum total number of characters rendered per request. Further texts are not rendered."""
 
 Node = Any
 """A text, or `[tag, attributes, nodes]`."""
@@ -38,20 +38,20 @@ _BLOCKS = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", 
 _IN_LINES = frozenset(("em", "strong", "s", "a"))
 _OF_TABLES = frozenset(("table", "thead", "tbody", "tr", "th", "td"))
 _TAGS = _BLOCKS | _IN_LINES | _OF_TABLES
-_MOST_NESTED = 60  # of blocks, and in each of them of what stands in a line
-_ABOVE = 2  # levels of headings that the page has itself
+_MOST_NESTED = 60  # nesting of blocks, and of inline elements in each
+_ABOVE = 2  # levels of headings used by the page itself
 _DEEPEST = 6
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _ALIGNED = MappingProxyType({"text-align:center": "center", "text-align:right": "right"})
-_LONGEST_FORMULA = 3_000  # letters
-_MOST_LINES = 50  # of a formula
+_LONGEST_FORMULA = 3_000  # characters
+_MOST_LINES = 50  # maximum number of lines of a formula
 _CLOSING = MappingProxyType({"\\(": "\\)", "\\[": "\\]", "$$": "$$"})
 _OPENING_BLOCKS = frozenset(("\\[", "$$"))
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 
 
 def render(request: RouteRequest, host: Host) -> RouteResponse:
-    """Raises `ValidationError` for anything but a few texts."""
+    """Render texts. Raises `ValidationError`."""
     given = request.json()
     texts = given.get("texts") if isinstance(given, dict) else None
     if not isinstance(texts, list) or len(texts) > MOST_TEXTS:
@@ -63,7 +63,7 @@ def render(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def trees(texts: Sequence[str]) -> list[list[Node]]:
-    """What each of them says, as nodes."""
+    """Render each text as nodes."""
     made: list[list[Node]] = []
     left = MOST_LETTERS
     for text in texts:
@@ -80,8 +80,8 @@ def tree(text: str) -> list[Node]:
 
 
 def _parser() -> MarkdownIt:
-    """CommonMark with tables and strikethrough; addresses that are no links are not sought,
-    HTML is text, and formulas in TeX stay as they are written."""
+    """A parser for CommonMark with tables and strikethrough. URLs are not made links automatically;
+    HTML is text, and TeX formulas are unchanged."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 40})
     parser.inline.ruler.before("escape", "formula", _formula)
     parser.block.ruler.before(
@@ -91,7 +91,7 @@ def _parser() -> MarkdownIt:
 
 
 def _formula(state: StateInline, silent: bool) -> bool:
-    """What stands in `\\(...\\)`, `\\[...\\]` or `$$...$$` is no Markdown."""
+    """A formula in `\\(...\\)`, `\\[...\\]` or `$$...$$` is not Markdown."""
     closing = _CLOSING.get(state.src[state.pos : state.pos + 2])
     if closing is None:
         return False
@@ -105,8 +105,7 @@ def _formula(state: StateInline, silent: bool) -> bool:
 
 
 def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Lines from `\\[` or `$$` to the end of the formula are one paragraph, whatever they
-    begin with."""
+    """Lines from `\\[` or `$$` to the end of the formula are one paragraph."""
     begin = state.bMarks[start] + state.tShift[start]
     opening = state.src[begin : begin + 2]
     if opening not in _OPENING_BLOCKS or state.is_code_block(start):
@@ -131,7 +130,7 @@ def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> boo
 
 
 class _Builder:
-    """Of one text."""
+    """Builder for one text."""
 
     def __init__(self) -> None:
         self._level = _ABOVE
@@ -144,7 +143,7 @@ class _Builder:
                 node = self._element(token) if len(within) < _MOST_NESTED else None
                 if node is not None:
                     within[-1].append(node)
-                # without an element of its own, what is in it stands where it would be
+                # without an element, its content is added to the parent
                 within.append(within[-1] if node is None else node[2])
             elif token.nesting == -1:
                 within.pop()
@@ -163,7 +162,7 @@ class _Builder:
         return [token.tag, _attributes(token), []]
 
     def _heading(self, tag: str) -> str:
-        """Below those of the page, and none left out on the way down."""
+        """The heading below those of the page, without skipping a level."""
         self._level = min(int(tag[1]) + _ABOVE, self._level + 1, _DEEPEST)
         return f"h{self._level}"
 
@@ -184,12 +183,12 @@ class _Builder:
 
 
 def web_address(given: object) -> str | None:
-    """An address that a link may have; None for any other, such as `javascript:`."""
+    """Return a URL that a link may have; None for any other, such as `javascript:`."""
     if not isinstance(given, str):
         return None
     try:
         scheme = urlsplit(given).scheme
-    except ValueError:  # as of an IPv6 address without its end
+    except ValueError:  # for example an incomplete IPv6 address
         return None
     return given if scheme.lower() in _SCHEMES else None
 

@@ -1,4 +1,4 @@
-"""The addresses of the web chat."""
+"""The routes of the web chat."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""OpenAI's Responses and Conversations, for whatever model or feature the host has.
+"""OpenAI's Responses and Conversations API, for any model or feature of the host.
 
-    api.py            what is answered under each path
-    request.py        a request with its tools, read; `items.py` reads what was said
-    messages.py       what was said, as the host has it, and what a model answered, as items
-    replies.py        the response with all of its fields, whole and in events
-    state.py          responses and conversations between requests
+- `api.py`: The handlers.
+- `request.py`: Reading a request with its tools; `items.py` reads its items.
+- `messages.py`: Conversion of items to messages, and of answers to items.
+- `replies.py`: The response object and its events.
+- `state.py`: Responses and conversations stored between requests.
 
 Source: OpenAI API reference, "Responses" and "Conversations", OpenAPI document 2.3.0.
 """

@@ -3,10 +3,10 @@
     create → read_request → Context → asked_of → whole → _finish
                                                → answer → Events → _finish
 
-Data that only the dialect that made it can read passes through clients. It is put into requests
-to a service unchanged, so clients must not be able to forge it: `Seals` signs it for one user. The
-key is shared by all servers of a store, and is used for nothing else. Without a store, each process
-has its own key.
+Clients send back data that only the dialect that created it can read. It is put into requests to a
+service unchanged, so clients must not be able to forge it: `Seals` signs it for one user. The key
+is shared by all servers of a store, and is used for nothing else. Without a store, each process
+has a separate key.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _SUMMARY = "reasoning_summary"
 
 
 def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest:
-    """Raises `ValidationError` for what cannot be asked, and `NoRoute` for an unknown model."""
+    """Return the chat request of a request and its items. Raises `ValidationError` if it is
+    invalid, and `NoRoute` if the model is unknown."""
     messages = messages_of(items, request.instructions)
     if len(messages) == (request.instructions is not None):
         raise MissingParameter("there is nothing to answer", path="$.input")
@@ -64,7 +65,7 @@ def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest
     if parameters.get(_SUMMARY) == "auto" and not (
         model is not None and _SUMMARY in capabilities(host, model).parameters
     ):
-        del parameters[_SUMMARY]  # what there is of it is shown anyway
+        del parameters[_SUMMARY]  # summaries are included anyway
     return ChatRequest(
         model=model,
         messages=messages,
@@ -77,7 +78,8 @@ def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest
 
 
 def counted(host: Host, request: Request, items: Iterable[Item], limits: CancelToken) -> int:
-    """How many tokens it would take. Raises `NoRoute` where no service counts for the model."""
+    """Return the number of tokens of a request. Raises `NoRoute` if no service counts tokens for
+    the model."""
     asked = asked_of(host, request, items)
     if asked.model is not None and asked.model.startswith(FEATURE):
         raise ValidationError("tokens are counted for models, not for features", path="$.model")
@@ -98,12 +100,16 @@ _USUAL = 20
 def page_of(
     items: Sequence[Item], query: Mapping[str, str], show: Callable[[Item], Item]
 ) -> dict[str, Any]:
-    """A page of items that are given oldest first.
+    """Return a page of items.
 
-    query   `limit` (1 to 100, 20 if unsaid), `order` (`desc` if unsaid) and `after`, the id
-            of an item: those that come after it in that order
+    Args:
+        items: The items, oldest first.
+        query: `limit` (1 to 100, default 20), `order` (default `desc`) and `after`, the id of the
+            item before the page.
+        show: Converts an item for the client.
 
-    Raises `ValidationError`.
+    Raises:
+        ValidationError: The query is invalid.
     """
     limit = number_in(query, "limit", _USUAL, _MOST, "$.limit")
     order = query.get("order", "desc")
@@ -133,7 +139,7 @@ _SIZE = hashlib.sha256().digest_size
 
 
 class Seals:
-    """Of one host."""
+    """Signatures of opaque data, of one host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -141,7 +147,7 @@ class Seals:
 
     @lazy_property
     def _key(self) -> bytes:
-        """Made by the first who needs it."""
+        """The key, created when first needed."""
         key = secrets.token_bytes(_SIZE)
         if self._host.store is None:
             return key
@@ -159,7 +165,7 @@ class Seals:
         return base64.urlsafe_b64encode(self._mark(data, user) + data).decode()
 
     def unseal(self, text: str, user: str) -> Any:
-        """None for what was not sealed here for that user."""
+        """Return signed data; None if it was not signed by this host for this user."""
         try:
             whole = base64.urlsafe_b64decode(text)
         except (binascii.Error, ValueError):
@@ -178,7 +184,7 @@ Show = Callable[[Item], Item]
 
 
 class ResponsesApi:
-    """Of one host. What is another's is not found."""
+    """Handlers of the API, of one host. Users find only their own data."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -270,7 +276,7 @@ class ResponsesApi:
         )
 
     def _said(self, request: RouteRequest) -> tuple[Request, Reply, list[Item], list[Item]]:
-        """The request, its reply to be, what it says, and all that was said."""
+        """The request, its reply, its items, and all items with previous ones."""
         body = body_of(request)
         wanted = read_request(body.value, self._unseal(request), body)
         reply = Reply(wanted, self._kept.now())
@@ -287,7 +293,7 @@ class ResponsesApi:
         completion: Completion,
         output: list[Item],
     ) -> dict[str, Any]:
-        """The response as the client sees it; it can be gone on from when this returns."""
+        """The response for the client. After this, it can be continued."""
         wanted = reply.request
         response = reply.finished(completion, output, self._kept.now())
         if wanted.conversation is not None:
@@ -314,7 +320,7 @@ def _conversation(request: RouteRequest) -> str:
 
 
 def _includes_encrypted(request: RouteRequest) -> bool:
-    """Whether the query asks for what was thought; clients write a list in several ways."""
+    """Whether the query includes encrypted reasoning; clients encode lists in several ways."""
     names = ("include", "include[]", "include[0]")
     given = [request.query[name] for name in names if name in request.query]
     words = [word for each in given for word in each.split(",")]

@@ -26,46 +26,47 @@ K = TypeVar("K")
 
 
 class UnsupportedParameter(ValidationError):
-    """A field, or a value of it, that would change the answer in a way that is not had here."""
+    """A field or value that would change the answer, but is not supported."""
 
     code = "unsupported_parameter"
 
 
 class MissingParameter(ValidationError):
-    """A field that must be there."""
+    """A required field is missing."""
 
     code = "missing_required_parameter"
 
 
 class PreviousNotFound(NotFound):
-    """The response that another was to go on from."""
+    """The previous response does not exist."""
 
     code = "previous_response_not_found"
 
 
 class ResponseNotFound(NotFound):
-    """Nobody has it, or somebody else."""
+    """The user has no such response."""
 
     code = "response_not_found"
 
 
 class ConversationNotFound(NotFound):
-    """Nobody has it, or somebody else."""
+    """The user has no such conversation."""
 
     code = "conversation_not_found"
 
 
 class ItemNotFound(NotFound):
-    """There is none in that conversation, or none that is kept."""
+    """The conversation has no such item, or the item is not stored."""
 
     code = "item_not_found"
 
 
 @frozen
 class Fields:
-    """An object.
+    """A JSON object of a request.
 
-    path   where it is in the request, as `$.input[0]`
+    Attributes:
+        path: Its path in the request, for example `$.input[0]`.
     """
 
     value: Mapping[str, Any]
@@ -110,7 +111,7 @@ class Fields:
         return value
 
     def needed(self, name: str) -> str:
-        """A string that must be there."""
+        """Return a required string."""
         value = self.text(name)
         if value is None:
             raise MissingParameter(f"{name} is missing", path=self.at(name))
@@ -127,7 +128,7 @@ class Fields:
 
 
 def fields_of(value: Any, path: str = "$") -> Fields:
-    """Raises `ValidationError` for what is no object."""
+    """Return the fields of an object. Raises `ValidationError` if the value is not an object."""
     if not isinstance(value, dict):
         raise ValidationError(f"{path} must be an object", path=path)
     return Fields(value, path)
@@ -135,7 +136,7 @@ def fields_of(value: Any, path: str = "$") -> Fields:
 
 Item = dict[str, Any]
 Unseal = Callable[[str], list[Any] | None]
-"""Reads what was sealed here; None for anything else."""
+"""Returns the data of a sealed text; None if it was not sealed by this host."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
@@ -155,16 +156,14 @@ def is_id(value: object) -> bool:
 
 
 def with_id(item: Item, tail: str) -> Item:
-    """It, with an id first; the one that it has already is kept.
-
-    tail   of a new id, after what tells its type
-    """
+    """Return an item with its id first; a new id ends with the tail, after the prefix of its
+    type."""
     return {"id": item.get("id") or f"{_PREFIXES.get(item['type'], 'msg')}_{tail}", **item}
 
 
 def read_items(value: Any, path: str, unseal: Unseal) -> list[Item]:
-    """The items of a request: a string is what the user says. References are left as they
-    are. Raises `ValidationError`."""
+    """Read the items of a request. A string is a user message; references are not resolved. Raises
+    `ValidationError`."""
     if isinstance(value, str):
         return [_message("user", [{"type": "input_text", "text": value}])]
     if not isinstance(value, list):
@@ -174,7 +173,7 @@ def read_items(value: Any, path: str, unseal: Unseal) -> list[Item]:
 
 def _read_item(item: Fields, unseal: Unseal) -> Item:
     kind = item.text("type")
-    if kind is None:  # which messages and references may leave out
+    if kind is None:  # messages and references may omit the type
         kind = "item_reference" if "role" not in item.value and "id" in item.value else "message"
     if kind == "item_reference":
         return {"type": kind, "id": item.needed("id")}
@@ -233,7 +232,7 @@ def _text_part(kind: str, text: str) -> Item:
 
 
 def _read_said(part: Fields) -> Item:
-    """What the model said before."""
+    """Read a part of an assistant message."""
     kind = part.choice("type", ("output_text", "refusal"))
     if kind == "refusal":
         return {"type": kind, "refusal": part.needed("refusal")}
@@ -275,11 +274,15 @@ def _read_file(part: Fields) -> Item:
 
 
 def inline(url: str, path: str, *, bare: bool = False) -> tuple[bytes, str]:
-    """What a data URL holds, and its media type.
+    """Return the data of a data URL and its media type.
 
-    bare   whether base64 by itself will do: then the type is empty
+    Args:
+        url: The data URL.
+        path: Path of the field, for errors.
+        bare: Whether plain base64 is accepted; its media type is empty.
 
-    Raises `ValidationError`.
+    Raises:
+        ValidationError: The data is invalid.
     """
     head = _INLINE.match(url)
     if head is None and (not bare or url.startswith("data:")):
@@ -320,14 +323,14 @@ def _read_output(item: Fields) -> Item:
 
 
 def _read_picture(item: Fields) -> Item:
-    """A picture that the model made."""
+    """Read an image generated by the model."""
     result = item.needed("result")
     _not_empty(bytes_of(result, item.at("result")), item.at("result"))
     return {"type": "image_generation_call", "status": "completed", "result": result}
 
 
 def _read_reasoning(item: Fields, unseal: Unseal) -> Item:
-    """What was sealed elsewhere is left out, as another service's thoughts are."""
+    """Data that was not sealed by this host is ignored."""
     read: Item = {"type": "reasoning", "summary": _texts(item, "summary", "summary_text")}
     if item.list("content"):
         read["content"] = _texts(item, "content", "reasoning_text")

@@ -36,15 +36,16 @@ from genai_host.server.responses.items import Item, inline, is_inline
 from genai_host.serving.client_tools import CallReader, result_and_files
 
 DIALECT = "openai-responses"
-"""What the dialect of this format calls itself, in whose parts the phase of a message is."""
+"""Name of the dialect of this format. Its vendor parts have the phase of a message."""
 
 _INPUT = "$.input"
 
 
 def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[Message]:
-    """Raises `ValidationError` for results without calls, and calls without results."""
+    """Return the messages of items. Raises `ValidationError` if a result has no call, or a call has
+    no result."""
     said: list[tuple[Role, Part]] = []
-    ends: list[int] = []  # of what is a message by itself
+    ends: list[int] = []  # each is the end of a separate message
     pending: dict[str, str] = {}
     files: list[File] = []
     calls = CallReader()
@@ -69,7 +70,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
 
 
 def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
-    """With the name of the tool that was called."""
+    """The result with the name of the called tool."""
     if result.id not in pending:
         raise ValidationError(f"there is no function call {result.id!r} for an output", path=_INPUT)
     return ToolResult(result.id, pending.pop(result.id), result.content)
@@ -89,10 +90,8 @@ def _joined(said: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
 
 
 def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[Role, Part]]:
-    """What an item is made of, and who says it.
-
-    files   gets the documents of a result: they come after all results that stand together
-    """
+    """The parts of an item, with their roles. Documents of results are added to `files`: they
+    follow after all consecutive results."""
     kind = item["type"]
     if kind == "function_call":
         yield "assistant", calls.read(item["call_id"], item["name"], item["arguments"])
@@ -143,18 +142,19 @@ def _image(url: str) -> Image:
 
 
 NewId = Callable[[str], str]
-"""Gives the id of a new item by what ids of its type begin with."""
+"""Returns a new item id with the given prefix."""
 
 
 @define
 class Group:
-    """What becomes one item.
+    """Parts that become one item.
 
-    kind     the type of the item
-    texts    of a message, or paragraphs of what was thought
-    opaque   what only its own dialect can read
-    apart    whether it is no part of the text that comes in pieces
-    phase    whether a message is a comment on the way or the answer, if that is known
+    Attributes:
+        kind: Type of the item.
+        texts: Texts of a message, or paragraphs of reasoning.
+        opaque: Data that only its own dialect can read.
+        apart: Whether the text is not part of the streamed text.
+        phase: Phase of a message: commentary or final answer; empty if unknown.
     """
 
     kind: str
@@ -167,8 +167,8 @@ class Group:
 
 
 def groups_of(message: Message) -> list[Group]:
-    """Other parts, as documents, have no place in an answer. A picture elsewhere is told by
-    its address."""
+    """Group the parts of an answer by item. An image with a URL becomes a message with the URL;
+    other parts, for example documents, are omitted."""
     groups: list[Group] = []
     phase = ""
     for part in message.content:
@@ -260,10 +260,13 @@ def picture_item(picture: Image, new_id: NewId) -> Item:
 
 
 def joined(message: Message, told: Sequence[Item], new_id: NewId) -> tuple[list[Item], list[Item]]:
-    """The items of an answer in its order, and those among them that were not told yet.
+    """Return the items of an answer in order, and those not yet streamed.
 
-    told   items that were told piece by piece. What they say holds; what is only known of
-           them at the end, as what is opaque, is put into them
+    Args:
+        message: The answer.
+        told: Streamed items. Their text is final; data known only at the end, for example opaque
+            data, is added.
+        new_id: Returns a new item id.
     """
     left = list(told)
     ordered: list[Item] = []
@@ -281,7 +284,7 @@ def joined(message: Message, told: Sequence[Item], new_id: NewId) -> tuple[list[
         elif group.apart or group.kind == "function_call" or group.kind not in kinds:
             late.append(item_of(group, new_id))
             ordered.append(late[-1])
-        elif group.opaque:  # its text was told with that of another
+        elif group.opaque:  # its text was streamed with that of another group
             late.append(item_of(Group("reasoning", opaque=group.opaque), new_id))
             ordered.append(late[-1])
     return ordered + left, late
@@ -294,10 +297,7 @@ def _is_of(item: Item, group: Group) -> bool:
 
 
 def shown(item: Item, seal: Callable[[Any], str] | None) -> Item:
-    """An item as clients see it.
-
-    seal   seals what is opaque; None to leave it out
-    """
+    """Return an item as shown to clients: opaque data is sealed, or omitted without `seal`."""
     if "opaque" not in item:
         return item
     seen = {name: value for name, value in item.items() if name != "opaque"}

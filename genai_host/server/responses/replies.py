@@ -33,17 +33,18 @@ _STATUS: Mapping[FinishReason, tuple[str, Any]] = {
     "tool_calls": ("completed", None),
     "length": ("incomplete", {"reason": "max_output_tokens"}),
     "content_filter": ("incomplete", {"reason": "content_filter"}),
-    "other": ("incomplete", {}),  # the API has no word for it
+    "other": ("incomplete", {}),  # the API has no reason for it
 }
 _ERRORS = {"rate_limited": "rate_limit_exceeded", "budget_exceeded": "rate_limit_exceeded"}
 _HEX = 24  # bytes
 
 
 class Reply:
-    """What becomes of a request.
+    """The response to a request.
 
-    id    of the response; those of its items end in the same and a number, so that an item
-          is found by its id alone
+    Attributes:
+        id: Id of the response. The ids of its items end in the same characters and a number, so
+            that an item can be found by its id alone.
     """
 
     def __init__(self, request: Request, created: int) -> None:
@@ -57,16 +58,16 @@ class Reply:
         return f"{prefix}_{self.new_tail()}"
 
     def new_tail(self) -> str:
-        """Of an id of an item."""
+        """Return the end of a new item id."""
         self._count += 1
         return item_tail(self._tail, self._count)
 
     def items(self, completion: Completion) -> list[Item]:
-        """Of an answer that comes whole."""
+        """Return the items of an answer that is not streamed."""
         return joined(completion.message, (), self.new_id)[0]
 
     def told(self, status: str = "in_progress", output: Sequence[Item] = ()) -> dict[str, Any]:
-        """It, as far as it is known before it is whole."""
+        """Return the response object while it is incomplete."""
         return {
             "id": self.id,
             "object": "response",
@@ -86,7 +87,8 @@ class Reply:
         }
 
     def finished(self, completion: Completion, output: Sequence[Item], now: int) -> dict[str, Any]:
-        """It, once the answer is whole. Its last item is incomplete where it is."""
+        """Return the response object of a completion. The last item is incomplete if the answer
+        is."""
         status, why = _STATUS[completion.finish]
         if status == "incomplete" and output and "status" in output[-1]:
             output[-1]["status"] = status
@@ -99,13 +101,13 @@ class Reply:
         }
 
     def failed(self, problem: HttpProblem, output: Sequence[Item]) -> dict[str, Any]:
-        """It, where the answer broke off."""
+        """Return the response object of an interrupted answer."""
         known = "server_error" if problem.status >= 500 else "invalid_prompt"
         error = {"code": _ERRORS.get(problem.code, known), "message": problem.message}
         return {**self.told("failed", output), "error": error}
 
     def _model(self, completion: Completion) -> dict[str, str]:
-        """Which model it was, where the client named none."""
+        """The model that was used, if the client named none."""
         route = completion.route
         if self.request.model is not None or route is None:
             return {}
@@ -113,15 +115,13 @@ class Reply:
 
 
 def item_tail(tail: str, number: int) -> str:
-    """The end of the id of an item.
-
-    tail   that of the id of what it belongs to
-    """
+    """Return the end of the id of an item: the end of the id of its response or conversation, and a
+    number."""
     return f"{tail}{number:04x}"
 
 
 def belongs_to(id: str) -> str:
-    """The tail of what an item belongs to, by its id; empty if that does not say."""
+    """Return the end of the id of an item's response or conversation; empty if unknown."""
     tail = id.rpartition("_")[2][: 2 * _HEX]
     return tail if len(tail) == 2 * _HEX else ""
 
@@ -145,19 +145,19 @@ _EMPTY: Mapping[str, Mapping[str, Any]] = {
     "function_call": {"arguments": ""},
     "image_generation_call": {"result": None},
 }
-"""What an item begins with in place of its content."""
+"""Initial content of an item."""
 
 _log = logging.getLogger(__name__)
 
 
 class Events:
-    """Of one response.
+    """Events of one response.
 
-    reply    the response
-    show     an item as the client sees it
-    finish   makes the whole response of a completion and its items, and keeps it; gives it
-             as the client sees it
-    hold     whether items are done at the end only
+    Args:
+        reply: The response.
+        show: Converts an item for the client.
+        finish: Returns the response object of a completion and its items, and stores it.
+        hold: Whether items are completed only at the end.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Events:
         self._number = 0
         self._items: list[Item] = []
         self._indexes: dict[str, int] = {}
-        self._texts: list[str] = []  # of the one that is open
+        self._texts: list[str] = []  # of the open item
         self._open: Item | None = None
         self._done: set[str] = set()
 
@@ -188,7 +188,7 @@ class Events:
             yield from self._end(answering.completion)
         except GenaiError as error:
             yield self._failed(HttpProblem.of(error))
-        except Exception:  # noqa: BLE001 - the client must not wait for an end for ever
+        except Exception:  # noqa: BLE001 - the client must not wait forever
             _log.exception("a response failed")
             yield self._failed(
                 HttpProblem(500, "internal", "this failed; the server's log says why")
@@ -214,7 +214,7 @@ class Events:
         yield self._text_event("delta", self._items[-1], delta=text)
 
     def _begin(self, item: Item) -> Iterator[bytes]:
-        """What comes before the content of an item."""
+        """Events before the content of an item."""
         self._indexes[item["id"]] = len(self._items)
         self._items.append(item)
         begun = {**self._show(item), **_EMPTY[item["type"]]}
@@ -226,7 +226,7 @@ class Events:
             yield self._part_event("added", item, at, "")
 
     def _close(self) -> Iterator[bytes]:
-        """End the item that is open, if one is."""
+        """Complete the open item, if any."""
         item, self._open = self._open, None
         if item is None:
             return
@@ -234,11 +234,11 @@ class Events:
         yield from self._ended(item)
 
     def _fill(self, item: Item) -> None:
-        """Put the text so far into an item that is told piece by piece."""
+        """Set the text of a streamed item."""
         _parts_of(item)[0]["text"] = "".join(self._texts)
 
     def _ended(self, item: Item) -> Iterator[bytes]:
-        """What comes after the content of an item."""
+        """Events after the content of an item."""
         if item["type"] == "function_call":
             end = "response.function_call_arguments.done"
             yield self._event(end, **self._of(item), name=item["name"], arguments=item["arguments"])
@@ -249,7 +249,7 @@ class Events:
             yield self._item_done(item)
 
     def _whole(self, item: Item) -> Iterator[bytes]:
-        """An item whose content comes at once."""
+        """Events of an item that is not streamed."""
         yield from self._begin(item)
         if item["type"] == "function_call":
             name = "response.function_call_arguments.delta"
@@ -278,7 +278,7 @@ class Events:
         yield self._event(f"response.{response['status']}", response=response)
 
     def _failed(self, problem: HttpProblem) -> bytes:
-        """With what had been said by then."""
+        """The event of a failed response, with the text so far."""
         if self._open is not None:
             self._fill(self._open)
             if "status" in self._open:
@@ -313,6 +313,6 @@ class Events:
 
 
 def _parts_of(item: Item) -> list[Item]:
-    """What it is made of; nothing for a call."""
+    """The parts of an item; empty for a call."""
     parts: list[Item] = item.get("content") or item.get("summary") or []
     return parts

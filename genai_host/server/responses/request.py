@@ -2,8 +2,8 @@
 
     read_request → input, tools, text, reasoning, parameters
 
-The client runs the tools itself. Parameters that would change the answer, but are not supported,
-are refused by name. Others, and what is unknown, are left out and named.
+The client runs the tools itself. Unsupported parameters that would change the answer are refused by
+name. Other unsupported or unknown parameters are ignored and reported.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ from genai_host.serving.client_tools import CHOICES, check_schema, each_once, of
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 Told = Mapping[str, Any]
-"""A tool, or a choice, as the response tells of it."""
+"""A tool or a tool choice, as repeated in the response."""
 
 
 @frozen
 class Tools:
-    """
-    offered   those that the model may ask for
-    choice    `auto`, `none`, `required` or the name of one; None leaves it to the model
-    told      all that were given
-    chosen    what was said of the choice
+    """The tools of a request.
+
+    Attributes:
+        offered: Tools that the model may call.
+        choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
+        told: All given tools, for the response.
+        chosen: The given choice, for the response.
     """
 
     offered: Sequence[ToolSchema]
@@ -52,7 +54,7 @@ class Tools:
 
 
 def read_tools(request: Fields) -> Tools:
-    """Raises `ValidationError`."""
+    """Read the tools and the tool choice. Raises `ValidationError`."""
     path = request.at("tools")
     told = [
         _read_tool(fields_of(each, f"{path}[{at}]"))
@@ -103,12 +105,12 @@ def _schema(tool: Told, path: str) -> ToolSchema:
 
 
 def _read_choice(chosen: Fields, names: frozenset[str]) -> tuple[frozenset[str], str | None, Told]:
-    """The names of the tools that may be taken, the choice among them, and what is told."""
+    """The names of the allowed tools, the choice among them, and the choice for the response."""
     kind = chosen.needed("type")
     if kind == "function":
         name = _named(chosen, names)
         told = {"type": kind, "name": name}
-        if name in CHOICES:  # which would say something else
+        if name in CHOICES:  # as a choice, the name would have another meaning
             return frozenset({name}), "required", told
         return names, name, told
     if kind != "allowed_tools":
@@ -139,9 +141,9 @@ _REFUSED: Mapping[str, tuple[Any, str]] = {
     "top_logprobs": (0, "there are no probabilities of tokens"),
     "moderation": (None, "nothing is moderated on the way"),
 }
-"""What is not had here: the one value that may be given beside null, and why."""
+"""Unsupported fields: the only accepted value besides null, and the reason."""
 
-_NOTHING_WISHED: Sequence[Any] = (None, [], "disabled")  # of `truncation` and the like
+_NOTHING_WISHED: Sequence[Any] = (None, [], "disabled")  # of `truncation` and similar fields
 
 _NEUTRAL = frozenset({
     "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "safety_identifier",
@@ -162,16 +164,18 @@ _TIERS = ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
 
 @frozen(kw_only=True)
 class Request:
-    """
-    model          None for the usual one
-    input          items; references are not looked up
-    previous       the id of the response that it goes on from
-    conversation   the id of the conversation that it belongs to
-    schema         JSON Schema of the answer; None for free text
-    parameters     by the host's names
-    store          whether it is to be kept; None if that was not said
-    encrypted      whether what was thought is to be shown sealed
-    told           fields of the response that say again what was asked
+    """A request.
+
+    Attributes:
+        model: Name of the model; None for the default.
+        input: Items; references are not resolved.
+        previous: Id of the previous response.
+        conversation: Id of the conversation.
+        schema: JSON Schema of the answer; None for text.
+        parameters: Model parameters, by the host's names.
+        store: Whether to store the response; None if not given.
+        encrypted: Whether to include sealed reasoning.
+        told: Fields of the request that the response repeats.
     """
 
     model: str | None
@@ -189,9 +193,16 @@ class Request:
 
 
 def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) -> Request:
-    """Raises `ValidationError`, and `PreviousNotFound` for what is no id of a response.
+    """Read a request.
 
-    dropped   names what is left out
+    Args:
+        value: The JSON body.
+        unseal: Reads sealed data.
+        dropped: Receives the names of ignored fields.
+
+    Raises:
+        ValidationError: The request is invalid.
+        PreviousNotFound: The id of the previous response is malformed.
     """
     given = fields_of(value)
     _refuse(given)
@@ -208,7 +219,7 @@ def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) 
         "max_tokens": given.integer("max_output_tokens", 1),
         "reasoning_effort": effort,
         "reasoning_summary": summary,
-        # what is usual is not said, as not all models know of it
+        # the default is not sent, because some models do not support it
         "verbosity": None if text["verbosity"] == "medium" else text["verbosity"],
         "parallel_tool_calls": False if parallel is False and tools.offered else None,
     }
@@ -256,7 +267,7 @@ def _refuse(given: Fields) -> None:
 
 
 def _left_out(given: Fields) -> list[str]:
-    """Wishes that are not fulfilled here, and what is unknown."""
+    """Names of unsupported and unknown fields that are ignored."""
     known = _READ | _NEUTRAL | _REFUSED.keys()
     return [
         name
@@ -266,7 +277,7 @@ def _left_out(given: Fields) -> list[str]:
 
 
 def _read_neutral(given: Fields) -> dict[str, str]:
-    """What changes no answer, as far as the response tells of it."""
+    """Fields that do not change the answer, for the response."""
     given.object("stream_options")
     given.object("prompt_cache_options")
     given.choice("service_tier", _TIERS)
@@ -276,7 +287,7 @@ def _read_neutral(given: Fields) -> dict[str, str]:
 
 
 def read_metadata(given: Fields) -> dict[str, str]:
-    """At most 16 strings of at most 512 characters, by names of at most 64."""
+    """Read metadata: at most 16 strings of up to 512 characters, with names of up to 64."""
     found = given.object("metadata")
     values = {} if found is None else dict(found.value)
     if len(values) > 16:
@@ -290,7 +301,7 @@ def read_metadata(given: Fields) -> dict[str, str]:
 
 
 def reads_encrypted(given: Fields) -> bool:
-    """Whether `include` asks for what was thought, sealed. There is nothing else to include."""
+    """Whether `include` has sealed reasoning; no other value is supported."""
     included = given.list("include") or []
     for at, each in enumerate(included):
         path = f"{given.at('include')}[{at}]"
@@ -302,7 +313,7 @@ def reads_encrypted(given: Fields) -> bool:
 
 
 def _read_ids(given: Fields) -> tuple[str | None, str | None]:
-    """Of the response that it goes on from, and of its conversation."""
+    """The ids of the previous response and of the conversation."""
     previous = given.text("previous_response_id")
     conversation = given.value.get("conversation")
     if isinstance(conversation, dict):
@@ -319,7 +330,7 @@ def _read_ids(given: Fields) -> tuple[str | None, str | None]:
 
 
 def _read_reasoning(given: Fields) -> tuple[str | None, str | None]:
-    """How much is to be thought, and how that is to be shown."""
+    """The reasoning effort and the type of summary."""
     reasoning = given.object("reasoning")
     if reasoning is None:
         return None, None
@@ -329,7 +340,7 @@ def _read_reasoning(given: Fields) -> tuple[str | None, str | None]:
 
 
 def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
-    """The schema of the answer, and `text` as the response tells of it."""
+    """The schema of the answer, and `text` for the response."""
     text = given.object("text") or Fields({}, given.at("text"))
     told: dict[str, Any] = {
         "format": {"type": "text"},

@@ -1,4 +1,4 @@
-"""The paths of OpenAI's Responses and Conversations."""
+"""The paths of OpenAI's Responses and Conversations API."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ CONVERSATIONS = "response_conversations"
 
 _MISSING = {RESPONSES: ResponseNotFound, CONVERSATIONS: ConversationNotFound}
 _MEMORY = 8 * 2**20
-_LIFE = 30 * 24 * 3600  # seconds, as OpenAI keeps responses
+_LIFE = 30 * 24 * 3600  # seconds, as for responses at OpenAI
 _TRIES = 20
 _SWEPT = 10
 
@@ -44,28 +44,26 @@ T = TypeVar("T")
 
 
 class Kept:
-    """Of one host, for all users of it; each sees their own only."""
+    """Stored responses and conversations of one host. Users see only their own."""
 
     def __init__(self, host: Host, size: int = _MEMORY) -> None:
         self._host = host
         self._memory = Memory(size)
-        # what is gone on from may be asked of another of them
+        # another process may get the next request
         self._keeps_all = host.config.server.record_api_calls or host.config.server.workers > 1
 
     def now(self) -> int:
         return int(self._host.clock.now().timestamp())
 
     def keep_response(self, user: str, id: str, value: Mapping[str, Any], asked: bool) -> None:
-        """A store that fails keeps nobody from an answer.
-
-        asked   whether the client said that it is to be kept
-        """
+        """Store a response, as the client asked or by default. If the store fails, it is held in
+        memory."""
         value = {**value, "until": self.now() + _LIFE}
         if self._host.store is not None and (asked or self._keeps_all):
             try:
                 documents = self._host.store_for(user).documents(RESPONSES)
                 documents.put(id, value)
-                for _ in range(_SWEPT):  # of those that are too old, some more than are put in
+                for _ in range(_SWEPT):  # removes more expired responses than are added
                     oldest = documents.list(limit=1, newest_first=False)[0]
                     if oldest.value["until"] >= self.now():
                         break
@@ -76,15 +74,16 @@ class Kept:
         self._memory.shelf(user, RESPONSES).put(id, value)
 
     def keep_conversation(self, user: str, id: str, value: Mapping[str, Any]) -> None:
-        """In the store, if there is one: whoever makes a conversation wants it to last.
-        Raises `LimitExceeded` if it is too large for the memory of this process."""
+        """Store a new conversation, in the host's store if there is one. Raises `LimitExceeded` if
+        the conversation is too large for the memory of this process."""
         if self._host.store is None:
             self._memory.shelf(user, CONVERSATIONS).put(id, value, expect=0)
         else:
             self._host.store_for(user).documents(CONVERSATIONS).put(id, value, expect=0)
 
     def find(self, user: str, collection: str, id: str) -> Mapping[str, Any]:
-        """Raises `NotFound`, also for what is another's, and for what is too old."""
+        """Return a stored value. Raises `NotFound` if the user has no such value, or it has
+        expired."""
         return self._found(user, collection, id)[1].value
 
     def change(
@@ -94,8 +93,8 @@ class Kept:
         id: str,
         make: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], T]],
     ) -> T:
-        """Put another value in its place, made of the one that is there, again if somebody
-        else has changed it meanwhile. What else `make` gives is given back."""
+        """Replace a stored value by one that `make` derives from it, with retries after concurrent
+        changes. Returns the other result of `make`."""
         for last in reversed(range(_TRIES)):
             shelf, found = self._found(user, collection, id)
             value, result = make(found.value)
@@ -108,7 +107,7 @@ class Kept:
         return result
 
     def delete(self, user: str, collection: str, id: str) -> None:
-        """Raises `NotFound`."""
+        """Delete a stored value. Raises `NotFound` if the user has no such value."""
         shelf, _ = self._found(user, collection, id)
         shelf.delete(id)
 
@@ -119,7 +118,7 @@ class Kept:
                     found = shelf.get(id)
                 except NotFound:
                     continue
-                until = found.value.get("until")  # conversations stay
+                until = found.value.get("until")  # conversations do not expire
                 if until is not None and until < self.now():
                     shelf.delete(id)
                     continue
@@ -133,13 +132,13 @@ class Kept:
         return shelves
 
 
-_MOST = 20  # items that a client may add at once
+_MOST = 20  # maximum number of items in one request
 
 Value = Mapping[str, Any]
 
 
 def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
-    """What a client adds. Raises `ValidationError`."""
+    """Read the items that a client adds. Raises `ValidationError`."""
     path = given.at("items")
     values = given.list("items") or []
     if len(values) > _MOST:
@@ -152,7 +151,7 @@ def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
 
 
 class Conversations:
-    """Of the users of one host."""
+    """Conversations of all users of one host."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
@@ -178,12 +177,12 @@ class Conversations:
         return self._change(user, id, lambda value: ({**value, "metadata": metadata}, None))
 
     def delete(self, user: str, id: str) -> dict[str, Any]:
-        """With its items."""
+        """Delete a conversation with its items."""
         self._kept.delete(user, CONVERSATIONS, id)
         return {"id": id, "object": "conversation.deleted", "deleted": True}
 
     def items(self, user: str, id: str) -> list[Item]:
-        """Oldest first."""
+        """Return the items, oldest first."""
         items: list[Item] = self._kept.find(user, CONVERSATIONS, id)["items"]
         return items
 
@@ -191,7 +190,7 @@ class Conversations:
         return _one(self.items(user, id), item)
 
     def add(self, user: str, id: str, items: Sequence[Item]) -> list[Item]:
-        """Add items, all or none; gives them with their ids."""
+        """Add items, all or none, and return them with their ids."""
         return self._kept.change(user, CONVERSATIONS, id, lambda value: _added(value, items))
 
     def delete_item(self, user: str, id: str, item: str) -> dict[str, Any]:
@@ -228,7 +227,7 @@ def _one(items: Iterable[Item], id: str) -> Item:
 
 
 def _added(value: Value, items: Sequence[Item]) -> tuple[dict[str, Any], list[Item]]:
-    """With further items: each has an id that no other has."""
+    """The conversation with further items, which get unique ids."""
     taken = {item["id"] for item in value["items"]}
     tail = value["id"].rpartition("_")[2]
     added = []
@@ -242,21 +241,22 @@ def _added(value: Value, items: Sequence[Item]) -> tuple[dict[str, Any], list[It
 
 
 def must_have(given: Fields, name: str) -> None:
-    """Raises `ValidationError` for what is not said at all."""
+    """Check that a field is given, even if null. Raises `ValidationError` if the field is
+    missing."""
     if name not in given.value:
         raise MissingParameter(f"{name} is missing", path=given.at(name))
 
 
 class Context:
-    """Of the users of one host."""
+    """Previous items of requests, of all users of one host."""
 
     def __init__(self, kept: Kept, conversations: Conversations) -> None:
         self._kept = kept
         self._conversations = conversations
 
     def before(self, user: str, request: Request) -> list[Item]:
-        """What was said in its conversation, or in the responses that it goes on from,
-        without their instructions. Raises `NotFound`."""
+        """Return the items of the conversation or of the previous responses, without instructions.
+        Raises `NotFound` if the conversation or a response does not exist."""
         if request.conversation is not None:
             return self._conversations.items(user, request.conversation)
         turns: list[list[Item]] = []
@@ -286,8 +286,8 @@ class Context:
         before: Iterable[Item],
         new_tail: Callable[[], str],
     ) -> list[Item]:
-        """The items of a request, each with an id, and what is meant in place of each
-        reference. Raises `NotFound`."""
+        """Return the items of a request, with ids and with references replaced by their items.
+        Raises `NotFound` if an item does not exist."""
         known: dict[str, Item] = {}
         if any(item["type"] == "item_reference" for item in items):
             known = {item["id"]: item for item in before}
@@ -309,7 +309,7 @@ class Context:
         return known[id]
 
     def _items_of(self, user: str, tail: str) -> Sequence[Item]:
-        """Of the response, or the conversation, whose id ends so."""
+        """The items of the response or conversation with this end of the id."""
         try:
             kept = self._kept.find(user, RESPONSES, f"resp_{tail}")
             return [*kept["input"], *kept["response"]["output"]]
