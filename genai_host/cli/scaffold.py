@@ -35,10 +35,10 @@ _TEMPLATES = {
     "README.md": "<kind>/readme.txt",
     "<module>.py": "<kind>/module.txt",
     "tests/test_<module>.py": "<kind>/tests.txt",
-}  # by their path in the distribution
+}  # by path in the distribution
 _USED = frozenset(
     {"genai_tools", "hookimpl", "len", "str", "text", "tool"}
-)  # names that the module of a tool uses
+)  # names that a tool's module uses
 
 
 @frozen
@@ -59,7 +59,7 @@ class Scaffold:
 
     @property
     def function(self) -> str:
-        """The name as that of a function."""
+        """The name of the function."""
         word = self.name.replace("-", "_")
         if word[0].isdigit():
             return f"_{word}"
@@ -116,7 +116,7 @@ class Scaffold:
             "distribution": self.distribution,
             "module": f"{_PREFIXES[self.kind]}_{word}".replace("-", "_"),
             "function": self.function,
-            # no shell takes a variable that begins with a digit
+            # shells do not accept variable names that begin with a digit
             "variable": f"_{variable}" if variable[0].isdigit() else variable,
             "class": "".join(each.capitalize() for each in self.name.split("-")),
         }

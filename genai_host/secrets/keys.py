@@ -30,7 +30,7 @@ _FORMS = '{ env = "VARIABLE" }, { file = "/a/file" } or { keyring = "service/nam
 
 @frozen
 class FoundKey:
-    """A secret, and where it was found, in words."""
+    """A secret, and a description of its location."""
 
     secret: Secret
     source: str
