@@ -12,7 +12,7 @@ from genai_host.api import Feature, HttpRoute, ReactionType, hookimpl
 __all__ = ["Settings", "respond"]
 
 _PATHS = ("/api/agent", "/api/ee/metabot-v3/agent")
-_BODY = 16 * 2**20  # bytes: a history has the pictures that tools gave
+_BODY = 16 * 2**20  # bytes: a history includes the images returned by tools
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""How an agent answers."""
+"""The turn of an agent."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Settings:
 
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:
-    """Answer with all that is said on the way, and with what the front end is to do, as
-    `Answer.data`: `{"reactions": [...]}`, unless other data is asked for.
+    """Answer with all messages of the turn, and with the actions for the front end as
+    `Answer.data`: `{"reactions": [...]}`, unless the caller requested an output type.
 
-    Calls that a history ends with are made before the user is listened to. With them, the user
-    may say nothing: who approves of a call has said what there is to say.
+    Pending calls at the end of the history run before the message of the user is added. With
+    pending calls the message may be empty, because an approval needs no text.
     """
     settings = turn.settings
     loop = AgentLoop(settings.system_prompt, settings.round_trips, settings.cost, turn.schema)
@@ -66,8 +66,9 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
 
 
 def _summary(envelope: Envelope, reactions: list[dict[str, Any]]) -> str:
-    """What the assistant said; if a tool has ended the turn before it said anything, what
-    that gave."""
+    """Return the last text of the assistant, or the tool output if a tool ended the turn before any
+    text.
+    """
     count = len(reactions) - len(envelope.reactions)
     texts = [reaction["message"] for reaction in reactions[:count]]
     if not texts:

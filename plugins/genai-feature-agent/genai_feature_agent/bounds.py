@@ -1,4 +1,4 @@
-"""How much a request may be, looked at before anything is made of it."""
+"""Limits on the size of a request, checked before the request is parsed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from genai_host.errors import ValidationError
 
 DEPTH = 100
-"""How deeply the JSON of a request may be nested: less than what any reader takes."""
+"""Maximum nesting depth of the JSON of a request, below the limit of any JSON parser."""
 
 
 def must_be_flat(body: Mapping[str, Any]) -> None:
-    """Raises `ValidationError`, with the field, for what is nested deeper than `DEPTH`."""
+    """Raise `ValidationError`, with the field, for values nested deeper than `DEPTH`."""
     for name, value in body.items():
         level = [value]
         for _ in range(DEPTH):
@@ -22,9 +22,9 @@ def must_be_flat(body: Mapping[str, Any]) -> None:
 
 
 def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> None:
-    """Raises `ValidationError`, with the place, for a history of more messages, and where the
-    message, the context and the history come to more characters. Pictures and files do not
-    count."""
+    """Raise `ValidationError`, with the path, for a history with too many messages, or for too many
+    characters in the message, the context and the history together. Images and files do not count.
+    """
     history = body.get("history")
     count = len(history) if isinstance(history, (list, tuple)) else 0
     if count > messages:
@@ -52,7 +52,7 @@ def _said(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _without_bytes(message: Any) -> Any:
-    """A message less the pictures and files that are in its parts."""
+    """Return a message without the images and files in its parts."""
     if not isinstance(message, Mapping) or not isinstance(message.get("parts"), (list, tuple)):
         return message
     parts = [
@@ -65,7 +65,7 @@ def _without_bytes(message: Any) -> Any:
 
 
 def _length(value: Any) -> int:
-    """About as many characters as a value has as JSON."""
+    """Return the approximate number of characters of a value as JSON."""
     length, pending = 0, [value]
     while pending:
         value = pending.pop()
@@ -81,7 +81,7 @@ def _length(value: Any) -> int:
 
 
 def _items(value: Any) -> Iterator[Any]:
-    """What a value has within that may have something within itself."""
+    """Yield the members of a value that can contain other values."""
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, (list, tuple)):

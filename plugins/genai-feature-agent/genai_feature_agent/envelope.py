@@ -1,4 +1,4 @@
-"""What a turn carries from step to step: what was said, and what is to be done next."""
+"""The state that a turn carries from step to step: the messages, and the next action."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def _messages(given: Sequence[Message]) -> tuple[Message, ...]:
 
 @frozen
 class Envelope:
-    """Never changed: what happens makes another one.
+    """State of a turn. Immutable: each change returns a new object.
 
     Attributes:
-        messages: All that was said, oldest first.
+        messages: All messages, oldest first.
         context: JSON from the front end, or from the tool that replaced it.
-        reactions: Of the tools that were called in this turn, in the order of the calls.
-        round_trips: How often the model was called in this turn.
-        cost: Of these calls, US dollars; those whose cost is not known are free.
-        ended: Whether the model is not to be asked again in this turn.
+        reactions: Reactions of the tools called in this turn, in the order of the calls.
+        round_trips: Number of model calls in this turn.
+        cost: Cost of these calls in US dollars; calls of unknown cost count as free.
+        ended: Whether the model is not called again in this turn.
     """
 
     messages: tuple[Message, ...] = field(default=(), converter=_messages)
@@ -36,7 +36,7 @@ class Envelope:
 
     @property
     def pending(self) -> tuple[ToolCall, ...]:
-        """The calls that the model asked for last, as far as they are not answered."""
+        """Tool calls of the last model message that have no output yet."""
         answered: set[str] = set()
         for message in reversed(self.messages):
             if message.role != "tool":
@@ -48,16 +48,17 @@ class Envelope:
 
     @property
     def needs_model(self) -> bool:
-        """Whether it is the model's turn to speak."""
+        """Whether the model must be called next."""
         return bool(self.messages) and self.messages[-1].role in ("user", "tool") and not self.ended
 
     def said(self, message: Message) -> Envelope:
-        """The same after somebody has spoken."""
+        """Return a copy with one more message."""
         return evolve(self, messages=(*self.messages, message))
 
     def answered(self, calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> Envelope:
-        """The same after tools were called: an output for each call, in their order. The
-        last context that one of them gives holds from here on."""
+        """Return a copy with an output for each call, in the order of the calls. The last context
+        that an output contains replaces the current one.
+        """
         contexts = [self.context, *(each.context for each in outputs if each.context is not None)]
         reactions = [reaction for output in outputs for reaction in output.reactions]
         return evolve(

@@ -1,5 +1,4 @@
-"""The agent over HTTP, for front ends that keep the conversation: nothing of it is kept
-here.
+"""The agent over HTTP, for front ends that store the conversation. The server stores nothing.
 
     answer   the reply as JSON; as server-sent events to a client that accepts them
     stream   the lines of the AI SDK
@@ -31,8 +30,9 @@ _LINES = {
 
 
 def answer(request: RouteRequest, host: Host) -> RouteResponse:
-    """The reply in one piece. Where the turn did not come to its end, it has the status of
-    what went wrong, and says so beside what was said so far."""
+    """Return the whole reply as JSON. If the turn fails, the status is that of the error, and the
+    body has the error and the messages so far.
+    """
     if _accepts_events(request):
         headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
         return _streamed(request, host, in_events, headers)
@@ -46,7 +46,7 @@ def answer(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def stream(request: RouteRequest, host: Host) -> RouteResponse:
-    """The same, as it goes. What goes wrong once the turn has begun is in the stream."""
+    """Return the reply as a stream. Errors after the start of the turn are sent in the stream."""
     return _streamed(request, host, in_lines, _LINES)
 
 
@@ -67,8 +67,9 @@ def _streamed(
 
 
 def _bytes(texts: Generator[str, None, None]) -> Generator[bytes, None, None]:
-    """Nothing once the turn has begun, and then what is told of it. What keeps it from
-    beginning is raised while there can be another reply."""
+    """Yield one empty chunk when the turn has started, then its text. Errors before the start are
+    raised while another response is still possible.
+    """
     with closing(texts):
         first = next(texts)
         yield b""
@@ -78,12 +79,12 @@ def _bytes(texts: Generator[str, None, None]) -> Generator[bytes, None, None]:
 
 
 def _without_model(error: NoRoute) -> RouteResponse:
-    """It is the host that lacks one: the client has named none but those of the host."""
+    """Return 503: the host lacks a model; the client can name only models of the host."""
     return json_response({"error": error_json(error)}, 503)
 
 
 def _accepts_events(request: RouteRequest) -> bool:
-    """Whether a client wants events: of them and JSON, it names them first."""
+    """Whether the client prefers server-sent events to JSON, by order in `Accept`."""
     accepted = request.headers.get("accept", "").lower().split(",")
     kinds = [each.split(";")[0].strip() for each in accepted]
     return next((kind for kind in kinds if kind in (_EVENTS, "application/json")), "") == _EVENTS

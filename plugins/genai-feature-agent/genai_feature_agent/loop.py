@@ -1,6 +1,6 @@
-"""The loop of the agent, without I/O: the model is called when the user or a tool spoke
-last, tools are called when it asks for them, and what it says without asking for any ends
-it.
+"""The loop of the agent, without I/O. The model is called after a message of the user or a tool
+output. Tools are called when the model requests them. A model message without tool calls ends the
+loop.
 
     AgentLoop.run → _call_tools → _decisions (a human's, on the tools that ask for one)
                   → _ask        → _must_afford
@@ -32,11 +32,12 @@ from genai_host.api import (
 from genai_host.errors import GenerationError, LimitExceeded, UnexpectedFinish
 
 APPROVAL = "approval"
-"""What a turn waits for while a human decides on calls of tools: the payload is
-`{"calls": [{"id", "tool", "arguments"}]}`, the result `{id: true}` for those that may run,
-or true for all of them. What else is given lets none run."""
+"""Name of the pause in which a human decides on tool calls. The payload is
+`{"calls": [{"id", "tool", "arguments"}]}`. The result is `{id: true}` for the approved calls, or
+true for all of them. Any other result approves none.
+"""
 
-_NAME_SHOWN = 64  # characters; names of tools have no more
+_NAME_SHOWN = 64  # characters; the maximum length of a tool name
 _NAMES_SHOWN = 10
 
 _DONE = ("stop", "length", "tool_calls")
@@ -44,11 +45,11 @@ _DONE = ("stop", "length", "tool_calls")
 
 @frozen
 class Added:
-    """What a step has added, for whoever listens: the data of a `Progress`.
+    """Messages and reactions added by a step: the data of a `Progress` event.
 
     Attributes:
-        message: What was said.
-        reactions: Of tools.
+        message: The new message.
+        reactions: Reactions of the tools.
     """
 
     message: Message
@@ -56,13 +57,13 @@ class Added:
 
 
 class AgentLoop:
-    """Of one turn.
+    """Loop of one turn.
 
     Args:
-        system_prompt: What the model is told before all else.
-        round_trips: How often it may be called.
-        cost: US dollars that its calls may come to before another one; None for no bound.
-        schema: JSON Schema of the answer in the end; None for free text.
+        system_prompt: System prompt of each model call.
+        round_trips: Maximum number of model calls.
+        cost: Cost in US dollars from which no further model call is made; None for no limit.
+        schema: JSON Schema of the final answer; None for free text.
     """
 
     def __init__(
@@ -81,12 +82,12 @@ class AgentLoop:
         self._offered_in: Mapping[str, Any] | None = None
 
     def run(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
-        """Do what there is to do. What needs nothing is returned as it is.
+        """Run until the model has answered. An envelope that needs no step is returned unchanged.
 
         Raises:
-            LimitExceeded: The model would be called too often, or has cost too much.
-            UnexpectedFinish: For what is no answer.
-            GenerationError: For what is no answer.
+            LimitExceeded: The turn needs too many model calls, or costs too much.
+            UnexpectedFinish: The model stopped for another reason than the end of its answer.
+            GenerationError: The model returned an empty answer.
         """
         while True:
             if envelope.pending:
@@ -97,8 +98,9 @@ class AgentLoop:
                 return envelope
 
     def call_tools(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
-        """Call the tools that were asked for, all at once, after a human has decided on
-        those that ask for it: a turn that waits has done nothing by halves."""
+        """Run the pending tool calls in parallel. Approvals are requested first, so that a paused
+        turn has run none of them.
+        """
         calls = envelope.pending
         approved, refused = yield from self._decisions(envelope, calls)
         run = [call for call in calls if call.id not in refused]
@@ -114,7 +116,7 @@ class AgentLoop:
     def _decisions(
         self, envelope: Envelope, calls: Sequence[ToolCall]
     ) -> Generator[Step[Any], Any, tuple[frozenset[str], list[str]]]:
-        """Ids of the calls that a human says may run, and of those that may not."""
+        """Return the ids of the approved calls, and those of the refused calls."""
         yield from self._offer(envelope.context)
         asking = [call for call in calls if self._asks(call)]
         if not asking:
@@ -131,14 +133,13 @@ class AgentLoop:
         return tool is not None and tool.approval == "ask" and not call.malformed
 
     def _offer(self, context: Mapping[str, Any]) -> Generator[Step[Any], Any, None]:
-        """Know the tools that apply in a context."""
+        """Load the tools that are available in a context."""
         if context is not self._offered_in:
             offered = yield from ListTools(context)
             self._tools = {each.name: each for each in offered}
             self._offered_in = context
 
     def _ask(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
-        """Call the model."""
         self._must_afford(envelope)
         yield from self._offer(envelope.context)
         completion = yield from Prompt(
@@ -162,12 +163,12 @@ class AgentLoop:
         if not message.tool_calls and not message.text.strip():
             return self._silent(after, completion)
         self.value = completion.value
-        if message.tool_calls:  # else it is the answer, which is told as such
+        if message.tool_calls:  # otherwise the message is the answer, which has its own event
             yield Progress(f"asks for {_names(message.tool_calls)}", Added(message))
         return after.said(message)
 
     def _must_afford(self, envelope: Envelope) -> None:
-        """Looked at before a call, so that no more are made than may be."""
+        """Raise `LimitExceeded` before a model call that would exceed a limit."""
         times = self._max_round_trips
         if envelope.round_trips >= times:
             raise LimitExceeded(
@@ -183,8 +184,9 @@ class AgentLoop:
             )
 
     def _silent(self, envelope: Envelope, completion: Completion) -> Envelope:
-        """After tools, some models end by saying nothing; services take no message that is
-        empty, so that none is kept."""
+        """Handle an empty model message after tools. Some models end this way, but services reject
+        empty messages, so the message is not added to the history.
+        """
         if envelope.messages[-1].role != "tool":
             raise GenerationError(
                 "the model said nothing", reason=completion.reason, **completion.place
@@ -200,13 +202,14 @@ def _is_approved(given: Any, id: str) -> bool:
 
 
 def _names(calls: Sequence[ToolCall]) -> str:
-    """In one line: a model may write anything as a name."""
+    """Return the names of the calls on one line; a model can write anything as a name."""
     return ", ".join(" ".join(call.name.split())[:_NAME_SHOWN] for call in calls[:_NAMES_SHOWN])
 
 
 def _with_own_ids(message: Message) -> Message:
-    """A message whose calls can be told apart: a model may give several of them one id,
-    and what a human says of one must not hold for another."""
+    """Replace the ids of the calls by unique ones. A model can use an id twice, and an approval
+    must hold for one call only.
+    """
     ids = [call.id for call in message.tool_calls]
     if all(ids) and len(set(ids)) == len(ids):
         return message

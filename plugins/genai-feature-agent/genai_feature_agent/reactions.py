@@ -1,11 +1,11 @@
-"""The types of reactions that every front end of the agent knows; plugins add to them by
-the hook `genai_reactions`.
+"""The types of reactions that every front end of the agent supports. Plugins add types with the
+hook `genai_reactions`.
 
-A reaction that takes the user elsewhere, or that the user has to answer, ends the turn:
-what the model would do next depends on what comes of it.
+A reaction that navigates to another page, or that the user has to answer, ends the turn, because
+the next step of the model depends on the result.
 
-Source: Metabot V3, whose front end these are for. Where it does not say how strict a field
-is, what any front end could use passes.
+Source: Metabot V3, the front end for these reactions. Fields without a specified form accept any
+value that a front end could use.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from genai_host.api import Message, ReactionType
 
 _TEXT = {"type": "string"}
-# no scheme but those of the web, such as `javascript:`; browsers skip control characters
+# web schemes only, not for example `javascript:`; browsers skip control characters
 _URL = {
     "type": "string",
     "pattern": r"^(?:[Hh][Tt][Tt][Pp][Ss]?:|(?![a-zA-Z][a-zA-Z0-9+.-]*:))[^\x00-\x20]*$",
 }
-_VIEWS = "genai_feature_agent.text_views"  # a function there for each type, imported late
+_VIEWS = "genai_feature_agent.text_views"  # has one function per type; imported late
 _DISPLAY_TYPES = ("pie", "table", "bar", "line", "row", "area", "scalar")
 
 
@@ -60,8 +60,9 @@ BUILT_IN = (
 def all_reactions(
     messages: Sequence[Message], of_tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What a front end is to do: show the texts of the assistant since the user spoke last,
-    and then what the tools say, in the order of their calls."""
+    """Return the actions for a front end: the texts of the assistant since the last message of the
+    user, then the reactions of the tools, in the order of their calls.
+    """
     spoken = [number for number, each in enumerate(messages) if each.role == "user"]
     since = messages[spoken[-1] + 1 :] if spoken else messages
     texts = [each.text for each in since if each.role == "assistant" and each.text]

@@ -1,11 +1,11 @@
-"""Requests of a front end that keeps the conversation itself, and the turn of each: the
-server remembers nothing.
+"""Requests of a front end that stores the conversation itself, and the turn of each request. The
+server stores no state.
 
     agent = StatelessAgent(host, "smollm2")
     reply = agent.reply(agent.read({"message": "hi", "context": {}, "history": []}))
     reply.to_json()    # {"reactions": [...], "history": [...], "session_id": "..."}
 
-    StatelessAgent.stream → Host.open → Conversation.stream → Told (what the events tell)
+    StatelessAgent.stream → Host.open → Conversation.stream → Told (collects the events)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from genai_host.api.json_text import check_numbers
 from genai_host.api.settings import read_settings
 from genai_host.errors import GenaiError, TurnPaused, ValidationError
 
-if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
+if TYPE_CHECKING:  # the host is passed in: only its public modules are imported
     from genai_host.api.features import Event
     from genai_host.conversations.conversation import Conversation
     from genai_host.conversations.driver import TurnLimits
@@ -40,16 +40,16 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 @frozen
 class AgentRequest:
-    """What a front end asks.
+    """Request of a front end.
 
     Attributes:
-        message: What the user said; empty where approvals are all that there is to say.
-        context: JSON of what the user looks at.
-        history: What was said before; it may end in calls that nobody answered, which are made
-            first.
-        session_id: A UUID; one is made up if none is given.
-        approvals: On calls that the history ends with: by id, whether they may run.
-        model: A name of the host's user for the one that is to answer; None for the usual.
+        message: Message of the user; may be empty if there are approvals.
+        context: JSON that describes the current view of the user.
+        history: Earlier messages. Unanswered calls at its end run first.
+        session_id: A UUID; generated if the request has none.
+        approvals: Decisions on the calls at the end of the history: call id to whether the call may
+            run.
+        model: Model alias from the host's configuration; None for the default model.
     """
 
     message: str
@@ -62,15 +62,16 @@ class AgentRequest:
 
 @frozen
 class AgentReply:
-    """What a front end gets.
+    """Reply to a front end.
 
     Attributes:
-        reactions: What it is to do, in this order.
-        history: All that was said, in its own form; it sends it back with the next message.
-        approvals: Calls that the history ends with, and that a human is to decide on: each an `id`,
-            a `tool` and its `arguments`.
-        error: Why the turn did not come to its end; the history is what was said so far.
-        usage: Tokens used by the turn, where it came to its end.
+        reactions: Actions for the front end, in order.
+        history: All messages in the format of the front end, which sends them with the next
+            request.
+        approvals: Calls at the end of the history that need approval, each with `id`, `tool` and
+            `arguments`.
+        error: The error that ended the turn. The history then has the messages so far.
+        usage: Tokens used by the turn, if it ended without an error.
     """
 
     reactions: Sequence[Mapping[str, Any]]
@@ -81,7 +82,7 @@ class AgentReply:
     usage: Usage = field(factory=Usage)
 
     def to_json(self) -> dict[str, Any]:
-        """The body of the reply."""
+        """Return the body of the reply."""
         body: dict[str, Any] = {
             "reactions": list(self.reactions),
             "history": list(self.history),
@@ -95,20 +96,19 @@ class AgentReply:
 
 
 def error_json(error: GenaiError) -> dict[str, Any]:
-    """An error as a program reads it."""
+    """Return an error in machine-readable form."""
     told = {"code": error.code, "message": error.message}
     return {**told, "hint": error.hint} if error.hint else told
 
 
 class StatelessAgent:
-    """Answers requests, from many threads at once. Each is a conversation of its own that is
-    recorded nowhere.
+    """Answers requests. Thread-safe. Each request is a separate conversation that is not recorded.
 
     Args:
-        model: As `Host.open` takes it; None for the default. Requests may name another, by an alias
-            of the host's configuration.
-        settings: Of the feature.
-        turn_limits: What one turn may use up.
+        model: As for `Host.open`; None for the default. A request can name another model by an
+            alias from the host's configuration.
+        settings: Settings of the feature.
+        turn_limits: Limits of one turn.
     """
 
     def __init__(
@@ -125,8 +125,9 @@ class StatelessAgent:
         self._caps = turn_limits
 
     def read(self, body: Any) -> AgentRequest:
-        """The request that a body of JSON is. Raises `ValidationError`, with the place, also for
-        more than the settings allow."""
+        """Parse and validate a JSON request body. Raises `ValidationError`, with the path, also for
+        a body that exceeds the limits in the settings.
+        """
         if not isinstance(body, Mapping):
             raise ValidationError("a request is an object", path="$")
         must_be_flat(body)
@@ -148,7 +149,7 @@ class StatelessAgent:
         return AgentRequest(**request)
 
     def _alias(self, given: Any) -> str | None:
-        """What a front end may name: what the user of the host has a name for."""
+        """Validate a model name: front ends may only use aliases from the host's configuration."""
         known = self._host.config.configurations
         if given is None or (isinstance(given, str) and given in known):
             return given
@@ -159,8 +160,8 @@ class StatelessAgent:
         )
 
     def reply(self, request: AgentRequest, limits: CancelToken | None = None) -> AgentReply:
-        """Answer a request. What goes wrong in the turn is in the reply; raises what keeps
-        it from beginning, as `NoRoute`.
+        """Answer a request. Errors during the turn are in the reply. Errors before its start are
+        raised, for example `NoRoute`.
 
         Args:
             request: The request.
@@ -177,8 +178,9 @@ class StatelessAgent:
     def stream(
         self, request: AgentRequest, limits: CancelToken | None = None
     ) -> Generator[Event, None, AgentReply]:
-        """The same, heard as it goes: the events of the host, and in the end the reply.
-        Closing it ends the turn."""
+        """Answer a request as a stream of host events; the generator returns the reply. Closing the
+        generator ends the turn.
+        """
         told = Told(request)
         conversation = self._host.open(
             "agent",
@@ -207,8 +209,8 @@ class StatelessAgent:
             yield from told.by(conversation.stream(request.message, context=request.context))
         except TurnPaused:
             if told.added:
-                raise  # for calls that nobody but the model has seen
-            # for those that the history ends with, on which the front end has decided
+                raise  # calls requested in this turn: the front end has not decided on them
+            # calls at the end of the history, on which the front end has decided
             yield from told.by(conversation.resume_stream(dict(request.approvals)))
 
     def _reply(
@@ -230,12 +232,12 @@ class StatelessAgent:
 
 
 class Told:
-    """What the events of a turn have told so far.
+    """State of a turn, collected from its events.
 
     Attributes:
-        added: What was said since the request, but for the answer.
-        reactions: Of the tools.
-        answer: Known at the end.
+        added: Messages since the request, without the answer.
+        reactions: Reactions of the tools.
+        answer: The answer; None until the end.
     """
 
     def __init__(self, request: AgentRequest) -> None:
@@ -250,20 +252,21 @@ class Told:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All that was said. What the history was left with comes before the message of the
-        user, as it was done before."""
+        """All messages. Outputs of calls pending in the history come before the message of the
+        user, because these calls ran first.
+        """
         history, before = self.request.history, 0
         if self.answer is not None:
             return (*history, *(self.answer.adds or ()))
         if Envelope(history).pending and self.added and self.added[0].role == "tool":
             before = 1
         if Envelope((*history, *self.added[:before])).pending:
-            return history  # the user is not listened to before
+            return history  # the message of the user is added after the pending calls
         said = (Message("user", self.request.message),) if self.request.message else ()
         return (*history, *self.added[:before], *said, *self.added[before:])
 
     def by(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
-        """Listen, and pass on. A turn that goes on tells from its beginning."""
+        """Record and pass on events. A resumed turn repeats its events from the beginning."""
         self.added.clear()
         self.reactions.clear()
         with closing(events):
@@ -295,7 +298,7 @@ def _context(given: Any) -> Mapping[str, Any]:
 
 
 def _session_id(given: Any) -> str:
-    """In the usual form alone: `UUID` reads braces and URNs as well."""
+    """Validate a session id in the usual form only; `UUID` also accepts braces and URNs."""
     if isinstance(given, str) and _UUID.fullmatch(given):
         return given
     raise ValidationError("the session id is not a UUID", path="$.session_id")
@@ -313,7 +316,9 @@ def _or(given: Any, default: Any) -> Any:
 
 
 def _confirmation(call: Mapping[str, Any]) -> dict[str, Any]:
-    """How a front end that knows nothing of approvals asks for one."""
+    """Return the approval as a confirmation reaction, for front ends without support for
+    approvals.
+    """
     return {
         "type": "confirmation",
         "description": f"May {call['tool']} run?",

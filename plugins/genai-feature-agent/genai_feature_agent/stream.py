@@ -1,15 +1,15 @@
-"""A turn as a front end hears it: pieces, and two ways to write them.
+"""The event stream of a turn as pieces, and two formats for them.
 
     pieces(agent.stream(request), id) → Piece → in_lines   the line protocol of the AI SDK
                                               → in_events  server-sent events
 
-- `start`: once, first
-- `text`: a piece of what the assistant says
-- `tool-call`: the model asks for a tool
-- `tool-result`: what it gave
-- `data`: a reaction, as it comes; last of all the state, which is the whole reply
-- `error`: why the turn did not come to its end
-- `finish`: once, last
+- `start`: first piece, exactly once
+- `text`: a chunk of the assistant's text
+- `tool-call`: a tool call requested by the model
+- `tool-result`: the result of a tool call
+- `data`: a reaction when it occurs; the last one is the state, which is the whole reply
+- `error`: the error that ended the turn
+- `finish`: last piece, exactly once
 
 Source of the lines: AI SDK 4, "Stream Protocols", section "Data Stream Protocol".
 """
@@ -47,19 +47,19 @@ _CODES: dict[Kind, str] = {
 
 @frozen
 class Piece:
-    """One piece of a turn; `data` is the JSON that goes with its kind."""
+    """One piece of a turn; `data` is the JSON for its kind."""
 
     kind: Kind
     data: Any
 
 
 Pieces = Generator[Piece, None, None]
-"""Closing it ends the turn."""
+"""Pieces of a turn. Closing the generator ends the turn."""
 
 
 def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Pieces:
-    """A turn from its events. The state comes before the one finish, however it ends; what
-    keeps the turn from beginning is raised before the first piece.
+    """Convert the events of a turn to pieces. The state always comes before the single `finish`.
+    Errors before the start of the turn are raised before the first piece.
 
     Args:
         events: Events of the turn.
@@ -89,7 +89,7 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Piece
 
 
 def in_lines(given: Pieces) -> Generator[str, None, None]:
-    """Lines of the AI SDK: a code, a colon, and JSON."""
+    """Format pieces as lines of the AI SDK: a code, a colon, and JSON."""
     with closing(given):
         for piece in given:
             data = piece.data
@@ -101,7 +101,7 @@ def in_lines(given: Pieces) -> Generator[str, None, None]:
 
 
 def in_events(given: Pieces) -> Generator[str, None, None]:
-    """Server-sent events: the kind is the name, the data is JSON."""
+    """Format pieces as server-sent events, with the kind as name and JSON as data."""
     with closing(given):
         for piece in given:
             data = {"text": piece.data} if piece.kind == "text" else piece.data
@@ -121,7 +121,7 @@ def _of_event(event: Event) -> Iterator[Piece]:
 
 def _of_message(message: Message) -> Iterator[Piece]:
     for call in message.tool_calls:
-        arguments = dict(call.arguments)  # empty where they are malformed: the SDK reads objects
+        arguments = dict(call.arguments)  # empty if they are malformed: the SDK requires objects
         yield Piece("tool-call", {"toolCallId": call.id, "toolName": call.name, "args": arguments})
     for part in message.content:
         if isinstance(part, ToolResult):

@@ -1,5 +1,6 @@
-"""The reactions of `reactions.BUILT_IN` as text, for those who have no other front end: what
-one would do is said, and not done."""
+"""The reactions of `reactions.BUILT_IN` as text, for clients without a front end. Actions are
+described, not performed.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Messages as the front end of the agent has them, to the host's and back:
+"""Conversion between the message format of the agent's front end and that of the host:
 
     {"role": "user", "content": "..."}
     {"role": "assistant", "content": "...", "tool-calls": [{"id", "name", "arguments"}]}
     {"role": "tool", "tool-call-id": "...", "content": "..."}
 
-What these keys cannot say is in one more, so that a history that is sent back unmodified is
-what it was: `parts`, the content in the host's own form, for pictures and for what a vendor
-wants back; `error`, true for the output of a tool that failed.
+Additional keys preserve everything else, so that a history sent back unmodified is unchanged:
+`parts` has the content in the host's format, for images and vendor-specific parts; `error` is true
+for the output of a failed tool.
 
 Source: Metabot V3.
 """
@@ -24,22 +24,22 @@ ROLES = ("user", "assistant", "tool")
 
 
 def to_wire(messages: Sequence[Message], codec: Codec) -> list[dict[str, Any]]:
-    """A message of tools is one for each call."""
+    """Convert messages; a message with tool results becomes one message per result."""
     return [wire for message in messages for wire in _to_wire(message, codec)]
 
 
 def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
-    """The history that a request brings.
+    """Parse the history of a request.
 
-    Raises `ValidationError`, with the place, for what is no message, for another role, for
-    outputs of calls that nobody made, and for calls that were left without an output before
-    somebody else spoke.
+    Raises:
+        ValidationError: A message or role is invalid, an output has no call, or a call has no
+            output before the next message. The error has the path.
     """
     if not isinstance(history, (list, tuple)):
         raise ValidationError(f"a history is a list, not {_kind(history)}", path="$.history")
     messages: list[Message] = []
-    results: list[ToolResult] = []  # of the message before, as far as they were read
-    open_calls: dict[str, str] = {}  # of the same: id to name
+    results: list[ToolResult] = []  # results of the message being read
+    open_calls: dict[str, str] = {}  # unanswered calls of that message: id to name
     for number, wire in enumerate(history):
         path = f"$.history[{number}]"
         role = _role(wire, path)
@@ -128,7 +128,7 @@ def _call(wire: Any, path: str) -> ToolCall:
         if not isinstance(wire.get(name), str) or not wire[name]:
             raise ValidationError(f"a call has a {name}, which is a string", path=f"{path}.{name}")
     arguments = wire.get("arguments")
-    if isinstance(arguments, str):  # JSON, or what a model wrote that is none
+    if isinstance(arguments, str):  # JSON, or malformed text from a model
         arguments = _object_in(arguments)
     if isinstance(arguments, str):
         return ToolCall(wire["id"], wire["name"], {}, arguments)
@@ -143,7 +143,7 @@ def _call(wire: Any, path: str) -> ToolCall:
 
 
 def _object_in(text: str) -> Any:
-    """The object that a text is the JSON of; the text itself where it is not."""
+    """Return the JSON object in a text, or the text itself if it is not one."""
     try:
         found = read_json(text or "{}")
     except ValueError:

@@ -1,5 +1,6 @@
-"""The feature `research`: an assistant that searches, reads pages, and answers from what it
-has found; and the Assistant microservice, for callers that keep the state themselves."""
+"""The feature `research`, an assistant that searches, reads pages and answers from the results; and
+the Assistant microservice, for callers that store the state themselves.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ ROLES: Mapping[str, Operation] = {
     "embed": "embed",
     "moderate": "moderate",
 }
-"""`main` writes the answer, and plays `query` and `style` where nobody else does."""
+"""`main` writes the answer. It also takes the roles `query` and `style` if they have no model."""
 
 _BODY = 256 * 2**20  # bytes: tables with vectors are large
 
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:
-    """See `research.respond`, which is imported when somebody converses."""
+    """See `research.respond`, which is imported on first use."""
     from genai_feature_research import research
 
     return (yield from research.respond(turn))

@@ -1,4 +1,5 @@
-"""The Assistant microservice: the caller sends all state, and gets it back after the answer.
+"""The Assistant microservice. The caller sends the whole state and receives the new state with the
+answer.
 
     assistant = Assistant(host)
     result = assistant.answer({"input_text": "hi", "conversation_history": frame})
@@ -6,8 +7,8 @@
 
     Assistant.stream → read_request → Host.open → Conversation.stream → _result
 
-`read_request` checks a request before any model is called. Nothing is stored, except entries that
-the caller wants to name by id (`keep_entries`).
+`read_request` validates a request before any model is called. Nothing is stored, except entries
+that the caller wants to reference by id (`keep_entries`).
 
 Source: Assistant microservice, "Inputs" and "Outputs".
 """
@@ -55,12 +56,12 @@ _KEYS = (
 )
 _ARCHETYPE = ("setting_name", "mood", "warn_assistant")
 _HOSTS = ("search", "reader", "results", "input_characters", "prompt_characters")
-"""Settings that are the host's to choose: which tools there are, and how much is too much."""
+"""Settings that only the host may set: tools and limits."""
 
-_NAMED = (*_ARCHETYPE, "region", "additional_searches")  # which stand elsewhere in a request
+_NAMED = (*_ARCHETYPE, "region", "additional_searches")  # settings with another place in a request
 
 LoadEntries = Callable[[Sequence[str], str], Sequence[Mapping[str, Any]]]
-"""Rows from ids of entries, and the place where these stand."""
+"""Loads rows by entry ids; the second argument is the path of the ids in the request."""
 
 
 @frozen(eq=False)
@@ -68,11 +69,11 @@ class AssistantRequest:
     """A validated request.
 
     Attributes:
-        settings: Of the feature, by name.
-        entries: The conversation's table; that of the entries, where ids were given.
-        entry_ids: Of these entries; None where there is a table.
-        keep_entries: Whether new entries are to be kept, and ids to come back.
-        model: A name of the host's user for the one that is to answer; None for the usual.
+        settings: Settings of the feature, by name.
+        entries: Table of the conversation, loaded by id if the request has ids.
+        entry_ids: Ids of these entries; None if the request has a table.
+        keep_entries: Whether to store new entries and return their ids.
+        model: Model alias from the host's configuration; None for the default model.
     """
 
     input_text: str
@@ -146,7 +147,7 @@ def _ids(history: Any) -> tuple[str, ...] | None:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the request, under the names that the feature has for them."""
+    """Return the settings of the request under the names of the feature."""
     found: dict[str, Any] = {}
     for name in ("region", "additional_searches"):
         _take(found, name, given.get(name), f"$.{name}")
@@ -179,7 +180,7 @@ def _must_be_of(given: Mapping[str, Any], known: Sequence[str], path: str) -> No
 
 
 def _take(found: dict[str, Any], name: str, value: Any, path: str) -> None:
-    """Each by itself, so that what is wrong has its place."""
+    """Validate one setting, so that an error has its path."""
     if value is None:
         return
     try:
@@ -196,7 +197,7 @@ def _flag(value: Any, path: str) -> bool:
 
 
 def _alias(given: Any, aliases: Collection[str]) -> str | None:
-    """What a caller may name: what the user of the host has a name for."""
+    """Validate a model name: callers may only use aliases from the host's configuration."""
     if given is None or (isinstance(given, str) and given in aliases):
         return given
     raise ValidationError(
@@ -211,14 +212,14 @@ _ID = re.compile(r"entry_[0-9a-f]{24}")
 
 
 class Assistant:
-    """Answers requests, from many threads at once.
+    """Answers requests. Thread-safe.
 
     Args:
-        model: As `Host.open` takes it; None for the default. Requests may name another, by an alias
-            of the host's configuration.
-        models: For further roles: `query`, `style`, `embed`, `moderate`.
-        settings: Of the feature, where a request does not say.
-        owner: Whose entries are found by id; None for whose the store is.
+        model: As for `Host.open`; None for the default. A request can name another model by an
+            alias from the host's configuration.
+        models: Models of the other roles: `query`, `style`, `embed`, `moderate`.
+        settings: Defaults of the feature's settings.
+        owner: Owner of the entries that requests reference by id; None for the owner of the store.
     """
 
     def __init__(
@@ -239,17 +240,19 @@ class Assistant:
     def answer(self, given: Mapping[str, Any], limits: CancelToken | None = None) -> dict[str, Any]:
         """Answer a request.
 
-        The result has `answer`, `conversation_history`, `search_history` (each of the form that
-        it was given in), `prompt`, `similar_search_results`, `tokens_used` and `warnings`.
-
-        Raises `ValidationError`, with the place, for what is no request; `NotFound` for an entry
-        that is not there; and what keeps the model from answering, as `GenaiError`. Nothing
-        that was given is changed in any case.
+        The result has `answer`, `conversation_history`, `search_history` (each in the form of the
+        request), `prompt`, `similar_search_results`, `tokens_used` and `warnings`. The arguments
+        are never modified.
 
         Args:
-            given: `input_text`, `conversation_history`, and what else the document has. Tables are
-                pandas DataFrames, lists of records, or objects of columns.
-            limits: End it.
+            given: `input_text`, `conversation_history` and the other fields of the specification.
+                Tables are pandas DataFrames, lists of records, or objects of columns.
+            limits: Cancels the turn.
+
+        Raises:
+            ValidationError: The request is invalid. The error has the path.
+            NotFound: An entry does not exist.
+            GenaiError: The model could not answer.
         """
         events = self.stream(given, limits)
         while True:
@@ -262,8 +265,9 @@ class Assistant:
     def stream(
         self, given: Mapping[str, Any], limits: CancelToken | None = None
     ) -> Generator[Event, None, dict[str, Any]]:
-        """The same, heard as it goes: the events of the host, and in the end the result.
-        Closing it ends the turn."""
+        """Answer a request as a stream of host events; the generator returns the result. Closing
+        the generator ends the turn.
+        """
         asked = read_request(given, self._load, self._host.config.configurations, self._settings)
         conversation = self._host.open(
             "research",
@@ -283,14 +287,14 @@ class Assistant:
                     yield event
         except (Cancelled, ConversationClosed):
             if limits is not None:
-                limits.check()  # which knows better why
+                limits.check()  # its error has the actual reason
             raise
-        assert answer is not None  # the last event of a turn that does not raise
+        assert answer is not None  # a turn that does not raise ends with it
         return self._result(asked, answer)
 
     def _result(self, asked: AssistantRequest, answer: Answer) -> dict[str, Any]:
         said = (asked.input_text, answer.summary)
-        assert answer.adds  # the feature sees to both messages
+        assert answer.adds  # the feature adds both messages
         added = Added.in_message(answer.adds[-1])
         assert added is not None
         memory = asked.memory.with_(evolve(added, entries=said))
@@ -332,7 +336,7 @@ class Assistant:
         return rows
 
     def _kept(self, asked: AssistantRequest, entries: Any) -> list[str]:
-        """Ids of all entries; those that had none are kept now."""
+        """Return the ids of all entries; entries without an id are stored."""
         known = asked.entry_ids or ()
         rows = _rows(entries)[len(known) :]
         documents = self._documents()
@@ -355,14 +359,14 @@ def _behind(details: Sequence[Detail]) -> Iterator[Mapping[str, Any]]:
 
 
 def _id(given: str) -> str:
-    """The store is not asked for what is no id of an entry."""
+    """Validate an id before the store is queried."""
     if not _ID.fullmatch(given):
         raise NotFound("it is not an id of an entry")
     return given
 
 
 def _rows(entries: Any) -> list[Mapping[str, Any]]:
-    """Of a table of any form."""
+    """Return the rows of a table in any form."""
     if isinstance(entries, list):
         return entries
     if hasattr(entries, "to_dict"):
@@ -377,7 +381,7 @@ def _rows(entries: Any) -> list[Mapping[str, Any]]:
 
 
 def _caps(memory: Memory) -> Any:
-    """As for any turn; tables may have to be embedded anew, a batch in a call."""
+    """Return the usual limits of a turn, raised for batches of embeddings for the tables."""
     from genai_host import TurnLimits
 
     usual = TurnLimits()

@@ -1,11 +1,10 @@
 """The Assistant microservice over HTTP: `POST /api/assistant`.
 
-The reply is JSON; to a client that accepts server-sent events before JSON, what happens as it
-goes:
+The reply is JSON. A client that prefers server-sent events to JSON receives events:
 
-    progress   {"text"}   what is being done
-    delta      {"text"}   a piece of the answer
-    void       {}         the pieces so far are taken back: the answer begins again
+    progress   {"text"}   the current step
+    delta      {"text"}   a chunk of the answer
+    void       {}         discard the chunks so far: the answer restarts
     result     the body of the reply, once, last
     error      {"error": {"code", "message", "hint"}}, once, last
 """
@@ -35,15 +34,15 @@ def answer(request: RouteRequest, host: Host) -> RouteResponse:
         if not _wants_events(request):
             return json_response(assistant.answer(given, request.limits))
         body = _written(assistant.stream(given, request.limits))
-        next(body)  # what keeps the turn from beginning has a status of its own
-    except NoRoute as error:  # it is the host that lacks a model: the client has named none
+        next(body)  # an error before the start of the turn has its own status
+    except NoRoute as error:  # the host has no model: the client named only models of the host
         raise ServiceUnavailable(error.message, hint=error.hint) from error
     headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
     return RouteResponse(body, headers=headers, keepalive=b": waiting\n\n")
 
 
 def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes, None, None]:
-    """Nothing once the turn has begun, and then what happens."""
+    """Yield one empty chunk when the turn has started, then its events."""
     with closing(events):
         first = next(events)
         yield b""
@@ -75,7 +74,7 @@ def _event(name: str, data: Any) -> bytes:
 
 
 def _wants_events(request: RouteRequest) -> bool:
-    """Whether a client wants events: of them and JSON, it names them first."""
+    """Whether the client prefers server-sent events to JSON, by order in `Accept`."""
     accepted = request.headers.get("accept", "").lower().split(",")
     kinds = [each.split(";")[0].strip() for each in accepted]
     return next((kind for kind in kinds if kind in (_EVENTS, "application/json")), "") == _EVENTS

@@ -1,15 +1,15 @@
-"""Memory of an assistant: what was said, the facts that it found, and the vectors of both.
+"""Memory of an assistant: the messages, the facts found, and the vectors of both.
 
     memory_of(history) → Memory → Memory.with_(added) → Memory
                          Added.to_part → the message of the answer → Added.in_message
 
-A caller of the microservice sends it along. In a conversation that the host stores, it is made of
-the history: the answer of each turn carries what the turn added, so that a turn adds no more to a
-long conversation than to a short one.
+A caller of the microservice sends the memory with each request. In a conversation stored by the
+host, it is derived from the history: the answer of each turn contains the additions of that turn,
+so that their size does not depend on the length of the conversation.
 
-The vectors of a table (`VectorColumn`) have one size. A row of zeros is no vector, as it has no
-direction. `Embedding` makes missing vectors; without an embedder, or once embedding fails, the
-turn continues without vectors, with one warning.
+The vectors of a table (`VectorColumn`) have one size. A row of zeros means no vector, because it
+has no direction. `Embedding` computes missing vectors. Without an embedding model, or if embedding
+fails, the turn continues without vectors, with one warning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
-_ALIKE = 6  # decimals: what differs in less is as alike on any machine
+_ALIKE = 6  # decimals: smaller differences depend on the machine
 
 
 @frozen(eq=False)
@@ -39,7 +39,7 @@ class VectorColumn:
     """Vectors of the rows of a table.
 
     Attributes:
-        matrix: Rows by size, 32-bit; without a vector in any row the size may be 0.
+        matrix: Array of shape (rows, size), 32-bit. The size may be 0 if no row has a vector.
     """
 
     matrix: Matrix
@@ -52,8 +52,9 @@ class VectorColumn:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float] | None]) -> VectorColumn:
-        """From rows as a caller has them: lists or arrays of numbers; None or an empty one
-        where there is none. Raises `UnfitVector`."""
+        """Make a column from the rows of a caller: lists or arrays of numbers; None or an empty
+        sequence for no vector. Raises `UnfitVector`.
+        """
         import numpy as np
 
         sizes = [0 if row is None else _length(row, number) for number, row in enumerate(rows)]
@@ -73,7 +74,7 @@ class VectorColumn:
 
     @classmethod
     def unpacked(cls, text: str, size: int) -> VectorColumn:
-        """What `packed` gave. Raises `ValueError` for anything else."""
+        """Decode the output of `packed`. Raises `ValueError` if it is invalid."""
         import numpy as np
 
         try:
@@ -86,7 +87,7 @@ class VectorColumn:
         return cls(numbers.reshape(-1, size) if size else numbers.reshape(0, 0))
 
     def packed(self, first: int = 0) -> str:
-        """The rows from one on, as base64 of 32-bit numbers, the lowest byte first."""
+        """Return the rows from `first` as base64 of little-endian 32-bit numbers."""
         return base64.b64encode(self.matrix[first:].astype("<f4").tobytes()).decode()
 
     def __len__(self) -> int:
@@ -94,23 +95,24 @@ class VectorColumn:
 
     @property
     def size(self) -> int:
-        """How many numbers a vector has."""
+        """Number of dimensions of a vector."""
         return int(self.matrix.shape[1])
 
     def missing(self) -> list[int]:
-        """The rows that have none."""
+        """Numbers of the rows without a vector."""
         import numpy as np
 
         return [int(row) for row in np.flatnonzero(~self.matrix.any(axis=1))]
 
     def row(self, number: int) -> list[float]:
-        """Empty if there is none."""
+        """Return a vector; empty if the row has none."""
         found = self.matrix[number]
         return [float(each) for each in found] if found.any() else []
 
     def filled(self, rows: Sequence[int], vectors: Iterable[Sequence[float]]) -> VectorColumn:
-        """With these in place of what these rows had. Where they are of another size, the
-        others have none any more."""
+        """Return a copy with new vectors in some rows. If they have another size, the vectors of
+        the other rows are removed.
+        """
         import numpy as np
 
         new = np.asarray(list(vectors), dtype=np.float32)
@@ -124,15 +126,16 @@ class VectorColumn:
         return VectorColumn(matrix)
 
     def longer(self, rows: int) -> VectorColumn:
-        """With so many rows more, that have none."""
+        """Return a copy with additional rows without vectors."""
         import numpy as np
 
         more = np.zeros((rows, self.size), dtype=np.float32)
         return VectorColumn(np.concatenate([self.matrix, more]))
 
     def likeness(self, vector: Sequence[float]) -> list[float]:
-        """The cosine of each row and a vector of the same size, from -1 to 1; -2 for a row
-        that has none."""
+        """Return the cosine similarity of each row to a vector of the same size, from -1 to 1; -2
+        for a row without a vector.
+        """
         import numpy as np
 
         wanted = np.asarray(vector, dtype=np.float32)
@@ -143,7 +146,7 @@ class VectorColumn:
         length = float(np.linalg.norm(wanted)) or 1.0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             cosines = (self.matrix @ wanted) / (lengths * length)
-        # numbers may be too large to be squared
+        # the squares of large numbers overflow
         cosines = np.where((lengths > 0) & np.isfinite(cosines), cosines, -2.0)
         found: list[float] = np.round(cosines, _ALIKE).tolist()
         return found
@@ -153,7 +156,7 @@ class UnfitVector(ValueError):
     """A vector that does not match the others.
 
     Args:
-        row: Of the table, from 0.
+        row: Number of the row in the table, from 0.
     """
 
     def __init__(self, message: str, row: int) -> None:
@@ -162,7 +165,7 @@ class UnfitVector(ValueError):
 
 
 def _length(row: Any, number: int) -> int:
-    if isinstance(row, float) and row != row:  # how pandas says that there is none
+    if isinstance(row, float) and row != row:  # pandas uses NaN for a missing value
         return 0
     is_array = getattr(row, "ndim", 0) > 0 if hasattr(row, "dtype") else hasattr(row, "__len__")
     if isinstance(row, (str, bytes)) or not is_array:
@@ -182,16 +185,16 @@ def _numbers(row: Any, number: int) -> Any:
 
 
 BATCH = 256
-"""Texts that are embedded by one call."""
+"""Number of texts per embedding call."""
 
-_MOST = 8000  # characters of a text: embedders take no more, or look at no more
+_MOST = 8000  # characters per text: embedding models reject or ignore the rest
 
 
 class Embedding:
-    """Of one turn.
+    """Embedding calls of one turn.
 
     Attributes:
-        warnings: What went wrong.
+        warnings: Errors that did not end the turn.
     """
 
     def __init__(self, roles: frozenset[str]) -> None:
@@ -201,14 +204,14 @@ class Embedding:
             self.warnings.append("nothing here embeds texts: what is alike is not known")
 
     def question(self, text: str) -> Generator[Step[Any], Any, list[float]]:
-        """The vector of what the user says; empty if there is none."""
+        """Return the vector of the message; empty if it is unavailable."""
         if not text.strip():
             return []
         vectors = yield from self._embed([text], "query")
         return vectors[0] if vectors else []
 
     def documents(self, texts: Sequence[str]) -> Generator[Step[Any], Any, list[list[float]]]:
-        """The vectors of texts; none at all if they cannot be had."""
+        """Return the vectors of texts; empty if they are unavailable."""
         if not all(map(str.strip, texts)):
             return []
         return (yield from self._embed(texts, "document"))
@@ -216,8 +219,8 @@ class Embedding:
     def completed(
         self, column: VectorColumn, texts: Sequence[str], size: int, of: str
     ) -> Generator[Step[Any], Any, VectorColumn]:
-        """The column with vectors of this size in all rows: those of another size are made
-        anew, with a warning.
+        """Return the column with vectors of this size in all rows. Vectors of another size are
+        computed again, with a warning.
 
         Args:
             column: The column.
@@ -248,7 +251,7 @@ class Embedding:
     def _known(
         self, column: VectorColumn, texts: Sequence[str], rows: Sequence[int]
     ) -> dict[str, list[float]]:
-        """The vectors of the same texts in other rows."""
+        """Return the vectors of the same texts in other rows."""
         if not rows:
             return {}
         missing = set(rows)
@@ -259,7 +262,7 @@ class Embedding:
     def _embed(
         self, texts: Sequence[str], purpose: Literal["query", "document"]
     ) -> Generator[Step[Any], Any, list[list[float]]]:
-        """Nothing if it cannot be done: for all texts, or for none."""
+        """Embed all texts; return an empty list if that fails."""
         vectors: list[list[float]] = []
         if not self._works:
             return vectors
@@ -275,7 +278,7 @@ class Embedding:
         return vectors
 
 
-_OWN = "research"  # as a dialect, which no model speaks: nobody is sent what is in it
+_OWN = "research"  # name of a dialect that no model supports, so that the part is never sent
 
 
 @frozen
@@ -283,8 +286,7 @@ class Fact:
     """A search result or a page.
 
     Attributes:
-        query: What it was found with: one query a line, as a search may go by several; for a page
-            its link.
+        query: The queries that found it, one per line; the link for a page.
     """
 
     title: str
@@ -293,7 +295,7 @@ class Fact:
     query: str
 
     def is_found_with(self, query: str) -> bool:
-        """Whether it was found with a query, which is `plain`."""
+        """Whether a query, normalized by `plain`, found it."""
         if "\n" not in self.query:
             return plain(self.query) == query
         return any(plain(each) == query for each in self.query.split("\n"))
@@ -304,8 +306,8 @@ class Memory:
     """Entries and facts of a conversation, with their vectors.
 
     Attributes:
-        entries: What was said, the oldest first.
-        facts: What was found, the oldest first.
+        entries: Messages, oldest first.
+        facts: Facts, oldest first.
     """
 
     entries: tuple[str, ...] = ()
@@ -314,8 +316,9 @@ class Memory:
     fact_vectors: VectorColumn = field(factory=VectorColumn.empty)
 
     def with_(self, added: Added) -> Memory:
-        """With what a turn has added. What does not fit is left out: vectors of rows that are
-        not there."""
+        """Return a copy with the additions of a turn. Vectors of rows that do not exist are
+        ignored.
+        """
         facts = (*self.facts, *added.facts)
         entries = (*self.entries, *added.entries)
         return Memory(
@@ -328,12 +331,12 @@ class Memory:
 
 @frozen(eq=False)
 class Added:
-    """What a turn has added to a memory.
+    """Additions of a turn to a memory.
 
     Attributes:
-        entry_vectors: Of the entries from `entries_from` on: of those that were there before, too,
-            where they had none of this size.
-        fact_vectors: In the same way.
+        entry_vectors: Vectors of the entries from `entries_from` on. They include earlier entries
+            that had no vector of this size.
+        fact_vectors: Vectors of the facts, likewise.
     """
 
     entries: tuple[str, ...]
@@ -344,7 +347,7 @@ class Added:
     fact_vectors: VectorColumn
 
     def to_part(self) -> VendorPart:
-        """Without the entries: these are the messages themselves."""
+        """Return the part for the message, without the entries, which are messages themselves."""
         return VendorPart(
             _OWN,
             {
@@ -360,8 +363,9 @@ class Added:
 
     @classmethod
     def in_message(cls, message: Message) -> Added | None:
-        """What stands in the message of an answer; None for one that has none, or none that
-        can be read, as that of another version."""
+        """Return the additions in the message of an answer; None if there are none or they are
+        unreadable, for example from another version.
+        """
         for part in message.content:
             if isinstance(part, VendorPart) and part.dialect == _OWN:
                 try:
@@ -384,7 +388,7 @@ class Added:
 
 
 def memory_of(history: Iterable[Message]) -> Memory:
-    """The memory of a conversation that the host keeps."""
+    """Return the memory of a conversation that the host stores."""
     entries: list[str] = []
     facts: list[Fact] = []
     pieces: list[Added] = []
@@ -404,13 +408,12 @@ def memory_of(history: Iterable[Message]) -> Memory:
 
 
 def plain(text: str) -> str:
-    """A text as it is compared with others: how it is spaced makes no difference, nor do
-    capitals."""
+    """Normalize whitespace and case of a text for comparison."""
     return " ".join(text.split()).casefold()
 
 
 def _pieced(pieces: Sequence[tuple[int, VectorColumn]], rows: int) -> VectorColumn:
-    """All pieces in one column, each row as the last one has it."""
+    """Merge pieces into one column; for each row the last piece wins."""
     size = next((each.size for _, each in reversed(pieces) if each.size), 0)
     column = VectorColumn.empty(rows, size)
     for first, piece in pieces:

@@ -1,8 +1,8 @@
-"""What the model is told.
+"""The prompts of the assistant.
 
-Findings are what somebody else wrote: they are quoted, numbered, and said to be no
-instructions. None of them can look as if it were another part of the prompt, as each line of
-it is indented.
+Findings are third-party text. They are quoted and numbered, and the prompt states that they are not
+instructions. Each of their lines is indented, so that it cannot look like another part of the
+prompt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from genai_feature_research.settings import REGIONS, Settings
 from genai_host.api import Message, Part, Role
 
 LATEST = 6
-"""Entries that stand in a prompt in any case: the last that were said."""
+"""Number of recent entries that are always in the prompt."""
 
 TOO_LONG = "That is more than I can read at once. Could you say it in fewer words?"
 TOO_MUCH = (
@@ -34,11 +34,11 @@ class AnswerPrompt:
     """The content of the prompt for an answer.
 
     Attributes:
-        similar: Entries that are like what the user says, the most alike first.
-        latest: The last entries, the oldest first; the user's and the assistant's by turns.
-        facts: What may be referred to, the first as [1].
-        now: ISO 8601 with the offset; empty where the model is not to be told.
-        attached: What the user sent along, as pictures.
+        similar: Entries similar to the message of the user, most similar first.
+        latest: The last entries, oldest first, alternating between user and assistant.
+        facts: Citable findings; the first is [1].
+        now: ISO 8601 with the offset; empty to omit the time.
+        attached: Images from the user.
     """
 
     settings: Settings
@@ -52,7 +52,7 @@ class AnswerPrompt:
     @property
     def messages(self) -> list[Message]:
         system = [Message("system", self._system)] if self._system else []
-        # whose the last entry was is known: the user speaks now
+        # the last entry is the assistant's, because the next message is the user's
         roles: tuple[Role, Role] = ("user", "assistant")
         before = [
             Message(roles[place % 2], entry)
@@ -63,7 +63,7 @@ class AnswerPrompt:
 
     @property
     def text(self) -> str:
-        """All of it in one piece, as who looks into it reads it."""
+        """The whole prompt as one text, for inspection."""
         name = self.settings.setting_name or "Assistant"
         marks = {"system": "", "user": "User: ", "assistant": f"{name}: "}
         lines = [f"{marks[message.role]}{message.text}" for message in self.messages]
@@ -71,7 +71,7 @@ class AnswerPrompt:
 
     @property
     def findings(self) -> str:
-        """The facts, as they stand in the prompt."""
+        """The facts as they appear in the prompt."""
         return "\n".join(_quoted(number, fact) for number, fact in enumerate(self.facts, 1))
 
     @property
@@ -89,7 +89,7 @@ class AnswerPrompt:
 
     @property
     def _user(self) -> str:
-        """What was found, what was said before, and last what is asked."""
+        """Return the findings, the recent entries, and last the question."""
         parts = [self._found]
         if self.similar:
             said = "\n".join(f"- {_short(each, 2000)}" for each in self.similar)
@@ -108,7 +108,7 @@ class AnswerPrompt:
 
 
 def query_messages(said: str, latest: Sequence[str]) -> list[Message]:
-    """What asks for a query."""
+    """Return the prompt for a search query."""
     before = "\n".join(f"- {_short(each, 500)}" for each in latest if each.strip())
     context = f"What was said before:\n{before}\n\n" if before else ""
     return [
@@ -122,7 +122,7 @@ def query_messages(said: str, latest: Sequence[str]) -> list[Message]:
 
 
 def style_messages(settings: Settings, said: str, answer: str) -> list[Message]:
-    """What asks for an answer in the assistant's style."""
+    """Return the prompt that rewrites an answer in the assistant's style."""
     name = settings.setting_name or "Assistant"
     parts = [settings.mood, f"Your name is {name}.", settings.warn_assistant]
     return [
@@ -147,7 +147,7 @@ def _line(text: str) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """Cut anywhere, as there are languages without blanks between words."""
+    """Truncate a text at any character, because some languages have no spaces between words."""
     text = _line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

@@ -1,9 +1,9 @@
-"""What a front end can show beside an answer: where it is from, and what went wrong.
+"""Reactions that a front end can show beside an answer: its sources and warnings.
 
     {"type": "sources", "sources": [{"number": 1, "title": "...", "link": "https://..."}]}
     {"type": "warnings", "warnings": ["the search failed: ..."]}
 
-All of it is data: titles and links are those of pages that anybody may have written.
+All values are untrusted data: titles and links come from third-party pages.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How the assistant takes a turn.
+"""A turn of the assistant.
 
-    respond → Research.answer → _refusal      what is not answered
-                              → _recall       what was said before and is like it
-                              → _find         pages, queries; the facts that are shown
-                              → _write        the answer, and the style pass
-                              → _end          both entries, with their vectors
+    respond → Research.answer → _refusal     moderation
+                             → _recall      similar entries of the history
+                             → _find        pages, queries; the facts for the prompt
+                             → _write       the answer, and the style pass
+                             → _end         both entries, with their vectors
 
-Source: Assistant microservice; the host's part, such as who searches, is its own.
+Source: Assistant microservice. Parts that belong to the host, for example the search, differ.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ from genai_host.errors import (
 )
 
 KIND = "research"
-"""Of the detail that has what an answer was made of."""
+"""Kind of the detail with the inputs of the answer."""
 
 SIMILAR = 4
-"""Entries of the history that are shown for being like what the user says."""
+"""Number of similar entries of the history in the prompt."""
 
 _LONGEST_QUERY = 200
-_MOST_QUERY_WORDS = 16  # more are an answer rather than a query
-_QUERY_TOKENS = 100  # enough for a query, and not for a model that rambles
+_MOST_QUERY_WORDS = 16  # a longer text is an answer, not a query
+_QUERY_TOKENS = 100  # enough for a query; limits a model that does not stop
 _SAMPLING = ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty")
-_BETWEEN_LINKS = re.compile(r",(?=\s|https?://|$)")  # a link may have commas of its own
+_BETWEEN_LINKS = re.compile(r",(?=\s|https?://|$)")  # a link can contain commas
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 
 _Rank = tuple[float, ...]
@@ -80,16 +80,14 @@ Steps = Generator[Step[Any], Any, Any]
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Answer a message. `Answer.data` has:
-
     - `sources`: findings that the answer refers to, or else all: number, title, link
-    - `warnings`: faults that did not prevent an answer
+    - `sources`: findings cited by the answer, or all findings if it cites none: number, title, link
+    - `warnings`: errors that did not prevent an answer
+
     - `tokens_used`: tokens of the calls for the query, the answer and the style pass
 
-    and a detail of the kind `KIND`, with the `prompt` and the `similar_search_results` in it.
-    Data in a form that was asked for is the model's.
-
-    `Turn.state` may be a `Memory`, of a caller that keeps it; else the memory is that of the
-    history.
+    `Turn.state` may be a `Memory` from a caller that stores it. Otherwise the memory is derived
+    from the history.
     """
     given = turn.state
     memory = given if isinstance(given, Memory) else memory_of(turn.history)
@@ -111,7 +109,7 @@ class Research:
         self._warnings: list[str] = []
         self._tokens = 0
         self._question: list[float] = []
-        self._size = 0  # of the vectors of the embedder; 0 as long as nothing is embedded
+        self._size = 0  # of the vectors; 0 until something is embedded
         self._schema = turn.schema
         self._value: Any = None
 
@@ -138,7 +136,7 @@ class Research:
             written = yield from self._write(prompt)
         except ContextOverflow:
             return (yield from self._end(TOO_MUCH, prompt))
-        if self._schema is not None:  # what is data has its own form
+        if self._schema is not None:  # data has its own form
             return (yield from self._end(written, prompt))
         found = cited(written, prompt.text, len(facts))
         if found.left_out:
@@ -147,7 +145,7 @@ class Research:
         return (yield from self._end(found.text.strip() or NOTHING_LEFT, prompt, found))
 
     def _refusal(self) -> Steps:
-        """What is said instead of an answer; empty if there is to be one."""
+        """Return the refusal of a flagged or too long message; empty if it is allowed."""
         if self._settings.moderate:
             if "moderate" not in self._roles:
                 raise NoRoute(
@@ -160,8 +158,7 @@ class Research:
         return TOO_LONG if len(self._said) > self._settings.input_characters else ""
 
     def _recall(self) -> Steps:
-        """The entries that are most like what the user says, and vectors for all that has
-        none of the right size."""
+        """Return the entries most similar to the message, and compute missing vectors."""
         self._question = yield from self._embedding.question(self._said)
         self._size = len(self._question)
         yield from self._complete()
@@ -169,7 +166,7 @@ class Research:
         if not self._question:
             return []
         likeness = memory.entry_vectors.likeness(self._question)
-        # of those that are as alike, the newest
+        # newest first among equally similar ones
         ranked: list[_Rank] = [(-alike, -row) for row, alike in enumerate(likeness) if alike >= -1]
         texts: dict[str, None] = {}
         for _, at in _in_order(ranked):
@@ -179,7 +176,7 @@ class Research:
         return list(texts)
 
     def _complete(self) -> Steps:
-        """Vectors for all that has none of the right size."""
+        """Compute the vectors that are missing or have another size."""
         memory = self._memory
         entries = yield from self._embedding.completed(
             memory.entry_vectors, memory.entries, self._size, "conversation_history"
@@ -190,7 +187,7 @@ class Research:
         self._memory = evolve(memory, entry_vectors=entries, fact_vectors=facts)
 
     def _find(self) -> Steps:
-        """The facts that the model is shown."""
+        """Return the facts for the prompt."""
         settings = self._settings
         links = map(str.strip, _BETWEEN_LINKS.split(settings.specify_sources))
         wanted: list[Wanted] = [page(link) for link in links if link]
@@ -211,7 +208,7 @@ class Research:
         return self._chosen(now)
 
     def _find_an_answer(self) -> Steps:
-        """With a query that the model writes, unless the same was asked before."""
+        """Search with a query that the model writes, unless the question is a repeated one."""
         if self._search.has(self._said):
             return (yield from self._search.find([query(self._said)]))
         yield Progress("thinking of a query")
@@ -219,7 +216,7 @@ class Research:
         return (yield from self._search.find([query(text, self._said)]))
 
     def _write_query(self) -> Steps:
-        """What the user says, if the model has no better query."""
+        """Return the message of the user if the model writes no usable query."""
         prompt = Prompt(
             query_messages(self._said, self._before.entries[-2:]),
             role="query" if "query" in self._roles else "main",
@@ -228,7 +225,7 @@ class Research:
         )
         completion: Completion = yield from self._ask(prompt)
         if not completion.text.strip() and completion.finish == "length":
-            # a model that thinks before it speaks has not come to speak
+            # a reasoning model used up the limit before its answer
             completion = yield from self._ask(evolve(prompt, defaults={}))
         lines = [each for each in completion.text.splitlines() if each.strip()]
         text = line(lines[0]).removeprefix("Query:").strip(" \"'`*") if lines else ""
@@ -237,8 +234,9 @@ class Research:
         return text
 
     def _chosen(self, now: Sequence[Fact]) -> list[Fact]:
-        """Of this turn's facts, or of all that are remembered, those that are most like what
-        the user says; without vectors those of this turn first."""
+        """Return the facts most similar to the message, of this turn or of all; without vectors
+        those of this turn come first.
+        """
         settings = self._settings
         memory = self._memory
         of_now = {(fact.link, fact.text): place for place, fact in reversed([*enumerate(now)])}
@@ -259,7 +257,6 @@ class Research:
         return list(chosen.values())
 
     def _write(self, prompt: AnswerPrompt) -> Steps:
-        """The text of the answer."""
         settings = self._settings
         given = {name: getattr(settings, name) for name in _SAMPLING}
         parameters = {
@@ -294,7 +291,7 @@ class Research:
         return text
 
     def _ask(self, prompt: Prompt) -> Steps:
-        """Without the penalties that the model does not take, which is warned of."""
+        """Call the model without the penalties that it does not support, with a warning."""
         while True:
             try:
                 completion: Completion = yield from prompt
@@ -316,7 +313,7 @@ class Research:
     def _end(
         self, text: str, prompt: AnswerPrompt | None = None, found: Cited | None = None
     ) -> FeatureSteps:
-        """Remember both entries, and answer."""
+        """Store both entries, and answer."""
         added = yield from self._remember(text)
         warnings = [*self._embedding.warnings, *self._search.warnings, *self._warnings]
         sources = [] if prompt is None or found is None else _sources(prompt.facts, found.numbers)
@@ -340,9 +337,9 @@ class Research:
         )
 
     def _remember(self, text: str) -> Steps:
-        """What this turn adds to the memory."""
+        """Return the additions of this turn to the memory."""
         new = yield from self._embedding.documents([self._said, text])
-        if new and not self._size:  # it was refused before anything was embedded
+        if new and not self._size:  # the message was refused before anything was embedded
             self._size = len(new[0])
             yield from self._complete()
         before, memory = self._before, self._memory
@@ -363,14 +360,16 @@ class Research:
 
 
 def _in_order(values: list[_Rank]) -> Iterator[_Rank]:
-    """The smallest first: few of many, so that they are sorted as far as anybody asks."""
+    """Yield the smallest values first, lazily, because usually only a few are needed."""
     heapq.heapify(values)
     while values:
         yield heapq.heappop(values)
 
 
 def _text_of(completion: Completion) -> str:
-    """Raises `UnexpectedFinish` and `GenerationError` for what is no answer."""
+    """Return the text; raises `UnexpectedFinish` or `GenerationError` if there is no complete
+    answer.
+    """
     if completion.finish not in ("stop", "length"):
         raise UnexpectedFinish(
             f"the model stopped because of {completion.reason}",
@@ -387,7 +386,7 @@ def _text_of(completion: Completion) -> str:
 
 
 def _sources(facts: Sequence[Fact], numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Those that an answer refers to; all that the model was shown if it refers to none."""
+    """Return the sources cited by an answer; all of them if it cites none."""
     numbers = numbers or range(1, len(facts) + 1)
     return [
         {"number": number, "title": facts[number - 1].title, "link": facts[number - 1].link}
@@ -396,8 +395,10 @@ def _sources(facts: Sequence[Fact], numbers: Sequence[int]) -> list[dict[str, An
 
 
 def _changed(before: VectorColumn, now: VectorColumn) -> tuple[int, VectorColumn]:
-    """From which row on vectors are new, and these. A row that has none still is not new: a
-    text without words may never have one, and all after it would be told again each turn."""
+    """Return the first changed row and the vectors from there. A row that still has no vector is
+    unchanged: otherwise a text without words would cause all later vectors to be stored in each
+    turn.
+    """
     first = 0
     if before.size == now.size:
         still = set(now.missing())

@@ -2,14 +2,14 @@
 
     Search.find → _stored, else _call_for → CallTools → _facts_in
 
-Tools of other plugins read the pages that the user names and search for queries. What was found
-before is not looked for again. A search tool takes `query`, `region` and `limit`, and gives a JSON
-list of `title`, `link` and `text`. A reader takes `link`, and gives one such object with all the
-text of a page; `passages` splits that text into findings.
+Tools of other plugins read the pages named by the user and run the queries. Earlier results are
+reused. A search tool takes `query`, `region` and `limit`, and returns a JSON list of `title`,
+`link` and `text`. A reader takes `link`, and returns one such object with the whole text of a page;
+`passages` splits that text into findings.
 
-A model makes up numbers of findings and addresses, and a page may make it write an address that
-carries away other text it has read. So `cited` removes addresses that were not in the prompt, and
-numbers without a finding.
+A model can invent citation numbers and addresses, and a page can make it write an address that
+leaks other text. So `cited` removes addresses that were not in the prompt, and numbers without a
+finding.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from genai_host.api.json_text import read_json
 from genai_host.errors import ValidationError
 
 SIZE = 1000
-"""Characters of a piece, about."""
+"""Approximate number of characters of a passage."""
 
 MOST = 100
-"""Pieces of one text."""
+"""Maximum number of passages of one text."""
 
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def passages(text: str) -> list[str]:
-    """Cut between paragraphs, else between sentences, else between words."""
+    """Split a text between paragraphs, else between sentences, else between words."""
     found: list[str] = []
     room = 0
     for piece in _pieces(text.strip()):
@@ -72,7 +72,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _short(sentence: str) -> list[str]:
-    """Parts of at most `SIZE`."""
+    """Split a sentence into parts of at most `SIZE` characters."""
     parts: list[str] = []
     while len(sentence) > SIZE:
         cut = sentence.rfind(" ", 1, SIZE)
@@ -84,7 +84,7 @@ def _short(sentence: str) -> list[str]:
 
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 _NUMBERS = re.compile(r"[ \t]?\[(\d{1,4}(?:\s?[,;]\s?\d{1,4})*)\](?!\(|\w)")
-_LINKS = re.compile(  # an address is taken whole, else each of its beginnings would be tried
+_LINKS = re.compile(  # match an address as a whole; otherwise each of its prefixes would be tried
     r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)(?=[)<>\s])>?[^)\n]*\)"
 )
 _ADDRESSES = re.compile(r"<?\b(?:https?|ftp|file)://[^\s<>\"'`\])}]+>?", re.IGNORECASE)
@@ -96,9 +96,9 @@ class Cited:
     """An answer with its citations.
 
     Attributes:
-        text: The answer with what refers to something.
-        numbers: Of the findings that it refers to, from 1, in their order.
-        left_out: What was taken out.
+        text: The answer with valid citations only.
+        numbers: Numbers of the cited findings, from 1, in order.
+        left_out: The removed text.
     """
 
     text: str
@@ -107,7 +107,7 @@ class Cited:
 
 
 def cited(answer: str, prompt: str, findings: int) -> Cited:
-    """An answer to a prompt that had so many findings in it."""
+    """Return an answer with only the citations that are valid for its prompt."""
     return _Reader(prompt, findings).read(answer)
 
 
@@ -119,7 +119,7 @@ class _Reader:
         self._left_out: list[str] = []
 
     def read(self, answer: str) -> Cited:
-        # in code a number in brackets is an index; an address is one there, too
+        # in code a number in brackets is an index; addresses in code still count
         parts = _CODE.split(answer)
         for place, part in enumerate(parts):
             if place % 2 == 0:
@@ -152,11 +152,11 @@ class _Reader:
 
 
 MOST_TEXT = 4000
-"""Characters of one result of a search."""
+"""Maximum number of characters of one search result."""
 
 _MOST_TITLE = 300
 _MOST_LINK = 2000
-_SHOWN = 80  # characters of a query or a link in what is told of it
+_SHOWN = 80  # characters of a query or link in progress texts
 
 
 @frozen
@@ -165,7 +165,7 @@ class Wanted:
 
     Attributes:
         what: A link, or a query.
-        kept_as: Under which it is found again; a query may have several, one a line.
+        kept_as: Texts under which it is stored; a query can have several, one per line.
     """
 
     kind: Literal["page", "query"]
@@ -174,7 +174,7 @@ class Wanted:
 
     @property
     def key(self) -> str:
-        """Equal for what is looked for only once."""
+        """Key for deduplication."""
         return plain(self.what) if self.kind == "query" else self.what
 
 
@@ -183,20 +183,20 @@ def page(link: str) -> Wanted:
 
 
 def query(text: str, *others: str) -> Wanted:
-    """A query, kept under other texts as well."""
+    """Return a query that is also stored under other texts."""
     lines = dict.fromkeys(line(each) for each in (*others, text))
     return Wanted("query", line(text), "\n".join(lines))
 
 
 class Search:
-    """Of one turn.
+    """Searches of one turn.
 
     Args:
-        known: What was found before.
+        known: Facts found earlier.
 
     Attributes:
-        new: What is found now.
-        warnings: What went wrong.
+        new: Facts found in this turn.
+        warnings: Errors that did not end the turn.
     """
 
     def __init__(self, settings: Settings, known: Sequence[Fact]) -> None:
@@ -208,8 +208,9 @@ class Search:
         self._calls = 0
 
     def find(self, wanted: Sequence[Wanted]) -> Generator[Step[Any], Any, list[Fact]]:
-        """The facts of all that is wanted, in its order; what was not found before is looked
-        for at once."""
+        """Return the facts for all wanted items, in order. Items without stored facts are looked up
+        in parallel.
+        """
         once = {(each.kind, each.key): each for each in reversed(wanted)}
         found = {each: self._stored(each) for each in reversed(once.values())}
         missing = [each for each, facts in found.items() if not facts]
@@ -221,7 +222,7 @@ class Search:
                 self._calls += 1
         if calls:
             yield Progress("; ".join(map(_doing, calls)))
-            # the user has named the pages that are read
+            # the user named the pages
             approved = {call.id for each, call in calls.items() if each.kind == "page"}
             outputs = yield from CallTools(tuple(calls.values()), approved=frozenset(approved))
             for each, output in zip(calls, outputs, strict=True):
@@ -230,15 +231,15 @@ class Search:
         return [fact for facts in found.values() for fact in facts]
 
     def has(self, text: str) -> bool:
-        """Whether something was found with this before."""
+        """Whether an earlier search for this text found something."""
         return bool(self._stored(query(text)))
 
     def _stored(self, wanted: Wanted) -> list[Fact]:
-        # no index is kept: a table may be long, and a turn looks for little
+        # no index: a table can be long, and a turn has few lookups
         if wanted.kind == "query":
             known = [fact for fact in self._known if fact.is_found_with(wanted.key)]
             return known or self._found_now(wanted)
-        # what a search gave of a page is not the page
+        # the excerpt from a search is not the whole page
         return [
             fact
             for fact in chain(self._known, self.new)
@@ -246,7 +247,9 @@ class Search:
         ]
 
     def _found_now(self, wanted: Wanted) -> list[Fact]:
-        """What this turn has searched for already, which is kept under further texts then."""
+        """Return the results of a query that already ran in this turn, and store them under its
+        other texts.
+        """
         found: list[Fact] = []
         for place, fact in enumerate(self.new):
             if fact.is_found_with(wanted.key):
@@ -316,7 +319,7 @@ def _page(text: str, wanted: Wanted) -> list[Fact]:
     pieces = passages(whole.text)
     if not pieces:
         raise ValidationError("there is no text on it")
-    # under the link that the user gave, whatever it led to
+    # under the link from the user, even after a redirect
     return [Fact(whole.title, wanted.what, piece, wanted.kept_as) for piece in pieces]
 
 

@@ -87,7 +87,7 @@ REGIONS: Mapping[str, str] = {
     "vn-vi": "Vietnam",
     NOWHERE: "",
 }
-"""Each code with where that is; `wt-wt` is nowhere in particular."""
+"""Region codes with their names; `wt-wt` means no region."""
 
 
 def _is_region(settings: Any, attribute: Attribute[Any], value: str) -> None:

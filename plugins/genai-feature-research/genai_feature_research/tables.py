@@ -1,6 +1,6 @@
-"""Tables as callers have them: pandas DataFrames, and in JSON lists of records, columns that
-are lists, or columns whose values stand under their index. They are read, and never changed;
-what comes back is a table of the same form.
+"""Tables of callers: pandas DataFrames, or in JSON lists of records, columns that are lists, or
+columns that are objects keyed by index. Tables are never modified; the result is a table of the
+same form.
 
 Source: Assistant microservice, "Inputs", `conversation_history` and `search_history`.
 """
@@ -28,9 +28,9 @@ class Table:
     """A table of a request, by columns.
 
     Attributes:
-        path: Where it stands in what was given, as `$.search_history`.
-        columns: By name; those that nobody asked for as well.
-        rows: How many there are.
+        path: Path in the request, for example `$.search_history`.
+        columns: Columns by name, including unknown ones.
+        rows: Number of rows.
     """
 
     form: Form
@@ -41,7 +41,9 @@ class Table:
 
     @classmethod
     def read(cls, value: Any, wanted: Sequence[str], path: str) -> Table:
-        """Raises `ValidationError`, with the place, for what is no table, or lacks a column."""
+        """Read a table; raises `ValidationError`, with the path, if it is invalid or lacks a
+        column.
+        """
         table = _read(value, path)
         if not table.rows and not table.columns:
             return cls(table.form, path, {name: [] for name in wanted}, 0)
@@ -54,21 +56,21 @@ class Table:
         return table
 
     def place(self, column: str, row: int) -> str:
-        """Where a value stands."""
+        """Return the path of a value."""
         if self.form == "records":
             return f"{self.path}[{row}].{column}"
         key = f'"{self._keys[row]}"' if self.form == "indexed" else row
         return f"{self.path}.{column}[{key}]"
 
     def texts(self, column: str) -> list[str]:
-        """Raises `ValidationError` for what is no text."""
+        """Return a column of texts; raises `ValidationError` for another type."""
         for row, value in enumerate(self.columns[column]):
             if not isinstance(value, str):
                 raise ValidationError("it is not a string", path=self.place(column, row))
         return list(self.columns[column])
 
     def checked_texts(self) -> list[str]:
-        """The column `text`, each as long as `text_length` says."""
+        """Return the column `text`, checked against `text_length`."""
         texts = self.texts(TEXT)
         for row, (text, length) in enumerate(zip(texts, self.columns[LENGTH], strict=True)):
             if not _is(length, len(text)):
@@ -108,13 +110,13 @@ class Table:
             for name, values in self.columns.items()
         }
         columns[VECTOR] = [*old, *(vectors.row(row) for row in new)]
-        if self.form != "frame":  # which is written as JSON
+        if self.form != "frame":  # the others are written as JSON
             columns = {name: list(map(json_value, values)) for name, values in columns.items()}
         return _WRITERS[self.form](columns, self.rows + len(rows))
 
 
 def _read(value: Any, path: str) -> Table:
-    pandas = sys.modules.get("pandas")  # who has a table of it has imported it
+    pandas = sys.modules.get("pandas")  # a caller with a DataFrame has imported pandas
     if pandas is not None and isinstance(value, pandas.DataFrame):
         columns = {str(name): list(value[name]) for name in value.columns}
         return Table("frame", path, columns, len(value))
@@ -199,8 +201,9 @@ _WRITERS: Mapping[Form, Callable[[Mapping[str, Sequence[Any]], int], Any]] = {
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it: callers who have made a table of a frame, or of vectors, have
-    numpy's numbers and arrays in it, and NaN where there is nothing."""
+    """Convert a value to plain JSON types. Tables made from DataFrames or vectors contain numbers
+    and arrays of numpy, and NaN for missing values.
+    """
     if hasattr(value, "dtype"):
         value = value.tolist()
     if isinstance(value, float) and value != value:
@@ -211,8 +214,9 @@ def json_value(value: Any) -> Any:
 
 
 def _is(value: Any, length: int) -> bool:
-    """Whether a number is that: one of numpy's, too; a float, as columns are that pandas has
-    made room in. True is no 1."""
+    """Whether a number equals `length`. Accepts numpy numbers, and floats, which pandas uses in
+    columns with gaps; rejects booleans.
+    """
     if isinstance(value, bool) or type(value).__name__ == "bool_":
         return False
     return hasattr(value, "__int__") and not isinstance(value, str) and value == length

@@ -4,24 +4,22 @@
                     → Session.open → Session.tools → tools_of
     Tool.run → Session.call → output_of
 
-client    the tools of MCP servers, as tools of the host
-    servers      the file `mcp.json`, and the interface of a connection
-    source       the tools of one server: definitions → tools, results → outputs
-    session      versions of MCP, and what each requires
-    stdio, http  the connections
-server    the host's tools and features, as tools of an MCP server
-    offer        what is offered, and how it is called: a generator of `Steps`
-    calls        a call as a request: progress, approval, result
-    messages     steps, messages to the client, results of tools
-    session      a client's messages, and what is sent back for them; no I/O
-    stdio, http  the transports
-rpc       for both ends: JSON-RPC 2.0, lines, versions of MCP
-mirrored  arguments that are repeated in headers
-within    own limits, inside those of the caller
+- `client.servers`: the file `mcp.json`, and the interface of a connection
+- `client.source`: the tools of one server as tools of the host
+- `client.session`: the protocol in each of its versions
+- `client.stdio`, `client.http`: the connections
+- `server.offer`: the host's tools and features as MCP tools; a call is a generator of `Steps`
+- `server.calls`: a call as a request: progress, approval, result
+- `server.messages`: steps, messages to the client, results of tools
+- `server.session`: the messages of one client and the replies to them, without I/O
+- `server.stdio`, `server.http`: the transports
+- `rpc`: JSON-RPC 2.0, lines and versions of MCP, for client and server
+- `mirrored`: arguments that are repeated in headers
+- `within`: additional limits inside those of the caller
 
-The client of the package `mcp` is not used: it is for asyncio, brings pydantic, an HTTP client
-and a web server, and takes longer to import than all of the host, while four requests of the
-protocol are needed. That package is the other end in the tests.
+The client of the package `mcp` is not used. It requires asyncio, pydantic, an HTTP client and a web
+server, and takes longer to import than the whole host, which needs only four requests of the
+protocol. The tests use that package as the peer.
 """
 
 from __future__ import annotations
@@ -42,7 +40,8 @@ def genai_tool_sources() -> Iterable[ToolSource]:
     try:
         servers = read_servers()
     except ConfigurationError as error:
-        # the plugin is not broken, its file is: a source that says so, when it is asked
+        # an invalid file must not disable the plugin: the source reports the error when its tools
+        # are listed
         servers = [Server("mcp", fault=error)]
     return [McpSource(server) for server in servers]
 

@@ -1,4 +1,4 @@
-"""`genai-host mcp`: the servers of others and what they have; and the host as a server."""
+"""`genai-host mcp`: lists MCP servers and their tools, and runs the host as an MCP server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from genai_mcp.client.source import McpSource
 from genai_mcp.rpc import one_line
 from genai_mcp.within import Within
 
-if TYPE_CHECKING:  # who lists does not serve
+if TYPE_CHECKING:  # not needed to list servers
     from genai_mcp.server.stdio import StdioServer
 
-_SECONDS = 30.0  # that a server may take: it may have to be started
+_SECONDS = 30.0  # timeout of a server, including its start
 
 
 @click.group(invoke_without_command=True)
@@ -94,7 +94,7 @@ def serve_command(
     host = ctx.obj.host
     for name in features:
         if not name.endswith("*"):
-            host.feature(name)  # or it is said that there is none
+            host.feature(name)  # raises if the feature does not exist
     if record:
         host.store = ctx.obj.store
     choice = Choice(
@@ -137,7 +137,7 @@ def _row(server: Server) -> dict[str, Any]:
             tools = source.tools(limits)
     except GenaiError as failure:
         error = str(failure)
-    except OSError as failure:  # the system is out of something
+    except OSError as failure:  # for example too many open files
         error = str(failure.strerror)
     about, version = source.about()
     source.close()
@@ -164,15 +164,16 @@ def _line(tool: dict[str, str]) -> str:
 
 
 def _own_streams() -> tuple[int, int]:
-    """Numbers of the streams that the client is at, which nobody else has: what is printed
-    goes to standard error, and what is read from standard input ends at once."""
+    """Return private file descriptors of the client's streams. Afterwards `print` writes to
+    standard error, and standard input is empty.
+    """
     reader, writer = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
     if sys.stdout is not None:
-        sys.stdout.flush()  # what was printed before
+        sys.stdout.flush()  # text printed before
     if sys.platform == "win32":
         import msvcrt
 
@@ -183,7 +184,7 @@ def _own_streams() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _ended_by_signals(server: StdioServer) -> Iterator[list[int]]:
-    """The signals that have ended it."""
+    """Yield a list that collects the signals that ended the server."""
     heard: list[int] = []
 
     def end(number: int, frame: object) -> None:

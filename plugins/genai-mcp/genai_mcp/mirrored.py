@@ -1,5 +1,6 @@
-"""Arguments that go into headers as well: `x-mcp-header` in the schema of a tool says which
-(2026-07-28, over HTTP). What lies between can route a call by them."""
+"""Arguments that are repeated in headers, so that intermediaries can route calls by them.
+`x-mcp-header` in the schema of a tool names the header (2026-07-28, over HTTP).
+"""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ _LARGEST = 2**53 - 1
 _BEGIN, _END = "=?base64?", "?="
 
 Places: TypeAlias = "Mapping[str, tuple[str, ...]]"
-"""Where in the arguments the value of each header is, by its name in lower case."""
+"""Path of each header's value in the arguments, by header name in lower case."""
 
 
 def places(schema: Mapping[str, Any]) -> Places:
-    """Raises `ValidationError` for marks that cannot be: such a tool must not be used."""
+    """Return the headers in a schema. Raises `ValidationError` for invalid annotations: such a tool
+    must not be used.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for path, mark, kind in _marked(schema, ()):
         if not isinstance(mark, str) or not _TOKEN.fullmatch(mark):
@@ -39,7 +42,9 @@ def places(schema: Mapping[str, Any]) -> Places:
 
 
 def values(where: Places, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The headers of one call. Raises `ValidationError` for a value that none can have."""
+    """Return the headers of a call. Raises `ValidationError` for a value that a header cannot
+    have.
+    """
     found = {}
     for name, path in where.items():
         value: Any = arguments
@@ -51,8 +56,9 @@ def values(where: Places, arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """A value of a header that repeats what is in the body, by the rules of the
-    specification ("Value Encoding")."""
+    """Encode a header value that repeats a part of the body ("Value Encoding" in the
+    specification).
+    """
     plain = all(" " <= each <= "~" or each == "\t" for each in text) and text == text.strip()
     if plain and not (text.startswith(_BEGIN) and text.endswith(_END)):
         return text
@@ -60,7 +66,7 @@ def header_value(text: str) -> str:
 
 
 def header_text(value: str) -> str | None:
-    """What a value of a header stands for, by the same rules; None if it is none."""
+    """Decode a header value by the same rules; None if it is invalid."""
     if not all(" " <= each <= "~" or each == "\t" for each in value):
         return None
     if not (value.startswith(_BEGIN) and value.endswith(_END)):
@@ -75,7 +81,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON Schema takes 3.0 for an integer
+        value = int(value)  # JSON Schema accepts 3.0 as an integer
     if isinstance(value, str):
         return value
     if isinstance(value, int) and abs(value) <= _LARGEST:
@@ -86,7 +92,7 @@ def _text(name: str, value: Any) -> str:
 def _marked(
     schema: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """The marks that can be reached by names of properties alone: path, mark, type."""
+    """Yield the annotations reachable through properties only: path, annotation, type."""
     if _MARK in schema and path:
         yield path, schema[_MARK], schema.get("type")
     properties = schema.get("properties")
@@ -96,7 +102,7 @@ def _marked(
 
 
 def _count(schema: Any, is_names: bool = False) -> int:
-    """All marks, wherever they are; a property may have that name, and is none."""
+    """Count all annotations anywhere in a schema, except properties with the same name."""
     if isinstance(schema, Mapping):
         own = int(_MARK in schema and not is_names)
         return own + sum(

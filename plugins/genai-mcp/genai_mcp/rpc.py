@@ -1,8 +1,8 @@
-"""JSON-RPC 2.0 as MCP has it: messages, lines and the versions of the protocol.
+"""JSON-RPC 2.0 as MCP uses it: messages, lines and the versions of the protocol.
 
-`Lines` splits the blocks that a pipe gives into lines. What is read is untrusted, and is checked:
-an id is an integer or a string, a result may be any value, an error has a number and a text.
-`clean` and `one_line` remove terminal escapes and hidden characters from texts.
+`Lines` splits blocks from a pipe into lines. Input is untrusted and validated: an id is an integer
+or a string, a result can be any value, an error has a number and a text. `clean` and `one_line`
+remove terminal escapes and hidden characters from texts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _CUT = "\n(cut here)"
 
 
 def clean(text: str, most: int) -> str:
-    """Without characters that cannot be seen, line ends and tabs aside, and no longer than
-    so many characters; if it was, that is said."""
+    """Remove invisible characters except line ends and tabs, and truncate to `most` characters with
+    a note.
+    """
     cut = text if len(text) <= most else text[: most - len(_CUT)] + _CUT
     if not cut.isprintable():
         cut = "".join(each if each.isprintable() or each in "\n\t" else " " for each in cut)
@@ -29,13 +30,17 @@ def clean(text: str, most: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line, shortened."""
+    """Clean a text, join its lines and shorten it."""
     line = " ".join(clean(text[: 10 * _LINE], 10 * _LINE).split())
     return line if len(line) <= _LINE else line[: _LINE - 4] + " ..."
 
 
 class Lines:
-    """most   bytes of one line"""
+    """Splits blocks of bytes into lines.
+
+    Args:
+        most: Maximum number of bytes of a line.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -43,9 +48,10 @@ class Lines:
         self._size = 0
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The lines that end in a block, without what ends them; blank ones are none.
+        """Return the lines completed by a block, stripped and without blank lines.
 
-        Raises `MalformedReply` for a line that is too long, ended or not.
+        Raises:
+            MalformedReply: A line is too long, complete or not.
         """
         first, *rest = block.split(b"\n")
         self._pending.append(first)
@@ -60,10 +66,10 @@ class Lines:
 
 
 MODERN = "2026-07-28"
-"""The version of the protocol in which each request stands for itself."""
+"""The version of the protocol without sessions, in which each request is self-contained."""
 
 HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Those in which a session is opened first, the newest first."""
+"""The versions with sessions, newest first."""
 
 CANCELLED = "notifications/cancelled"
 CHANGED = "notifications/tools/list_changed"
@@ -71,10 +77,10 @@ LISTEN = "subscriptions/listen"
 HEARD = "notifications/subscriptions/acknowledged"
 
 OWN = "io.modelcontextprotocol/"
-"""What the protocol's own names in `_meta` begin with."""
+"""Prefix of the protocol's own names in `_meta`."""
 
 LARGEST = 32 << 20
-"""Bytes of one message: pictures of 20 MiB as base64 still fit."""
+"""Maximum number of bytes of a message: enough for 20 MiB of images as base64."""
 
 
 PARSE_ERROR = -32700
@@ -87,7 +93,7 @@ Id: TypeAlias = "int | str"
 
 
 class RpcError(Exception):
-    """The other side answered that it cannot, or will not."""
+    """The peer answered with an error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -97,10 +103,13 @@ class RpcError(Exception):
 
 
 class WrongMessage(ValidationError):
-    """What somebody sent is no message.
+    """A received message is invalid.
 
-    rpc_code   which of the codes of JSON-RPC tells of it
-    id         of the request that it may have been; None if that cannot be read
+    Args:
+        rpc_code: JSON-RPC error code for the reply.
+
+    Attributes:
+        id: Id of the invalid request; None if it is unreadable.
     """
 
     def __init__(self, message: str, rpc_code: int = INVALID_REQUEST) -> None:
@@ -111,14 +120,14 @@ class WrongMessage(ValidationError):
 
 @frozen
 class Answer:
-    """What the other side says to a request; `id` is None where it could not read that."""
+    """Answer to a request; `id` is None if the peer could not read the id."""
 
     id: Id | None
     result: Any = None
     error: RpcError | None = None
 
     def value(self) -> Any:
-        """The result. Raises the error."""
+        """Return the result, or raise the error."""
         if self.error is not None:
             raise self.error
         return self.result
@@ -141,8 +150,9 @@ Message: TypeAlias = "Answer | Request | Notification"
 
 
 def read_messages(data: bytes) -> list[Message]:
-    """The message in a JSON text, or those of a batch, which versions of MCP before
-    2025-06-18 may send. Raises `WrongMessage` for what is none."""
+    """Parse the message in a JSON text, or the messages of a batch, which versions of MCP before
+    2025-06-18 allow. Raises `WrongMessage` if one is invalid.
+    """
     try:
         value = ValueBudget().read(data)
     except (ValueError, ValidationError) as error:
@@ -195,7 +205,7 @@ def _answer(value: Mapping[str, Any]) -> Answer:
 
 
 def _id(value: Any) -> Id | None:
-    """Raises `WrongMessage` for what is no id: true equals 1, but is none."""
+    """Validate an id; raises `WrongMessage`. Booleans are rejected although True equals 1."""
     if value is None or type(value) in (int, str):
         result: Id | None = value
         return result
@@ -211,7 +221,7 @@ def write_notification(method: str, params: Mapping[str, Any]) -> bytes:
 
 
 def write_answer(request: Request, served: Sequence[str] = ("ping",)) -> bytes:
-    """What a server is answered that asks for something: nothing is served but pings."""
+    """Return the answer to a request of a server. Only pings are supported."""
     head = {"jsonrpc": "2.0", "id": request.id}
     if request.method in served:
         return write_json({**head, "result": {}})

@@ -1,4 +1,4 @@
-"""Limits of our own, inside those that somebody else has set."""
+"""Additional limits inside those of the caller."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from genai_host.errors import GenaiError, ProviderTimeout
 
 
 class Within:
-    """They end after some seconds, with `ProviderTimeout`, and when the outer ones do,
-    with their error.
+    """Limits that end after some seconds with `ProviderTimeout`, or with the error of the outer
+    limits.
 
-    seconds   None if it is only `end` that ends them
-    what      what then took too long
+    Args:
+        seconds: Timeout; None to end only by `end`.
+        what: Name of the operation for the timeout error.
     """
 
     def __init__(self, seconds: float | None, what: str, outer: CancelToken | None = None) -> None:

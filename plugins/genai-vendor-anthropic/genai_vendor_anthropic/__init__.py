@@ -1,7 +1,7 @@
 """Anthropic's own service, and the Claude models.
 
-- provider `anthropic`: Anthropic's service, or a gateway or server that speaks as it does
-- models `claude-...`: wherever they run: other plugins may offer them elsewhere
+- provider `anthropic`: Anthropic's service, or a compatible gateway or server
+- models `claude-...`: independent of the provider; other plugins can offer them elsewhere
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ from genai_host.errors import MalformedReply
 
 _ADDRESS = "https://api.anthropic.com"
 _LATEST = "2026-10-21"
-_WITHOUT_GUIDES = "2026-10-21"  # the first version in which these are refused:
+_WITHOUT_GUIDES = "2026-10-21"  # the first version that rejects sampling parameters:
 _GUIDES = ("temperature", "top_p", "top_k")
 _DROPS_STALE_THINKING = "thinking-binding-controls-2026-08-01"
 _MOST_PAGES = 100
 
 PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
-"""A model that thinks says nothing for minutes."""
+"""Timeouts in seconds. A reasoning model can send nothing for minutes."""
 
 _CAPABILITIES: Mapping[str, str] = {
     "image_input": "images",
@@ -39,7 +39,7 @@ _CAPABILITIES: Mapping[str, str] = {
     "structured_outputs": "schema",
     "thinking": "reasoning",
 }
-"""What the service calls them, and what they are called here."""
+"""Capabilities: the service's names and the host's."""
 
 
 @frozen
@@ -77,8 +77,9 @@ class AnthropicSettings:
 
 
 class AnthropicProvider(HttpProvider):
-    """A key comes before a token, as with Anthropic's own clients. Servers elsewhere may
-    want neither."""
+    """Provider for Anthropic's API. A key takes precedence over a token, as in Anthropic's SDKs.
+    Other servers may require neither.
+    """
 
     default_models = {"chat": "claude-opus-5-5"}
     bounds = PATIENT
@@ -145,7 +146,9 @@ def _listed(page: Any) -> Iterator[ListedModel]:
 
 
 def _capabilities(told: Any) -> frozenset[str] | None:
-    """Of tools it says nothing: every model can ask for some."""
+    """Return the listed capabilities, plus tools, which the service does not list because all
+    models support them.
+    """
     if not isinstance(told, Mapping):
         return None
     found = {name for key, name in _CAPABILITIES.items() if _is_supported(told.get(key))}

@@ -1,8 +1,8 @@
-"""The Claude models, as Anthropic's overview of models, the page of each of them, its guides
-to thinking and effort, and its own client had them in November 2026.
+"""The Claude models. Source: Anthropic's overview of models, the page of each model, the guides to
+thinking and effort, and the SDK, as of November 2026.
 
-Those of the fifth generation think unless they are told not to, if they can be told; as
-much as their effort says. Those from 4.7 on refuse what guides the choice of tokens.
+Models of the fifth generation reason by default, according to their effort; some cannot disable it.
+Models from 4.7 on reject sampling parameters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Amazon Bedrock, and the models that run there.
+"""Amazon Bedrock and its models.
 
 provider `bedrock`          by a key of Bedrock, or by the credentials that AWS users have
 dialect `bedrock-converse`  one format for all of its models
@@ -30,7 +30,7 @@ __all__ = [
 
 @hookimpl
 def genai_providers() -> Iterable[ProviderType[Any]]:
-    """Somebody may have credentials of AWS for other things: so it is chosen by name only."""
+    """Not automatic: AWS credentials can exist for other purposes."""
     yield ProviderType("bedrock", BedrockSettings, BedrockProvider, automatic=False)
 
 

@@ -1,8 +1,7 @@
-"""What Amazon's own library is for: whose credentials these are, in which region, and the
-signature of a request (Signature Version 4).
+"""Credentials, region and request signatures (Signature Version 4) from Amazon's own library.
 
-It takes long to be imported, and may read files or ask other services: so all of it waits for
-the first request. Credentials that expire are got anew by it, in time.
+The library is slow to import, and can read files or call other services, so it is used from the
+first request on. It renews credentials before they expire.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from genai_host.errors import AuthenticationFailed, ConfigurationError
 R = TypeVar("R")
 
 _SIGNED_FOR = "bedrock"
-_OF_MACHINE = "iam-role"  # what the library calls the look-up at the machine's own address
+_OF_MACHINE = "iam-role"  # the library's name for credentials from the metadata service
 _VARIABLES = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
@@ -40,10 +39,10 @@ class Aws:
     """Region and credentials of AWS.
 
     Args:
-        region: Empty for that of the profile.
-        profile: Of the user's files; empty for the usual one.
-        keys: Access key, secret key and session token, in place of all other ways.
-        machine_role: Whether to ask the machine that this runs on.
+        region: Region; empty for the region of the profile.
+        profile: Profile in the user's files; empty for the default.
+        keys: Access key, secret key and session token, which replace all other credentials.
+        machine_role: Whether to query the metadata service of this machine.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Aws:
         self._secrets: tuple[bytes, ...] = ()
 
     def missing(self) -> str | None:
-        """What there is no sign of; a look at files and the environment."""
+        """Why there are no credentials, checked from files and the environment only."""
         if not self._region and not _is_there("AWS_CONFIG_FILE"):
             return "no region: set AWS_REGION"
         return None
@@ -78,7 +77,7 @@ class Aws:
         return "no credentials: set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and its secret"
 
     def region(self) -> str:
-        """Raises `ConfigurationError` if nobody says it."""
+        """Return the region. Raises `ConfigurationError` if none is configured."""
         if not self._region:
             self._region = _told(lambda: self._opened().get_config_variable("region")) or ""
         if not self._region:
@@ -86,10 +85,10 @@ class Aws:
         return self._region
 
     def sign(self, request: HttpRequest) -> HttpRequest:
-        """The request with a signature, which is valid for minutes.
+        """Return the request with a signature, which is valid for minutes.
 
         Raises:
-            AuthenticationFailed: For credentials that cannot be had.
+            AuthenticationFailed: There are no valid credentials.
         """
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
@@ -103,7 +102,7 @@ class Aws:
         return evolve(request, headers={name: str(value) for name, value in signed.headers.items()})
 
     def without_secrets(self, body: bytes) -> bytes:
-        """What the service says of a signature may quote the headers that it was made of."""
+        """Remove quoted headers from an error message about the signature."""
         for secret in self._secrets:
             body = body.replace(secret, b"***")
         return body
@@ -141,7 +140,7 @@ class Aws:
 
 
 def _is_there(variable: str) -> bool:
-    """Whether there is a file that a variable names, or that is where it usually is."""
+    """Whether the file named by a variable, or its default path, exists."""
     return _path(variable).is_file()
 
 
@@ -150,7 +149,7 @@ def _path(variable: str) -> Path:
 
 
 def _says_who() -> bool:
-    """Whether the configuration, which may have a region alone, has a way to credentials."""
+    """Whether the AWS configuration contains a source of credentials, not only a region."""
     try:
         text = _path("AWS_CONFIG_FILE").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -159,7 +158,7 @@ def _says_who() -> bool:
 
 
 def _told(act: Callable[[], R]) -> R:
-    """What the library gives. Raises what its errors mean, without what they quote."""
+    """Call the library and convert its errors, without text that they quote."""
     from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 
     try:

@@ -1,4 +1,4 @@
-"""The provider `bedrock`: Amazon Bedrock, by a key of its own or by signed requests.
+"""The provider `bedrock`: Amazon Bedrock, with an API key or signed requests.
 
 Source: Amazon Bedrock API reference and user guide, "Amazon Bedrock endpoints", "API keys",
 "Supported Regions and models for inference profiles"; AWS SDKs and Tools reference guide,
@@ -98,7 +98,7 @@ class BedrockSettings:
 
 
 class _Signed(HttpProvider):
-    """Part of the service at an address: with the key, or each request signed anew."""
+    """One endpoint of the service, with the API key or a signature per request."""
 
     def __init__(self, services: Services, base_url: str, key: Secret | None, aws: Aws) -> None:
         super().__init__(services, base_url, key=key)
@@ -112,12 +112,13 @@ class _Signed(HttpProvider):
 
 
 class BedrockProvider(_Signed):
-    """Where no endpoint is set, its address is known once the region is: with the first
-    request."""
+    """Provider for Bedrock. Unless an endpoint is set, the address depends on the region, which is
+    determined by the first request.
+    """
 
     framings = FRAMINGS
     default_models = {"chat": "nova-2-lite"}
-    bounds = {"first_token": 300, "idle": 300, "total": 1800}  # as a model may think
+    bounds = {"first_token": 300, "idle": 300, "total": 1800}  # a model can reason for minutes
 
     def __init__(self, settings: BedrockSettings, services: Services) -> None:
         access, secret = settings.access_key_id, settings.secret_access_key
@@ -139,7 +140,7 @@ class BedrockProvider(_Signed):
         return no_credentials or (self._aws.missing() if needs_region else None)
 
     def provider_model_id(self, model_id: str) -> str:
-        """`global.` and `geo.` before an id stand for where its inference profile is to be."""
+        """Replace the prefixes `global.` and `geo.` by the location of the inference profile."""
         before, _, id = model_id.partition(".")
         if before == _NEAR[:-1]:
             return f"{self._geography or _geography_of(self._aws.region())}.{id}"
@@ -193,13 +194,15 @@ def _serves(betas: Sequence[str]) -> Mapping[str, DialectEndpoint]:
 
 
 def _geography_of(region: str) -> str:
-    """Where the inference profiles of a region are; its own beginning, if that is new."""
+    """Return the location prefix of a region's inference profiles; for a new region its own
+    prefix.
+    """
     before = region.rsplit("-", 2)[0]
     return _NEAR_OF_REGION.get(before, before)
 
 
 def _models(page: Any) -> Iterator[ListedModel]:
-    """Those that run without an inference profile."""
+    """Yield the models that run without an inference profile."""
     try:
         for model in page["modelSummaries"]:
             if "ON_DEMAND" in model["inferenceTypesSupported"]:
@@ -209,7 +212,7 @@ def _models(page: Any) -> Iterator[ListedModel]:
 
 
 def _profiles(control: HttpProvider, limits: CancelToken) -> Iterator[ListedModel]:
-    """Inference profiles go by ids of their own."""
+    """Yield the inference profiles, which have separate ids."""
     query = {"maxResults": "1000"}
     for _ in range(_MOST_PAGES):
         page = control.get(f"/inference-profiles?{urlencode(query)}", limits)

@@ -3,9 +3,8 @@
 Source: Amazon Bedrock API reference, "Converse" and "ConverseStream", and the user guide,
 "Prompt caching" and "Get validated JSON results from models", as of November 2026.
 
-What the model thought, signed, is kept as an opaque part and sent back as it came;
-reasoning in words, and opaque parts of other dialects, are left out of what is sent.
-`replies` reads what comes back.
+Signed reasoning is stored as an opaque part and sent back unchanged. Unsigned reasoning and opaque
+parts of other dialects are not sent. `replies` reads the replies.
 """
 
 from __future__ import annotations
@@ -50,15 +49,14 @@ _NO_TOOLS = "No tools can be used now: answer without them."
 
 
 class BedrockConverse(Dialect[ChatCall, Completion]):
-    """variant:
-
-    - `schema`: how an answer is held to a schema: `format`, by the service; `tool`, as what a tool
-      is given that has to be used
-    - `effort`: where it is said how much to think: `output_config`, or, among the fields of the
-      model's own, `reasoning_effort` or `reasoning_config`
-    - `streamed_tools`: whether a model can ask for tools amid a stream; where it cannot, the answer
-      comes whole
-    - `cached_tools`: whether tools are kept in the cache as well
+    """Dialect for `Converse`. Variant:
+    - `schema`: how a schema is enforced: `format`, by the service; `tool`, as the arguments of a
+      required tool
+    - `effort`: field of the reasoning effort: `output_config`, or one of the model's own fields,
+      `reasoning_effort` or `reasoning_config`
+    - `streamed_tools`: whether a model supports tool calls in a stream; otherwise the answer is not
+      streamed
+    - `cached_tools`: whether the cache includes tools
     """
 
     name = NAME
@@ -160,12 +158,12 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
         return explain_error(reply)
 
     def _answer_tool(self, call: ChatCall) -> str:
-        """The tool whose use is the answer; empty if there is none."""
+        """Return the name of the tool whose arguments are the answer; empty if there is none."""
         return _ANSWER if _answers_by_tool(call, {**self.variant, **call.variant}) else ""
 
 
 def _answers_by_tool(call: ChatCall, variant: Mapping[str, Any]) -> bool:
-    """Where other tools may be used as well, the answer cannot have to be one."""
+    """Whether the answer is a tool call; impossible together with other tools."""
     is_object = call.schema is not None and call.schema.get("type") == "object"
     return is_object and not call.tools and variant["schema"] == "tool"
 
@@ -186,7 +184,7 @@ def _others(tools: list[ToolSchema], known: Any) -> list[ToolSchema]:
 def _put_effort(
     effort: str | None, place: str, output: dict[str, Any], own_fields: dict[str, Any]
 ) -> None:
-    """Raises `InvalidParameter` for what has no word there."""
+    """Add the reasoning effort to its field; raises `InvalidParameter` for an unsupported one."""
     if effort is None:
         return
     if effort == "none":
@@ -204,7 +202,9 @@ def _put_effort(
 
 
 def _cache_point(ttl: str | None) -> dict[str, Any] | None:
-    """Five minutes is what it is anyway, and not all models know the word."""
+    """Return a cache point. The default of five minutes is omitted, because some models reject
+    it.
+    """
     if ttl is None:
         return None
     return {"cachePoint": {"type": "default", **({} if ttl == "5m" else {"ttl": ttl})}}

@@ -1,4 +1,4 @@
-"""How many tokens a conversation would take at Bedrock.
+"""Token counts of conversations for Bedrock.
 
 Source: Amazon Bedrock Runtime API reference, "CountTokens", as of November 2026.
 """
@@ -16,8 +16,9 @@ _PROFILE = re.compile(r"(global|us-gov|us|eu|apac|jp|au|ca|in)\.(?=[^.]+\.)", re
 
 
 class BedrockCount(CountDialect):
-    """Tokens are counted for a model, wherever it runs: the service knows no inference
-    profiles for it. What stands before a model's id to name one is left out."""
+    """Dialect for `CountTokens`. Counts are per model and do not support inference profiles, so the
+    prefix of a profile is removed from the id.
+    """
 
     name = "bedrock-count"
     of = BedrockConverse

@@ -1,5 +1,5 @@
-"""Pictures and documents as Converse takes them: of some formats, as bytes or from S3, and
-documents under names of few characters.
+"""Images and documents in Converse: certain formats only, as bytes or from S3. Names of documents
+allow few characters.
 
 Source: Amazon Bedrock API reference, "ImageBlock", "DocumentBlock", "S3Location".
 """
@@ -25,7 +25,7 @@ _MARKS: Sequence[tuple[bytes, int, str]] = (
     (b"\x89PNG", 0, "png"), (b"\xff\xd8\xff", 0, "jpeg"), (b"GIF8", 0, "gif"),
     (b"WEBP", 8, "webp"), (b"%PDF", 0, "pdf"),
 )  # fmt: skip
-"""How files begin whose type nobody says: bytes, where they stand, and the format."""
+"""Signatures of files without a type: bytes, offset and format."""
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _DOCUMENTS: Mapping[str, str] = {
@@ -42,7 +42,7 @@ _DOCUMENTS: Mapping[str, str] = {
 }
 _BY_ENDING = frozenset({"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"})
 _NO_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
-_LONGEST_NAME = 190  # of 200, to leave room for a number
+_LONGEST_NAME = 190  # the limit is 200; the rest is for a number
 
 
 def wire_image(image: Image) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def wire_document(file: File, name: str) -> dict[str, Any]:
 
 
 def document_names(files: Sequence[File]) -> list[str]:
-    """A name for each, of characters that are taken; no two are equal."""
+    """Return a valid and unique name for each file."""
     names: list[str] = []
     taken: dict[str, int] = {}
     for file in files:

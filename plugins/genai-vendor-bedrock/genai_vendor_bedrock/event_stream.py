@@ -1,12 +1,12 @@
-"""Amazon's event streams: from the bytes of a streamed reply to its events.
+"""Parser of Amazon's event streams.
 
 Source: AWS SDKs' specification "Amazon Event Stream" (`application/vnd.amazon.eventstream`),
 and the Amazon Bedrock API reference, "ConverseStream" and "InvokeModelWithResponseStream".
 
-A message is a prelude (length of all, length of the headers, CRC of both), the headers, a
-payload, and the CRC of what stands before it; numbers are big-endian. The type of an event
-stands in a header: here its data says it, as `{"messageStop":{...}}`. What InvokeModel
-streams is wrapped once more, and is given as the model's maker wrote it.
+A message is a prelude (total length, length of the headers, CRC of both), the headers, a payload,
+and the CRC of everything before it. Numbers are big-endian. The event type in the header becomes
+the key of the data, for example `{"messageStop":{...}}`. Events of InvokeModel are unwrapped to the
+format of the model's vendor.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ CONTENT_TYPE = "application/vnd.amazon.eventstream"
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
 _SHORT = struct.Struct(">H")
-_LEAST = _PRELUDE.size + _CRC.size  # bytes: a message without headers and payload
-_MOST_HEADERS = 128 << 10  # bytes, as the specification has it
-_MOST = 24 << 20  # bytes, of a whole message
-_TEXT = 7  # the type of a header's value
+_LEAST = _PRELUDE.size + _CRC.size  # bytes of a message without headers and payload
+_MOST_HEADERS = 128 << 10  # bytes, from the specification
+_MOST = 24 << 20  # bytes of a whole message
+_TEXT = 7  # type code of a text header
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}  # bytes of values of other types
-_COUNTED = (6, _TEXT)  # those of bytes and of text have their length before them
+_COUNTED = (6, _TEXT)  # type codes of bytes and text, which have a length prefix
 
 
 def read_events(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
-    """The events of a stream. A message that is cut by the end of the reply is left out.
+    """Yield the events of a stream. A message truncated by the end of the reply is ignored.
 
-    Raises what an exception in the stream means, and `MalformedReply`.
+    Raises:
+        GenaiError: The error for an exception in the stream.
+        MalformedReply: The stream is invalid.
     """
     for headers, payload in _messages(blocks):
         event = _event(headers, payload)
@@ -69,7 +71,7 @@ def _messages(blocks: Iterable[bytes]) -> Iterator[tuple[Mapping[str, str], byte
 
 
 def _sizes(data: bytearray, at: int) -> tuple[int, int]:
-    """How long a message is, and its headers; looked at before anything is waited for."""
+    """Return the validated lengths of a message and of its headers."""
     size, headers_size, checksum = _PRELUDE.unpack_from(data, at)
     if crc32(data[at : at + _PRELUDE.size - _CRC.size]) != checksum:
         raise malformed("the beginning of a message has another checksum")
@@ -79,7 +81,7 @@ def _sizes(data: bytearray, at: int) -> tuple[int, int]:
 
 
 def _headers(data: bytes) -> Mapping[str, str]:
-    """The headers that are text; nothing depends on others."""
+    """Return the text headers; other types are not needed."""
     found: dict[str, str] = {}
     at = 0
     try:
@@ -118,7 +120,7 @@ def _event(headers: Mapping[str, str], payload: bytes) -> StreamEvent | None:
 
 
 def _unwrapped(payload: bytes) -> bytes:
-    """What stands in a chunk of InvokeModel: `{"bytes": "<base64>"}`."""
+    """Return the payload of an InvokeModel chunk: `{"bytes": "<base64>"}`."""
     try:
         return base64.b64decode(string_in(read_object(payload), "bytes"), validate=True)
     except (binascii.Error, ValueError) as error:
@@ -126,14 +128,14 @@ def _unwrapped(payload: bytes) -> bytes:
 
 
 def _named(kind: str, payload: bytes) -> bytes:
-    """An object whose only field is named as the event's type."""
+    """Return an object with the event type as its only key."""
     if not kind:
         raise malformed("an event of the stream has no type")
     return b"{%b:%b}" % (write_json(kind), payload)
 
 
 def _message(payload: bytes) -> str:
-    """What an exception says; nothing, if it cannot be read."""
+    """Return the message of an exception; empty if it is unreadable."""
     try:
         data = read_json(payload)
         return string_in(object_in({"payload": data}, "payload"), "message")

@@ -1,4 +1,4 @@
-"""What the errors of Amazon Bedrock mean, whole replies and exceptions amid a stream.
+"""Errors of Amazon Bedrock, as replies and as exceptions in a stream.
 
 Source: Amazon Bedrock API reference, "Converse", "InvokeModel", "Common errors", and the
 user guide, "Troubleshooting Amazon Bedrock API error codes"; as of November 2026.
@@ -47,13 +47,13 @@ _OF_CREDENTIALS: Mapping[str, str] = {
     "accessdenied": "is the model enabled for the account, in this region?",
 }
 _OF_THE_MODEL = frozenset({"modelerror", "modelnotready", "modelstreamerror", "modeltimeout"})
-"""They may pass, whatever their status."""
+"""Errors that are temporary regardless of their status."""
 
 _NEEDS_A_PROFILE = "on-demand throughput"
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """The error that a reply of status 400 or more tells of."""
+    """Return the error for a reply with status 400 or more."""
     headers = {name.lower(): value for name, value in reply.headers.items()}
 
     def error_in(data: Mapping[str, Any], status: int | None) -> GenaiError | None:
@@ -68,7 +68,7 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiError:
-    """The error for a type of exception, for example `ThrottlingException`.
+    """Return the error for a type of exception, for example `ThrottlingException`.
 
     Args:
         kind: The type.

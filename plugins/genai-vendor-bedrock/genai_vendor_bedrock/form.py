@@ -1,11 +1,10 @@
-"""How what is said is written in Converse: blocks, in messages of two roles.
+"""Conversion of messages to Converse: blocks in messages of two roles.
 
 Source: Amazon Bedrock API reference, "Converse", "ContentBlock", "ToolConfiguration".
 
-What the system says stands apart, wherever in a conversation it was said. Messages of one
-role that follow each other become one, as the service asks; the results of tools are the
-user's. Texts without a character that shows, which the service refuses, say nothing and
-are left out.
+System messages are sent separately, wherever they are in the conversation. Consecutive messages of
+one role are merged, as the service requires. Tool results have the role of the user. Texts without
+a visible character, which the service rejects, are omitted.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _MESSAGE = b'{"role":"%b","content":[%b]}'
 
 
 def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> list[EncodedJson]:
-    """The messages of the user and the model.
+    """Return the messages of the user and the model.
 
     Args:
         messages: The messages.
@@ -56,8 +55,9 @@ def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> lis
 
 
 def _said(messages: Sequence[Message]) -> Iterator[_Said]:
-    """Whose each message is, and its blocks. Those with documents are not remembered: how a
-    document is called depends on all others."""
+    """Yield the role and the blocks of each message. Blocks with documents are not cached, because
+    the name of a document depends on the other names.
+    """
     files = [part for each in messages for part in each.content if isinstance(part, File)]
     names = iter(document_names(files))
     for message in messages:
@@ -88,7 +88,7 @@ def _blocks(message: Message, names: Iterator[str]) -> Iterator[Block]:
             and isinstance(part.data, Mapping)
             and "citations" in part.data
         ):
-            citations = part.data["citations"]  # of the text that follows
+            citations = part.data["citations"]  # belongs to the following text
         elif isinstance(part, Text) and message.role != "tool":
             if citations:
                 cited = {"content": [{"text": part.text}], "citations": citations}
@@ -144,7 +144,7 @@ def wire_id(id: str) -> str:
 
 
 def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """What the system says, as blocks."""
+    """Return the system messages as blocks."""
     return [{"text": text} for text in system_texts(messages, NAME) if text.strip()]
 
 
@@ -155,8 +155,9 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
 
 
 def wire_choice(choice: str | None) -> dict[str, Any] | None:
-    """Which tools the model is to take; None if nothing is said of it, as there is no word
-    for none of them."""
+    """Return the tool choice; None for the default and for no tools, which the format cannot
+    express.
+    """
     if choice in (None, "none"):
         return None
     kinds = {"auto": "auto", "required": "any"}
@@ -164,8 +165,9 @@ def wire_choice(choice: str | None) -> dict[str, Any] | None:
 
 
 def tools_before(call: ChatCall) -> list[ToolSchema]:
-    """The tools that a conversation has used: a request with such blocks has to name some,
-    though none may be used now."""
+    """Return the tools used in the conversation. A request with tool blocks must declare tools,
+    even if none may be used now.
+    """
     names = {
         part.name: None
         for message in call.messages

@@ -1,8 +1,8 @@
-"""The models of Amazon itself, and which others run on Bedrock under which id.
+"""Amazon's own models, and the Bedrock ids of other vendors' models.
 
-Ids are those of AWS's model cards and of its list of supported models, October 2026; what
-models take was tried there by others. Anthropic's run under inference profiles alone: here
-the global ones, which an instance may have stay in a part of the world.
+Ids are from AWS's model cards and its list of supported models, October 2026. Capabilities were
+tested there by third parties. Anthropic's models require an inference profile: here the global one,
+which an instance can restrict to a location.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLAUDE = ("anthropic-messages", _CONVERSE)
 
 
 def _nova(name: str, id: str, window: int, *capabilities: str, **variant: Any) -> Model:
-    """Their answers are held to a schema by a tool, and the cache takes no tools."""
+    """A Nova model. A tool enforces schemas, and the cache excludes tools."""
     return Model(
         name,
         dialects=[_CONVERSE],
@@ -65,7 +65,7 @@ def _open(name: str, id: str, *, lacks: Sequence[str] = (), **variant: Any) -> O
 
 
 def _llama(name: str, id: str) -> Offering:
-    """They are not held to schemas, and ask for no tools amid a stream."""
+    """An offering of a Llama model, without schemas and without tool calls in a stream."""
     return _open(name, f"us.meta.{id}", lacks=["schema"], streamed_tools=False)
 
 

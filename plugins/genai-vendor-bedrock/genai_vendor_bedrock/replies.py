@@ -1,10 +1,9 @@
-"""Replies of Converse, whole and streamed.
+"""Complete and streamed replies of Converse.
 
 Source: Amazon Bedrock API reference, "Converse", "ConverseStream", "TokenUsage".
 
-The events are `{"messageStop":{...}}` and the like, as `event_stream` gives them. The answer is
-whole with `messageStop`; the mark of the stream's end is the event `metadata` after it, which has
-the tokens used.
+Events have the form `{"messageStop":{...}}`, from `event_stream`. The answer is complete with
+`messageStop`. The stream ends with the event `metadata`, which has the token usage.
 """
 
 from __future__ import annotations
@@ -74,11 +73,11 @@ def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
     )
 
 
-_Place = tuple[int, int]  # the index of a block, and its number among all
+_Place = tuple[int, int]  # index of a block, and its sequence number
 
 
 class ConverseDecoder:
-    """Puts the pieces of a streamed reply together, block by block.
+    """Assembles a streamed reply block by block.
 
     Args:
         answer_tool: As for `read_reply`.
@@ -112,7 +111,7 @@ class ConverseDecoder:
             self._stop = self._stop or object_in(data, "messageStop")
         elif "metadata" in data:
             self._metadata = details_in(data, "metadata")
-        return ()  # as for `messageStart`, and for kinds to come
+        return ()  # for example `messageStart`, or a future type
 
     def finish(self) -> Completion:
         blocks = [self._blocks[place] for place in sorted(self._blocks)]
@@ -128,8 +127,9 @@ class ConverseDecoder:
         return read_reply(whole, self._answer_tool)
 
     def _place(self, data: Mapping[str, Any]) -> _Place:
-        """That of the block that was begun last at an index: services that stand in for this one
-        give all blocks the same."""
+        """Return the place of the latest block at an index; some compatible services use one index
+        for all blocks.
+        """
         index = count_in(data, "contentBlockIndex")
         return self._newest.setdefault(index, (index, len(self._blocks)))
 
@@ -143,7 +143,7 @@ class ConverseDecoder:
         self._block(data).begin(start)
 
     def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
-        """Texts have no event before their first piece."""
+        """Add a chunk. Text blocks have no start event."""
         block, place = self._block(data), self._place(data)
         text, thought = block.add(object_in(data, "delta"), self._answer_tool)
         if text:
@@ -165,7 +165,7 @@ class ConverseDecoder:
 
 
 class _Growing:
-    """A block of which pieces come."""
+    """A block whose chunks are arriving."""
 
     def __init__(self) -> None:
         self._start: Mapping[str, Any] = {}
@@ -179,8 +179,9 @@ class _Growing:
         self._citations: list[Any] = []
 
     def is_followed_by(self, start: Mapping[str, Any]) -> bool:
-        """Whether a block that begins at the same place is another one. Empty blocks and
-        begins that are repeated are the same."""
+        """Whether a block that starts at the same place is a new one. An empty block or a repeated
+        start event is the same block.
+        """
         ids = (object_in(each, "toolUse").get("toolUseId") for each in (self._start, start))
         return bool(self.whole()) and (self._start != start or None in ids)
 
@@ -188,7 +189,7 @@ class _Growing:
         self._start = {kind: object_in(start, kind) for kind in start}
 
     def add(self, delta: Mapping[str, Any], answer_tool: str) -> tuple[str, str]:
-        """What a piece shows, as text and as thought."""
+        """Add a chunk, and return its text and its reasoning."""
         text = string_in(delta, "text")
         if text:
             self._texts.append(text)
@@ -214,7 +215,7 @@ class _Growing:
         return "".join(pieces)
 
     def whole(self) -> dict[str, Any]:
-        """The block, as a whole reply has it; empty if nothing came."""
+        """Return the block in the format of a complete reply; empty if it has no content."""
         for kind in ("toolUse", "toolResult", "image"):
             if kind in self._start:
                 return {kind: {**self._start[kind], **self._grown(kind)}}
@@ -253,8 +254,9 @@ def _base64(pieces: Sequence[bytes]) -> str:
 
 
 def _read_block(block: Mapping[str, Any], at: int, answer_tool: str) -> Iterator[Any]:
-    """The parts that a block of the content becomes. What the model thought is kept as it
-    came, beside its words, to be sent back; so is what tools of the service did."""
+    """Yield the parts for a content block. Reasoning, and the use of the service's own tools, are
+    also stored unchanged to be sent back.
+    """
     if "text" in block:
         text = string_in(block, "text")
         if text:
@@ -266,7 +268,7 @@ def _read_block(block: Mapping[str, Any], at: int, answer_tool: str) -> Iterator
         text = string_in(thought, "text")
         if text:
             yield Reasoning(text)
-        if string_in(thought, "signature") or not text:  # without one it need not be sent back
+        if string_in(thought, "signature") or not text:  # unsigned reasoning need not be sent back
             yield VendorPart(NAME, dict(block))
     elif "citationsContent" in block:
         cited = object_in(block, "citationsContent")
@@ -286,7 +288,7 @@ def _read_block(block: Mapping[str, Any], at: int, answer_tool: str) -> Iterator
 
 def _read_tool_use(use: Mapping[str, Any], at: int, answer_tool: str) -> Iterator[Part]:
     name, given = string_in(use, "name"), use.get("input")
-    if "type" in use:  # a tool of the service, which has run it
+    if "type" in use:  # a tool that the service has run itself
         whole = given if not isinstance(given, str) else read_tool_call("", "", given).arguments
         yield VendorPart(NAME, {"toolUse": {**use, "input": whole}})
         return
@@ -300,7 +302,7 @@ def _read_tool_use(use: Mapping[str, Any], at: int, answer_tool: str) -> Iterato
 
 
 def _usage(data: Mapping[str, Any]) -> Usage:
-    """What is written to the cache or read from it is not in `inputTokens`."""
+    """Return the usage. `inputTokens` excludes tokens written to and read from the cache."""
     cached = count_in(data, "cacheReadInputTokens")
     written = count_in(data, "cacheWriteInputTokens")
     return Usage(

@@ -1,4 +1,4 @@
-"""Google's Gemini: by the Gemini API, and on Vertex AI.
+"""Google's Gemini models, through the Gemini API and Vertex AI.
 
 provider `gemini`        the Gemini API, by a key
 provider `vertex`        Vertex AI, by the credentials of Google Cloud; Claude as well
@@ -43,7 +43,8 @@ def genai_dialects() -> Iterable[Dialect[Any, Any]]:
 @hookimpl
 def genai_providers() -> Iterable[ProviderType[Any]]:
     yield ProviderType("gemini", GeminiSettings, GeminiProvider)
-    # a project may be named for other reasons: nobody is to be billed who did not ask for it
+    # a Google Cloud project can be set for other purposes, so the provider must be chosen
+    # explicitly
     yield ProviderType("vertex", VertexSettings, VertexProvider, automatic=False)
 
 

@@ -1,11 +1,10 @@
-"""Messages as Gemini's formats have them: contents of the roles `user` and `model`.
+"""Conversion of messages to Gemini's contents, with the roles `user` and `model`.
 
 Source: Gemini API reference, "Content", "Part", "FunctionResponse"; the guide to thought
 signatures; as of November 2026.
 
-What follows each other of one role is one content, and all results of tools that were asked
-for at once have to be. Names of files have no place in the format. What the model thought
-is sent back in its signatures alone.
+Consecutive messages of one role are one content, which is required for the results of parallel tool
+calls. The format has no file names. Reasoning is sent back only as its signatures.
 """
 
 from __future__ import annotations
@@ -57,15 +56,15 @@ _MEDIA_TYPES: Mapping[str, str] = {
     "webm": "video/webm",
     "webp": "image/webp",
 }
-"""Of what is named by its address: Vertex AI has to be told."""
+"""MIME types by file extension for content referenced by address: Vertex AI requires one."""
 
 
 class Form(NamedTuple):
-    """How messages are written, as far as that is not the same everywhere.
+    """Differences between services in the format of messages.
 
     Attributes:
-        unsigned_calls: Signature for calls of tools that have none, as they came from elsewhere;
-            empty to send them without.
+        unsigned_calls: Signature for tool calls without one, from another service; empty to send
+            them unsigned.
     """
 
     unsigned_calls: str
@@ -75,23 +74,25 @@ class Form(NamedTuple):
         return _CONTENT % (role, parts) if parts else b""
 
     def said_in(self, message: Message) -> tuple[bytes, bytes]:
-        """Whose message it is, and its parts; none if it says nothing here."""
+        """Return the role and the encoded parts of a message; both are empty if nothing is to be
+        sent.
+        """
         if message.role == "system":
             return b"", b""
         parts = list(_joined(_wire_parts(message)))
         calls = [each for each in parts if "functionCall" in each]
-        if calls and self.unsigned_calls:  # of several calls at once the first is signed
+        if calls and self.unsigned_calls:  # only the first parallel call is signed
             calls[0].setdefault(SIGNATURE, self.unsigned_calls)
         role = b"model" if message.role == "assistant" else b"user"
         return role, b",".join(map(write_json, parts))
 
 
 def wire_contents(call: ChatCall, form: Form) -> list[EncodedJson]:
-    """What the user and the model said. Raises `UnsupportedPart`."""
+    """Return the contents of the user and the model. Raises `UnsupportedPart`."""
     call = _with_names(call)
     said = [each for each in remember_each(call.messages, (NAME, form), form.said_in) if each[1]]
     roles = [role for role, _ in said]
-    if all(map(ne, roles, roles[1:])):  # as they usually are
+    if all(map(ne, roles, roles[1:])):  # the usual case
         return call.written((NAME, "content", form), form.write)
     turns = groupby(said, key=lambda each: each[0])
     return [
@@ -101,13 +102,13 @@ def wire_contents(call: ChatCall, form: Form) -> list[EncodedJson]:
 
 
 def wire_system(messages: Iterable[Message]) -> dict[str, Any] | None:
-    """What the system says, wherever it says it: it has one place in the format."""
+    """Return all system messages as the single system instruction."""
     parts = [{"text": text} for text in system_texts(messages, NAME)]
     return {"parts": parts} if parts else None
 
 
 def _with_names(call: ChatCall) -> ChatCall:
-    """Results of tools have to name the tool."""
+    """Return a call in which each tool result has the name of its tool."""
     if all(result.name for message in call.messages for result in _results_in(message)):
         return call
     names: dict[str, str] = {}
@@ -145,7 +146,7 @@ def _wire_parts(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def _joined(parts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """With each signature in the part that it stands behind."""
+    """Put each signature into the part before it."""
     last: dict[str, Any] | None = None
     for part in parts:
         if part.keys() != {SIGNATURE}:
@@ -176,7 +177,7 @@ def _wire_part(part: Part, message: Message) -> dict[str, Any]:
     elif isinstance(part, File):
         return _wire_data(part, "application/pdf")
     elif isinstance(part, ToolCall) and role == "assistant":
-        # arguments that are no object have no place: they are told as what they are
+        # the format requires an object, so malformed arguments are sent in one
         given = {"malformed": part.malformed} if part.malformed else part.arguments
         return {"functionCall": {**_wire_id(part.id), "name": part.name, "args": given}}
     raise unsupported(part, f"in a message of role {role}", NAME)

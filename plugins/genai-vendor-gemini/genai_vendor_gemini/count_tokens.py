@@ -1,4 +1,4 @@
-"""How many tokens a conversation would take, for Gemini.
+"""Token counts of conversations for Gemini.
 
 Source: Gemini API reference, "Counting tokens"; Vertex AI, "CountTokens"; as of November
 2026.
@@ -13,10 +13,9 @@ from genai_vendor_gemini.generate_content import GenerateContent
 
 
 class CountTokens(CountDialect):
-    """variant:
-
-    - `wrapped`: whether it is asked with a whole request for an answer, as the Gemini API does, or
-      with the fields of one, as Vertex AI
+    """Dialect for `countTokens`. Variant:
+    - `wrapped`: whether the request contains a whole request for an answer, as in the Gemini API,
+      or its fields, as in Vertex AI
     """
 
     name = "gemini-count"

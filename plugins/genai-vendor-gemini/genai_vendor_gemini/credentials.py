@@ -1,8 +1,8 @@
-"""Access tokens for Google Cloud, by its application default credentials.
+"""Access tokens for Google Cloud from the application default credentials.
 
-Source: google-auth 2, `google.auth.default`, `google.auth.transport`. It is imported when a
-token is needed, as that takes long, and speaks HTTP through the host: with its proxies, its
-certificates and its deadlines.
+Source: google-auth 2, `google.auth.default`, `google.auth.transport`. It is imported when a token
+is needed, because the import is slow. It uses the host's HTTP, with its proxies, certificates and
+deadlines.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _INSTALL = "genai-host install 'genai-vendor-gemini[vertex]'"
 
 
 class Credentials:
-    """Gets tokens; for `CachedToken`.
+    """Fetches tokens for `CachedToken`.
 
     Attributes:
-        quota_project: Project that is billed for the use of the credentials; empty as long as they
-            have not been read, or if they do not say.
+        quota_project: Project billed for the use of the credentials; empty before they are read, or
+            if they name none.
     """
 
     def __init__(self, services: Services) -> None:
@@ -40,12 +40,13 @@ class Credentials:
         self.quota_project = ""
 
     def missing(self) -> str | None:
-        """Why there can be no token; a look at what is installed."""
+        """Why no token can be fetched, checked from the installed packages."""
         return None if _is_installed() else f"google-auth is not installed: {_INSTALL}"
 
     def __call__(self, limits: CancelToken) -> AccessToken:
-        """A token, got now. Raises `AuthenticationFailed`, `ServiceUnavailable`, and what ends
-        `limits`."""
+        """Fetch a token. Raises `AuthenticationFailed`, `ServiceUnavailable`, and the error of
+        `limits`.
+        """
         if not _is_installed():
             raise ConfigurationError("google-auth is not installed", hint=_INSTALL)
         import google.auth
@@ -64,7 +65,7 @@ class Credentials:
         except exceptions.TransportError as error:
             limits.check()
             raise ServiceUnavailable("no token could be got from Google Cloud") from error
-        except exceptions.GoogleAuthError as error:  # what it says may hold a token
+        except exceptions.GoogleAuthError as error:  # its message can contain a token
             raise AuthenticationFailed(
                 "the application default credentials of Google Cloud give no token",
                 hint="gcloud auth application-default login",
@@ -73,8 +74,8 @@ class Credentials:
         return AccessToken(Secret(self._found.token), self._seconds())
 
     def _seconds(self) -> float | None:
-        """For how long it is valid."""
-        end = self._found.expiry  # in UTC, and does not say so
+        """Return the seconds until the token expires."""
+        end = self._found.expiry  # in UTC, but without a time zone
         if not isinstance(end, datetime.datetime):
             return None
         return (end.replace(tzinfo=datetime.UTC) - self._services.clock.now()).total_seconds()
@@ -82,7 +83,7 @@ class Credentials:
 
 @frozen
 class _Reply:
-    """As `google.auth.transport.Response` has it."""
+    """Response with the interface of `google.auth.transport.Response`."""
 
     status: int
     headers: Mapping[str, str]
@@ -90,8 +91,9 @@ class _Reply:
 
 
 def _transport(services: Services, limits: CancelToken) -> Any:
-    """As `google.auth.transport.Request` has it: the host's HTTP, under the limits of the
-    call that needs a token."""
+    """Return a transport with the interface of `google.auth.transport.Request`: the host's HTTP,
+    with the limits of the call that needs a token.
+    """
     from google.auth import exceptions
 
     def send(
@@ -105,7 +107,7 @@ def _transport(services: Services, limits: CancelToken) -> Any:
         try:
             reply = services.http.send(HttpRequest(method, url, dict(headers or {}), data), limits)
         except GenaiError as error:
-            limits.check()  # what ends the call ends it
+            limits.check()  # a cancelled call has its own error
             failure = exceptions.TransportError(error)  # type: ignore[no-untyped-call]  # so it is
             raise failure from error
         return _Reply(reply.status, reply.headers, reply.body)
@@ -116,5 +118,5 @@ def _transport(services: Services, limits: CancelToken) -> Any:
 def _is_installed() -> bool:
     try:
         return find_spec("google.auth") is not None
-    except ModuleNotFoundError:  # there is nothing of Google's at all
+    except ModuleNotFoundError:  # no Google package is installed
         return False

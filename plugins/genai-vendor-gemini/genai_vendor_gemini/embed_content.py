@@ -1,7 +1,7 @@
 """The dialect `gemini-embed`: `batchEmbedContents`, of the Gemini API and of Vertex AI.
 
-Source: Gemini API reference, "Embeddings"; google-genai 3.4, which writes it for Vertex AI in
-another form; both as of November 2026.
+Source: Gemini API reference, "Embeddings"; google-genai 3.4 for the different format on Vertex AI;
+both as of November 2026.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from genai_vendor_gemini.replies import read_usage
 
 
 class EmbedContent(Dialect[EmbedCall, Embeddings]):
-    """variant:
-
-    - `purpose`: whether the model is told what the vectors are for
-    - `nested`: whether what is asked of a text stands in an object of its own, as on Vertex AI,
-      which is not told the model with each text either
+    """Dialect for `batchEmbedContents`. Variant:
+    - `purpose`: whether the request contains the purpose of the vectors
+    - `nested`: whether the options of a text are in a nested object and without the model, as on
+      Vertex AI
     """
 
     name = "gemini-embed"

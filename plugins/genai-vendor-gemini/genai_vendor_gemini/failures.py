@@ -1,4 +1,4 @@
-"""What Google's services reply with: objects, and errors.
+"""Replies of Google's services: objects and errors.
 
 Source: google.rpc.Status, ErrorInfo and RetryInfo (googleapis, `google/rpc`), and "Gemini
 API troubleshooting", as of November 2026.
@@ -17,7 +17,7 @@ from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import AuthenticationFailed, GenaiError
 
 _NO_STATUS = 500
-_BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # which come with status 400
+_BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # sent with status 400
 _STATUS_OF_WORD: Mapping[str, int] = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
@@ -37,14 +37,12 @@ _STATUS_OF_WORD: Mapping[str, int] = {
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """A reply, or an event of one. Raises the error that it tells of, and
-    `MalformedReply`."""
+    """Parse a reply or an event. Raises the error that it contains, and `MalformedReply`."""
     return read_reply(data, error_in)
 
 
 def read_objects(data: bytes) -> list[dict[str, Any]]:
-    """The replies of a stream that is a JSON array, as the service sends it where no events were
-    asked for."""
+    """Parse a stream that is a JSON array, the format of the service without server-sent events."""
     try:
         values = read_json(data)
     except ValueError as error:
@@ -53,8 +51,7 @@ def read_objects(data: bytes) -> list[dict[str, Any]]:
 
 
 def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """A field that is a list of objects; empty if it is not there. Raises
-    `MalformedReply`."""
+    """Return a list of objects; empty if it is missing. Raises `MalformedReply`."""
     value = list_in(data, name)
     if not all(isinstance(each, dict) for each in value):
         raise malformed(f"{name} is not a list of objects")
@@ -62,12 +59,12 @@ def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """The error that a reply of status 400 or more tells of."""
+    """Return the error for a reply with status 400 or more."""
     return explain_reply(reply, error_in)
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error in an object; None if there is none.
+    """Return the error in an object; None if there is none.
 
     Args:
         data: The object.
@@ -95,7 +92,7 @@ def _status_of(error: Mapping[str, Any]) -> int:
 
 
 def _retry_after(details: list[dict[str, Any]]) -> float | None:
-    """Seconds, as in `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "37.5s"}`."""
+    """Return the seconds in `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "37.5s"}`."""
     for each in details:
         delay = each.get("retryDelay")
         if isinstance(delay, str) and delay.endswith("s"):

@@ -31,7 +31,7 @@ _ADDRESS = "https://generativelanguage.googleapis.com"
 _MOST_PAGES = 100
 
 PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
-"""A model that thinks says nothing for minutes."""
+"""Timeouts in seconds. A reasoning model can send nothing for minutes."""
 
 _METHODS: Mapping[str, str] = {
     "generateContent": GenerateContent.name,
@@ -81,12 +81,12 @@ class GeminiProvider(HttpProvider):
 
 
 def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, DialectEndpoint]:
-    """Where the dialects of Gemini are served.
+    """Return the endpoints of Gemini's dialects.
 
     Args:
         models: Path of the models.
         ids: Pattern of the ids of models for chat.
-        nested: Whether embeddings and counts are asked for as on Vertex AI.
+        nested: Whether embeddings and counts have the format of Vertex AI.
     """
     generate, embed = GenerateContent.endpoint, EmbedContent.endpoint
     return {
@@ -107,7 +107,9 @@ def _below(models: str, path: str) -> str:
 
 
 def _listed(model: Mapping[str, Any]) -> ListedModel:
-    """Of what else the service has, such as models for pictures, nothing can be used."""
+    """Convert a listed model; models for other purposes, for example images, get no
+    capabilities.
+    """
     methods = model.get("supportedGenerationMethods")
     if not isinstance(methods, list):
         raise malformed("a model has no methods")

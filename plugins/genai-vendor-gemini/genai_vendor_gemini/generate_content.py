@@ -1,9 +1,8 @@
 """The dialect `gemini`: `generateContent`, of the Gemini API and of Vertex AI.
 
-Source: Gemini API reference, "Generating content", and the guides to function calling,
-structured outputs, thinking and safety settings; google-genai 3.4, which writes the same for
-Vertex AI; all as of November 2026. `contents` writes what is said, `replies` reads what
-comes back.
+Source: Gemini API reference, "Generating content", and the guides to function calling, structured
+outputs, thinking and safety settings; google-genai 3.4 for Vertex AI; all as of November 2026.
+`contents` writes messages, `replies` reads the replies.
 """
 
 from __future__ import annotations
@@ -42,10 +41,9 @@ _MOST_STOPS = 5
 
 
 class GenerateContent(Dialect[ChatCall, Completion]):
-    """variant:
-
-    - `unsigned_calls`: signature for calls of tools that came from another model, and so have none;
-      later models refuse those without one
+    """Dialect for `generateContent`. Variant:
+    - `unsigned_calls`: signature for tool calls from other models, which have none; newer models
+      reject unsigned calls
     """
 
     name = NAME

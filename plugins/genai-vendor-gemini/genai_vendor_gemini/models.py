@@ -1,10 +1,10 @@
-"""The Gemini models for text, and for embeddings, as the pages of the models, their
-developer's guides and the table of thinking levels had them in November 2026, in the
-documentation of the Gemini API and in that of Google Cloud.
+"""The Gemini models for text and embeddings. Source: the pages of the models, their developer's
+guides and the table of thinking levels, in the documentation of the Gemini API and of Google Cloud,
+as of November 2026.
 
-Models of the fourth generation share their window between prompt and answer, and bound the
-answer of one request; those before bound both apart. Where a model pays no heed to what
-guides the choice of tokens, that is refused here rather than left out in silence.
+In models of the fourth generation the prompt and the answer share the context window, and a request
+limits the answer; earlier models limit both separately. Sampling parameters that a model ignores
+are rejected here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_OUTPUT = 65_536
 _ABLE = {"tools", "schema", "images", "files", "reasoning"}
 _EFFORTS = ["minimal", "low", "medium", "high", "xhigh"]
 _GUIDES = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty")
-_FROM_ELSEWHERE = "skip_thought_signature_validator"  # as the guide to signatures has it
+_FROM_ELSEWHERE = "skip_thought_signature_validator"  # from the guide to thought signatures
 
 
 def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: bool = True) -> Model:
@@ -122,4 +122,4 @@ CLAUDE: Sequence[Offering] = tuple(
         "claude-haiku-4-5": "20251001",
     }.items()
 )
-"""Those of Anthropic's models whose ids on Vertex AI its guide "Claude on Vertex AI" has."""
+"""Anthropic's models with an id in the guide "Claude on Vertex AI"."""

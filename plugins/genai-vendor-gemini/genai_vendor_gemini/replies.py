@@ -1,14 +1,12 @@
-"""Replies of `generateContent`, whole and streamed.
+"""Complete and streamed replies of `generateContent`.
 
 Source: Gemini API reference, "GenerateContentResponse", and the guides to thinking, thought
-signatures and function calling; google-genai 3.4, which has the same for Vertex AI; all as
-of November 2026.
+signatures and function calling; google-genai 3.4 for Vertex AI; all as of November 2026.
 
-A streamed reply is made of events that look like whole ones. The mark of its end is the
-reason why the candidate ended.
+The events of a streamed reply have the format of whole replies. A finish reason marks the end.
 
-A part that the model signed is sent back with its signature: that is kept as an opaque part
-after it, or holds the whole part where this has nothing to show.
+A signed part is sent back with its signature. The signature is stored as an opaque part after it,
+which contains the whole part if it has no other representation.
 """
 
 from __future__ import annotations
@@ -55,15 +53,16 @@ _UNNAMED = "call_without_id_"
 
 
 def has_own_id(id: str) -> bool:
-    """Whether a call of a tool has an id that the service gave it, or somebody else."""
+    """Whether the id of a tool call is from a service, rather than generated here."""
     return not id.startswith(_UNNAMED)
 
 
 def read_completion(call: ChatCall, body: bytes) -> Completion:
-    """A whole reply. Raises `MalformedReply`, and `UnexpectedFinish` if it holds no
-    answer."""
+    """Parse a complete reply. Raises `MalformedReply`, and `UnexpectedFinish` if it has no
+    answer.
+    """
     reading = _Reading(call)
-    if body.lstrip().startswith(b"["):  # a stream that is none of events
+    if body.lstrip().startswith(b"["):  # a stream without server-sent events
         for data in read_objects(body):
             reading.add(data)
         if not reading.finish:
@@ -76,7 +75,7 @@ def read_completion(call: ChatCall, body: bytes) -> Completion:
 
 
 class ReplyDecoder:
-    """Puts the pieces of a streamed reply together."""
+    """Assembles a streamed reply."""
 
     def __init__(self, call: ChatCall) -> None:
         self._reading = _Reading(call)
@@ -87,7 +86,7 @@ class ReplyDecoder:
         return self._is_marked or bool(self._reading.finish)
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # as some proxies end every stream
+        if event.data == b"[DONE]":  # some proxies end every stream with it
             self._is_marked = True
             return ()
         return self._reading.add(read_event(event, error_in))
@@ -101,11 +100,11 @@ class ReplyDecoder:
 
 
 class _Reading:
-    """What has been read of a reply.
+    """State of reading a reply.
 
     Attributes:
-        answered: Whether the model has begun to answer.
-        finish: Why it ended; empty as long as it has not.
+        answered: Whether the answer has begun.
+        finish: Finish reason; empty before the end.
     """
 
     def __init__(self, call: ChatCall) -> None:
@@ -113,8 +112,8 @@ class _Reading:
         self.finish = ""
         self._usage = Usage()
         self._parts: list[Part] = []
-        self._texts: list[str] = []  # pieces of the part that is read
-        self._kind: type[Text] | type[Reasoning] | None = None  # and what these are of
+        self._texts: list[str] = []  # chunks of the current part
+        self._kind: type[Text] | type[Reasoning] | None = None  # type of the current part
         self._ids = {each.id for message in call.messages for each in message.tool_calls}
         self._calls: dict[str, ToolCall] = {}
 
@@ -124,8 +123,8 @@ class _Reading:
         return "".join([*said, *(self._texts if self._kind is Text else ())])
 
     def add(self, data: Mapping[str, Any]) -> list[Delta]:
-        """Read a response. Raises `UnexpectedFinish` if the prompt was refused."""
-        if data.get("usageMetadata") is not None:  # each time the whole until then
+        """Read a response. Raises `UnexpectedFinish` if the prompt was rejected."""
+        if data.get("usageMetadata") is not None:  # cumulative
             self._usage = read_usage(data["usageMetadata"])
         candidates = objects_in(data, "candidates")
         if not candidates:
@@ -141,7 +140,7 @@ class _Reading:
         self._close()
         finish = read_finish(
             self.finish, calls=bool(self._calls), text=self.text, unknown="other"
-        )  # an answer that is whole ends in one way only here
+        )  # the only finish reason of a complete answer
         message = Message("assistant", self._parts)
         return Completion(message, finish, self._usage, vendor_finish=self.finish)
 
@@ -156,12 +155,12 @@ class _Reading:
                 yield from [Delta(reasoning=text)] if text else []
                 return
             if signature:
-                self._close()  # what is signed is not joined with what is not
+                self._close()  # signed and unsigned text must not be joined
             self._add_text(Text, text)
             yield from [Delta(text)] if text else []
         elif part.get("functionCall") is not None:
             call = self._read_call(object_in(part, "functionCall"))
-            if self._calls.get(call.id) == call:  # it is repeated
+            if self._calls.get(call.id) == call:  # a repeated call
                 return
             self._calls[call.id] = call
             self._add(call)
@@ -188,7 +187,7 @@ class _Reading:
         self._parts.append(part)
 
     def _close(self) -> None:
-        """The text that was read is whole."""
+        """Finish the current text."""
         if self._kind is not None:
             self._parts.append(self._kind("".join(self._texts)))
             self._texts, self._kind = [], None
@@ -201,8 +200,7 @@ class _Reading:
         return call
 
     def _free_id(self) -> str:
-        """Some services give calls no ids: then they are numbered, the whole conversation
-        through."""
+        """Return a new id for a call from a service without ids, unique in the conversation."""
         numbered = (f"{_UNNAMED}{number}" for number in count(len(self._ids)))
         return next(id for id in numbered if id not in self._ids)
 
@@ -230,8 +228,7 @@ def _read_data(data: Mapping[str, Any]) -> Image | File:
 
 
 def read_usage(data: Any) -> Usage:
-    """The tokens used, as far as a reply tells. What was thought is counted beside what
-    was said."""
+    """Return the tokens used. Reasoning tokens are reported separately from output tokens."""
     if not isinstance(data, dict):
         return Usage()
     thoughts = count_in(data, "thoughtsTokenCount")

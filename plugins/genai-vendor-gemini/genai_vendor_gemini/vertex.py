@@ -25,9 +25,9 @@ from genai_vendor_gemini.credentials import Credentials
 from genai_vendor_gemini.gemini import PATIENT, serves
 
 _GLOBAL = "global"
-_REGIONS_OF_SEVERAL = ("us", "eu")  # addresses of their own
-_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]*")  # older projects have a domain, `example.com:mine`
-_CLAUDE_VERSION = "vertex-2023-10-16"  # the only one that the guide has; the SDK says a later one
+_REGIONS_OF_SEVERAL = ("us", "eu")  # with different addresses
+_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]*")  # older projects have a domain: `example.com:mine`
+_CLAUDE_VERSION = "vertex-2023-10-16"  # the only version in the guide; the SDK sends a newer one
 
 
 @frozen
@@ -58,7 +58,7 @@ class VertexSettings:
 
 
 class VertexProvider(HttpProvider):
-    """Opening it reads no credentials: they are looked for when a call is made."""
+    """Provider for Vertex AI. Credentials are read with the first call."""
 
     default_models = {"chat": "gemini-3.8-flash", "embed": "gemini-embedding-2"}
     bounds = PATIENT
@@ -83,7 +83,7 @@ class VertexProvider(HttpProvider):
                 f"{claude}:streamRawPredict",
                 extra_fields={"anthropic_version": _CLAUDE_VERSION},
                 omit_fields=["model"],
-                unsupported={"schema"},  # nobody says that it is held to one here
+                unsupported={"schema"},  # enforcement of schemas is undocumented here
                 variant={"cache": "blocks"},
                 model_ids="claude*",
             ),
@@ -101,7 +101,7 @@ class VertexProvider(HttpProvider):
         )
 
     def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
-        """Some credentials say which project is billed for the use of them."""
+        """Add the project that is billed for the use of the credentials, if they name one."""
         project = self._credentials.quota_project if self._credentials else ""
         if not project:
             return request
@@ -117,7 +117,7 @@ def _address(location: str) -> str:
 
 
 def _checked(name: str, what: str) -> str:
-    """They become a part of addresses."""
+    """Validate a name that becomes part of an address."""
     name = name.strip()
     if name and not _NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} is no {what} of Google Cloud", setting=what)

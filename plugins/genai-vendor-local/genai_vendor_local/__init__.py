@@ -1,7 +1,7 @@
-"""Models in this process: GGUF files by llama.cpp, and embeddings; no key, no network.
+"""Models in this process: GGUF files with llama.cpp, and embeddings, without key or network.
 
-- provider `local`: runs the weights that `genai-host local pull` fetched, and any GGUF file by its
-  path: `local//models/my-model.gguf`
+- `local`: provider for weights downloaded with `genai-host local pull`, and for any GGUF file by
+  its path: `local//models/my-model.gguf`
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def list_command(as_json: bool) -> None:
 
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Report]:
-    """Shows the progress of downloads: at a terminal how much there is, else what is begun."""
+    """Show the progress of downloads: the amount on a terminal, otherwise the start of each."""
     lines: list[str] = []
 
     def report(progress: PreparationProgress) -> None:

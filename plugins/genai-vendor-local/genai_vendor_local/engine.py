@@ -1,7 +1,7 @@
-"""llama.cpp in this process: one loaded GGUF file, and what it generates.
+"""llama.cpp in this process: one loaded GGUF file and its generations.
 
-It is `xllamacpp`, whose server is called directly. That server insists on listening
-as well; it does so where nobody can reach it.
+The binding is `xllamacpp`, whose server is called directly. That server must also listen; its
+socket is private.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from genai_vendor_local.loadable import must_be_loadable, not_loadable
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.waiting import InThread, held
 
-_BATCH = 128  # tokens of a prompt between two looks at whether it was cancelled
-_CACHE_MIB = 256  # prompts that other conversations will go on with
-_LONGEST_SOCKET = 100  # systems take 104 to 108 bytes; beyond, a port behind a random key
+_BATCH = 128  # prompt tokens between checks for cancellation
+_CACHE_MIB = 256  # for prompts that other conversations will continue
+_LONGEST_SOCKET = 100  # systems allow 104 to 108 bytes; longer: a port with a random key
 
 
 class Engine:
     """A GGUF file, loaded with the first request and released by `close`.
 
     Args:
-        checked: Folder where it is remembered which files can be loaded.
-        embedding: Whether it is to give vectors instead of text.
+        checked: Directory that caches which files can be loaded.
+        embedding: Whether to return vectors instead of text.
     """
 
     def __init__(
@@ -50,13 +50,14 @@ class Engine:
         self._running: set[threading.Thread] = set()
 
     def chat(self, body: Mapping[str, Any], limits: CancelToken) -> Chunks:
-        """Generate: the chunks of a streamed reply, in OpenAI's form."""
+        """Generate; returns the chunks of a streamed reply in OpenAI's format."""
         server = self._loaded(limits)
         return self._start(lambda tell: server.handle_chat_completions(_dumps(body), tell))
 
     def embed(self, body: Mapping[str, Any], limits: CancelToken) -> bytes:
-        """Embed: the whole reply, in OpenAI's form. A text that is begun is embedded to
-        its end, even if nobody waits for it any more."""
+        """Embed; returns the whole reply in OpenAI's format. A started text is finished even after
+        cancellation.
+        """
         server = self._loaded(limits)
         chunks = self._start(lambda tell: tell(server.handle_embeddings(_dumps(body))))
         with limits.on_cancel(chunks.close):
@@ -65,7 +66,7 @@ class Engine:
         return reply
 
     def close(self) -> None:
-        """End what is being generated, then release the memory."""
+        """Stop all generations, then release the memory."""
         with self._lock:
             self._closed = True
             running = list(self._running)
@@ -76,8 +77,7 @@ class Engine:
             load.join()
 
     def _loaded(self, limits: CancelToken) -> Any:
-        """What can generate. The wait for it ends with the call; the load goes on, for
-        whoever comes next."""
+        """Return the loaded server. Cancelling the call ends only the wait; loading continues."""
         self._must_be_open()
         load = self._load
         if load is None or load.has_failed():
@@ -94,18 +94,18 @@ class Engine:
             return self._load
 
     def _make_server(self) -> Any:
-        """Raises `ConfigurationError` for a file that cannot be loaded."""
+        """Load the file; raises `ConfigurationError` if that fails."""
         import xllamacpp
 
         folder = tempfile.mkdtemp(prefix="genai-host-")
         try:
             server = xllamacpp.Server(self._params(xllamacpp.CommonParams(), folder))
-            server.handle_metrics()  # one that is released before its loop runs never ends
+            server.handle_metrics()  # a server released before its loop runs never ends
             return server
         except RuntimeError as error:
             raise not_loadable(self._file) from error
         finally:
-            shutil.rmtree(folder, ignore_errors=True)  # its socket goes with it
+            shutil.rmtree(folder, ignore_errors=True)  # also deletes its socket
 
     def _params(self, params: Any, folder: str) -> Any:
         settings = self._settings
@@ -122,7 +122,7 @@ class Engine:
 
             params.embedding = True
             params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
-            params.n_batch = params.n_ubatch = settings.window  # a text is one batch
+            params.n_batch = params.n_ubatch = settings.window  # a text must fit into one batch
         params.ui = False
         params.endpoint_slots = False
         params.endpoint_metrics = True
@@ -151,7 +151,7 @@ class Engine:
         try:
             generate(chunks.tell)
             chunks.end()
-        except (ValueError, RuntimeError) as error:  # what llama.cpp refuses
+        except (ValueError, RuntimeError) as error:  # rejected by llama.cpp
             chunks.end(BadRequest(f"llama.cpp refuses the request: {error}"))
         except BaseException as error:  # noqa: BLE001 - it must reach whoever waits
             chunks.end(error)
@@ -161,10 +161,10 @@ class Engine:
 
 
 class Chunks:
-    """What is being generated, chunk by chunk; iterate once.
+    """A running generation as chunks; iterate once.
 
-    `close`, from any thread, ends the iteration at once and the generation at its
-    next token; `complete` tells whether it came to its own end.
+    `close`, from any thread, ends the iteration immediately and the generation at its next token.
+    `complete` is whether it ended by itself.
     """
 
     def __init__(self, is_closing: Callable[[], bool]) -> None:
@@ -178,7 +178,7 @@ class Chunks:
         return self._is_at_end and not self._closed
 
     def tell(self, chunk: Any) -> bool:
-        """Called by llama.cpp for each chunk; True ends the generation."""
+        """Receive a chunk; called by llama.cpp. Returning True ends the generation."""
         if self._closed or self._is_closing():
             return True
         self._queue.put(chunk.encode() if isinstance(chunk, str) else bytes(chunk))

@@ -1,4 +1,4 @@
-"""Values that show a model what a JSON Schema takes."""
+"""Example values for a JSON Schema, to show to a model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _WORDS = (
 
 
 class Examples:
-    """Numbers and words of which each is another, so that it can be seen where each came
-    from: a model that is shown the same `x` everywhere writes `x` as well. The same schemas
-    get the same values, in their order."""
+    """Distinct numbers and words, so that the source of each is visible: a model that sees the same
+    `x` everywhere writes `x` too. Equal schemas get equal values, in order.
+    """
 
     def __init__(self) -> None:
         self._numbers = count(*_NUMBERS)
         self._words = cycle(_WORDS)
 
     def of(self, schema: Any, root: Any = None, depth: int = 0) -> Any:
-        """A value that is valid for a JSON Schema: its own example, or the simplest. Of an object,
-        the required properties, or all if none are.
+        """Return a valid value for a JSON Schema: its own example, or the simplest value. For an
+        object, it has the required properties, or all properties if none are required.
 
         Args:
             schema: The schema.
@@ -63,7 +63,7 @@ class Examples:
 
 
 def _shown(schema: Mapping[str, Any]) -> list[str]:
-    """Names of properties."""
+    """Return the names of the properties to include."""
     required = schema.get("required", ())
     names = [name for name in schema["properties"] if name in required]
     return names or list(schema["properties"])

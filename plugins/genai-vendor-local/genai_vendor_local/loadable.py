@@ -1,8 +1,8 @@
-"""Whether llama.cpp can load a file, found out where it can do no harm.
+"""Check in a separate process whether llama.cpp can load a file.
 
-It does not refuse every damaged file: some end the whole process by a failed
-assertion. So a file that is new is first loaded in a process of its own, once; that
-it can be loaded is remembered with its size and its time of change.
+llama.cpp does not reject every damaged file: some end the process by a failed assertion. So a new
+file is first loaded in a separate process. The result is cached with the size and modification time
+of the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from genai_host.errors import ConfigurationError
 from genai_vendor_local.processes import environment
 
 _MAGIC = b"GGUF"
-_loaded: list[Any] = []  # by `load`: a server that is released this soon may hang
+_loaded: list[Any] = []  # filled by `load`: a server released this early can hang
 
 
 def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
@@ -46,7 +46,7 @@ def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
 
 
 def remember_loadable(file: Path, checked: Path) -> None:
-    """Take a file for loadable until it changes: it was checked otherwise."""
+    """Mark a file as loadable until it changes, because it was verified in another way."""
     checked.mkdir(parents=True, exist_ok=True)
     _mark(file, checked).touch()
 
@@ -72,7 +72,7 @@ def _try_to_load(file: Path, checked: Path, limits: CancelToken) -> None:
 
 
 def load(file: str) -> None:
-    """Load a file, in a process that ends afterwards."""
+    """Load a file; runs in a process that exits afterwards."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()

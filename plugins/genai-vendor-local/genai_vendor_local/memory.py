@@ -1,4 +1,4 @@
-"""How much memory is free for a model."""
+"""Free memory for a model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory(system: Path = _SYSTEM, group: Path = _GROUP) -> int | None:
-    """Bytes that can be used without swapping; None where the system does not say.
+    """Return the bytes available without swapping; None if unknown.
 
-    On Linux it is `MemAvailable` (proc_meminfo(5)), or what a control group leaves if that is
-    less (`memory.max`, Linux's documentation of cgroup v2), as in a container.
+    On Linux, it is `MemAvailable` (proc_meminfo(5)), or the remainder of a control group's limit if
+    that is less (`memory.max`, Linux's documentation of cgroup v2), for example in a container.
     """
     available = _available(system)
     if available is None:
@@ -20,7 +20,7 @@ def free_memory(system: Path = _SYSTEM, group: Path = _GROUP) -> int | None:
     limit, used = _number(_text(group / "memory.max")), _number(_text(group / "memory.current"))
     if limit is None or used is None:
         return available
-    cache = _field(group / "memory.stat", "inactive_file") or 0  # it is given back when needed
+    cache = _field(group / "memory.stat", "inactive_file") or 0  # reclaimable
     return min(available, max(limit - used + cache, 0))
 
 
@@ -42,5 +42,5 @@ def _text(file: Path) -> str:
 
 
 def _number(text: str) -> int | None:
-    """`max` stands for no limit."""
+    """Parse a number; None for `max`, which means no limit."""
     return int(text) if text.strip().isdigit() else None

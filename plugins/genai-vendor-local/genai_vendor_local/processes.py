@@ -1,7 +1,7 @@
-"""Pythons of their own, as this one is, but for the current folder.
+"""Commands for child Python processes that do not import from the current directory.
 
-Python looks for modules in the current folder first, where it runs `-c` or `-m`; there
-anybody's file may be, as `xllamacpp.py` in a folder that was downloaded.
+With `-c` or `-m`, Python searches the current directory first, which can contain untrusted files,
+for example `xllamacpp.py` in a downloaded directory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 OPENMP = "libgomp.so.1"
-"""The library that llama.cpp needs and that not every system has."""
+"""The library that llama.cpp requires and some systems lack."""
 
 _MODULE = """\
 import runpy, sys
@@ -23,12 +23,12 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 def module(name: str, *arguments: str) -> list[str]:
-    """A command that runs a module as `python -m` does."""
+    """Return a command that runs a module like `python -m`."""
     return [sys.executable, "-c", _MODULE, name, *arguments]
 
 
 def environment(folder: Path) -> Mapping[str, str]:
-    """The variables of a process that is to find `OPENMP` in a folder."""
+    """Return the environment for a process that loads `OPENMP` from a directory."""
     if not (folder / OPENMP).is_file():
         return os.environ
     own = os.environ.get("LD_LIBRARY_PATH")

@@ -1,4 +1,4 @@
-"""The provider `local`: requests in OpenAI's form, answered in this process."""
+"""The provider `local`: requests in OpenAI's format, answered in this process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LocalProvider(Provider):
         ),
     }
     default_models = {"chat": DEFAULT.model, "embed": "multilingual-e5-small"}
-    # a processor may take minutes to read a long prompt
+    # a CPU can take minutes to process a long prompt
     bounds = {"first_token": 600, "idle": 300, "total": 3600}
 
     def __init__(self, settings: Settings, services: Services) -> None:
@@ -90,9 +90,9 @@ class LocalProvider(Provider):
         return _Missing(self._folder)
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
-        """Load llama.cpp, and compare the sizes of models with the memory that is free."""
+        """Load llama.cpp, and compare the sizes of models with the free memory."""
         if openmp.is_missing(self._folder):
-            return {}  # `unavailable_models` says that
+            return {}  # reported by `unavailable_models`
         openmp.load(self._folder)
         try:
             import xllamacpp  # noqa: F401 - whether it can be loaded is the question
@@ -173,14 +173,16 @@ class LocalProvider(Provider):
         return _Reply(engine.chat(body, limits))
 
     def _count(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
-        """llama.cpp says how long a prompt is before it reads it, and ends with the first batch."""
+        """Count the tokens of a prompt: llama.cpp reports them before processing it, and is stopped
+        after the first batch.
+        """
         chunks = self._chat(model_id, {**body, "max_tokens": 1, "stream": True}, limits)
         with limits.on_cancel(chunks.close):
             for event in chunks:
                 found = json.loads(event.data)
                 error = found.get("error", {})
                 tokens = found.get("prompt_progress", {}).get("total") or error.get(
-                    "n_prompt_tokens"  # it is longer than the window
+                    "n_prompt_tokens"  # the prompt exceeds the window
                 )
                 chunks.close()
                 if tokens is None:
@@ -190,7 +192,7 @@ class LocalProvider(Provider):
         raise IncompleteReply("llama.cpp ended before it said how long the prompt is")
 
     def _embed(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
-        """One text after the other, which takes no longer, and can be ended in between."""
+        """Embed the texts one by one, which is equally fast and can be cancelled in between."""
         query = body.pop("input_type", "document") == "query"
         engine = None if model_id == embedder.ID else self._engine(model_id, embedding=True)
         data: list[dict[str, Any]] = []
@@ -222,8 +224,9 @@ class LocalProvider(Provider):
 
 
 class _Missing(Mapping[str, str]):
-    """Why ids cannot run. It is looked up when it is asked for, so that it knows of the
-    files that a user's configuration names, and of those that come and go."""
+    """Reasons why ids cannot run. Evaluated on access, because configured files can appear and
+    disappear.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -249,7 +252,7 @@ class _Missing(Mapping[str, str]):
 
 
 class _TooLarge(Mapping[str, str]):
-    """Why models cannot run, by their IDs: those that are larger than the memory that is free."""
+    """Reasons why models cannot run, by id: those larger than the free memory."""
 
     def __init__(self, folder: Path, free: int | None) -> None:
         self._folder = folder
@@ -261,7 +264,7 @@ class _TooLarge(Mapping[str, str]):
         try:
             size = locate(id, self._folder).stat().st_size
         except (ConfigurationError, OSError):
-            raise KeyError(id) from None  # `unavailable_models` says that
+            raise KeyError(id) from None  # reported by `unavailable_models`
         if size <= self._free:
             raise KeyError(id)
         return f"it needs {size / 1e6:.0f} MB of memory, and {self._free / 1e6:.0f} MB are free"
@@ -274,10 +277,10 @@ class _TooLarge(Mapping[str, str]):
 
 
 class _Reply:
-    """The events of a reply, with the mark of their end that llama.cpp leaves out.
+    """The events of a reply, with the end marker that llama.cpp omits.
 
     Args:
-        choose: Makes one delta of the whole text, where the text is a choice of tools.
+        choose: Converts the whole text to one delta if the text is a choice of tools.
     """
 
     def __init__(
@@ -299,7 +302,7 @@ class _Reply:
         self._chunks.close()
 
     def _held(self, chunk: bytes, held: list[str]) -> bytes:
-        """Keep the text back until the choice is whole; it goes out with the finish."""
+        """Hold the text back until the choice is complete; it is sent with the finish reason."""
         data = json.loads(chunk)
         if "error" in data or not data.get("choices"):
             return chunk
@@ -313,12 +316,13 @@ class _Reply:
 
 
 _DATA = ("const", "default", "enum", "examples")
-"""Keywords of a schema below which there is data, and no schema."""
+"""Keywords of a schema that contain data instead of schemas."""
 
 
 def _with_required_properties(schema: Any) -> Any:
-    """A schema in which each required name is a property as well: llama.cpp's grammar holds a
-    model to those names alone."""
+    """Add each required name to the properties of a schema: llama.cpp's grammar allows only
+    these.
+    """
     if isinstance(schema, list):
         return [_with_required_properties(each) for each in schema]
     if not isinstance(schema, Mapping):
@@ -337,8 +341,7 @@ def _with_required_properties(schema: Any) -> Any:
 
 
 def _refusal(error: Mapping[str, Any]) -> ProviderReply:
-    # the one internal error of embeddings: a text is longer than a batch, which here is
-    # the window
+    # the only internal error of embeddings: a text longer than a batch, which is the window here
     status = _TOO_LONG if error.get("code") == 500 else error.get("code", 400)
     return ProviderReply(_dumps({"error": {"message": error.get("message")}}), status)
 
@@ -347,7 +350,7 @@ _WITH_USAGE = {"stream_options": {"include_usage": True}}
 
 
 def _whole(reply: _Reply) -> bytes:
-    """A whole reply in OpenAI's form, from its events."""
+    """Return a complete reply in OpenAI's format from its events."""
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     whole: dict[str, Any] = {"choices": [{"index": 0, "message": message}]}
     for event in reply:

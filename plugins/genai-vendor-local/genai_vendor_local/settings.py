@@ -12,7 +12,9 @@ from genai_host.api import about
 
 
 def _half_of_the_cores() -> int:
-    """More threads than free cores make llama.cpp slower, not faster."""
+    """Return the default number of threads; llama.cpp is slower with more threads than free
+    cores.
+    """
     return max(1, (os.cpu_count() or 2) // 2)
 
 

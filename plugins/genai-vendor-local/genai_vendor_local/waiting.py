@@ -1,4 +1,4 @@
-"""Waits that end with the call that waits, whatever they wait for."""
+"""Waits that end when the waiting call is cancelled."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from genai_host.api import CancelToken
 
 T = TypeVar("T")
 
-_LOOK = 0.05  # seconds between two looks at whether the call has ended; a lock cannot be woken
+_LOOK = 0.05  # seconds between checks of the limits; waiting for a lock cannot be interrupted
 
 
 @contextmanager
 def held(lock: threading.Lock, limits: CancelToken) -> Iterator[None]:
-    """Hold a lock. Raises what ends the call."""
+    """Hold a lock. Raises the error of `limits`."""
     while not lock.acquire(timeout=_LOOK):
         limits.check()
     try:
@@ -28,7 +28,7 @@ def held(lock: threading.Lock, limits: CancelToken) -> Iterator[None]:
 
 
 class InThread(Generic[T]):
-    """Work in a thread of its own. Who waits for it may leave, and it goes on."""
+    """Work in a separate thread, which continues after its caller has stopped waiting."""
 
     def __init__(self, work: Callable[[], T], name: str) -> None:
         self._outcome: Future[T] = Future()
@@ -36,7 +36,7 @@ class InThread(Generic[T]):
         self._thread.start()
 
     def wait(self, limits: CancelToken) -> T:
-        """What it gives. Raises what it raises, and what ends the call."""
+        """Return the result, or raise the error of the work or of `limits`."""
         woken = threading.Event()
         self._outcome.add_done_callback(lambda _: woken.set())
         with limits.on_cancel(woken.set):

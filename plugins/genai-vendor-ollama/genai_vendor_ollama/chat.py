@@ -1,10 +1,10 @@
-"""Ollama's chat, `/api/chat`.
+"""The dialect for Ollama's chat, `/api/chat`.
 
 Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
 
-Opaque parts of other dialects are left out of what is sent. The texts of a message are
-joined, and its pictures stand beside them: the format has one text and a list of pictures
-for each. `replies` reads what comes back.
+Opaque parts of other dialects are not sent. The texts of a message are joined, and its images are a
+separate list, because the format has one text and one list of images per message. `replies` reads
+the replies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NAME = "ollama-chat"
 
 
 class OllamaChat(Dialect[ChatCall, Completion]):
-    """variant: see `form.VARIANT`."""
+    """Dialect for `/api/chat`. For the variant, see `form.VARIANT`."""
 
     name = _NAME
     endpoint = DialectEndpoint(path="/api/chat")
@@ -82,10 +82,10 @@ _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 
 class _Form(NamedTuple):
-    """How messages are written.
+    """Format of messages.
 
     Attributes:
-        names: Of the tools whose results do not say it themselves, by the id of the call.
+        names: Names of tools by call id, for results without one.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -97,7 +97,7 @@ class _Form(NamedTuple):
         return b",".join(write_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
-        """A tool message is one on the wire for each result that it holds."""
+        """Yield the messages on the wire; a tool message becomes one per result."""
         if message.role == "tool":
             for part in message.content:
                 if not isinstance(part, ToolResult):
@@ -107,8 +107,9 @@ class _Form(NamedTuple):
             yield _wire_message(message)
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
-        """Newer servers pair it with its call by the id, older ones by the tool's name. They
-        fetch no pictures."""
+        """Return the message of a tool result. Newer servers match it by call id, older ones by the
+        tool's name. Servers do not fetch images.
+        """
         content = [
             picture_in_words(part) if isinstance(part, Image) and not part.data else part
             for part in result.content
@@ -164,13 +165,15 @@ def _wire_message(message: Message) -> dict[str, Any]:
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
-    """Arguments are an object there: what a model wrote that is none stands inside of one."""
+    """Return a tool call. Arguments must be an object, so malformed ones are put into one."""
     arguments = {"malformed": call.malformed} if call.malformed else call.arguments
     return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
 
 
 def _offered(call: ChatCall) -> tuple[ToolSchema, ...]:
-    """The format cannot say that a tool has to be used. Raises `InvalidParameter` for that."""
+    """Return the tools to send. Raises `InvalidParameter` for a required tool, which the format
+    cannot express.
+    """
     if call.tools and call.tool_choice not in (None, "auto", "none"):
         raise InvalidParameter(
             f"{_NAME} cannot make a model use a tool: tool_choice {call.tool_choice!r}",

@@ -1,4 +1,4 @@
-"""Ollama's embeddings, `/api/embed`.
+"""The dialect for Ollama's embeddings, `/api/embed`.
 
 Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
 """
@@ -32,10 +32,9 @@ _LOADING = ("num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mm
 
 
 class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
-    """variant: those of `form.VARIANT`, and
-
-    - `query`: what is put before the text of a search query, with models that want it
-    - `document`: the same for a document
+    """Dialect for `/api/embed`. The variant is that of `form.VARIANT`, and:
+    - `query`: prefix of a search query, for models that require one
+    - `document`: prefix of a document
     """
 
     name = "ollama-embed"

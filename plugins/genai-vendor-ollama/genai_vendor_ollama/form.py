@@ -1,4 +1,4 @@
-"""What Ollama's formats have in common: objects, errors, options, pictures.
+"""Shared parts of Ollama's formats: objects, errors, options, images.
 
 Source: Ollama's documentation of its API (`docs/api.md`, `docs/openapi.yaml`), and the
 types of its own client (`api/types.go`), of August 2026.
@@ -59,7 +59,7 @@ OPTIONS: Mapping[str, Any] = {
         "integer", "tokens that a draft model writes ahead, where the model has one", minimum=0
     ),
 }  # fmt: skip
-"""The parameters that are sent in `options`."""
+"""The parameters sent in `options`."""
 
 KEEP_ALIVE: Mapping[str, Any] = {
     "type": ["string", "number"],
@@ -81,14 +81,14 @@ PARAMETERS: Mapping[str, Any] = {
     "keep_alive": KEEP_ALIVE,
     "truncate": TRUNCATE,
 }
-"""The parameters of both formats for chat."""
+"""The parameters of both dialects."""
 
 VARIANT: Mapping[str, Any] = {"options": {}, "keep_alive": "", "truncate": False}
-"""What an instance sets for all of its calls; their parameters come first.
+"""Defaults of an instance for all calls; parameters of a call take precedence.
 
-options      further options, by Ollama's names
-keep_alive   as the parameter; empty to leave it to the service
-truncate     as the parameter
+- `options`: further options, by Ollama's names
+- `keep_alive`: like the parameter; empty for the default of the service
+- `truncate`: like the parameter
 """
 
 _WIRE_NAMES: Mapping[str, str] = {"max_tokens": "num_predict"}
@@ -98,7 +98,7 @@ _LARGER_WINDOW = "send less, or raise num_ctx: --param num_ctx=N, or num_ctx of 
 
 
 def add_parameters(body: dict[str, Any], call: Call, variant: Mapping[str, Any]) -> None:
-    """Add the parameters of a call to a request, each where it has its place."""
+    """Add the parameters of a call to a request."""
     options = dict(variant["options"])
     beside = {"keep_alive": variant["keep_alive"], "truncate": variant["truncate"]}
     for name, value in call.parameters.items():
@@ -112,34 +112,29 @@ def add_parameters(body: dict[str, Any], call: Call, variant: Mapping[str, Any])
 
 
 def wire_image(image: Image, dialect: str) -> str:
-    """Raises `UnsupportedPart` for a picture by its address, which Ollama does not fetch."""
+    """Encode an image; raises `UnsupportedPart` for an address, which Ollama does not fetch."""
     if not image.data:
         raise unsupported(image, "by its address", dialect)
     return base64.b64encode(image.data).decode()
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """An object; an error that comes with status 200, or amid a stream, is raised."""
+    """Parse an object; raises an error contained in it, also with status 200 or in a stream."""
     return read_reply(data, _error_in)
 
 
 def read_event_object(event: StreamEvent) -> dict[str, Any]:
-    """The same for an event of a stream."""
+    """Parse an event of a stream like `read_object`."""
     return read_event(event, _error_in)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """The error that a reply of status 400 or more tells of."""
+    """Return the error for a reply with status 400 or more."""
     return explain_reply(reply, _error_in)
 
 
 def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error in an object; None if there is none.
-
-    Args:
-        data: The object.
-        status: HTTP status; None for a success.
-    """
+    """The error in an object; None if there is none."""
     error = data.get("error")
     if not error:
         return None

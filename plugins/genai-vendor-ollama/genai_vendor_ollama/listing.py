@@ -1,7 +1,7 @@
-"""What Ollama says of the models that it has: all of them in short, or one at length.
+"""Ollama's descriptions of models: the list of all models, and the details of one.
 
 Source: Ollama's `docs/api.md`, "List Local Models" and "Show Model Information", and
-`api/types.go`, of August 2026; older servers leave out what the models can do.
+`api/types.go`, of August 2026. Older servers omit the capabilities.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIALECTS: Mapping[str, tuple[str, ...]] = {
 
 
 def read_list(data: Any) -> list[ListedModel]:
-    """The models of `/api/tags`. Raises `MalformedReply`."""
+    """Parse the models of `/api/tags`. Raises `MalformedReply`."""
     try:
         return [
             _listed(each.get("model") or each["name"], each, _details(each).get("context_length"))
@@ -35,7 +35,7 @@ def read_list(data: Any) -> list[ListedModel]:
 
 
 def read_shown(id: str, data: Mapping[str, Any]) -> ListedModel:
-    """One model, from `/api/show`. Raises `MalformedReply`."""
+    """Parse one model of `/api/show`. Raises `MalformedReply`."""
     try:
         return _listed(id, data, _shown_window(data))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -49,7 +49,7 @@ def _listed(id: str, data: Mapping[str, Any], window: Any) -> ListedModel:
         return ListedModel(id, window=window)
     dialects = [name for can in said for name in _DIALECTS.get(can, ())]
     able = {_CAPABILITIES[can] for can in said if can in _CAPABILITIES}
-    if "completion" in said:  # grammars hold any of them to a schema
+    if "completion" in said:  # a grammar enforces schemas for any of them
         able |= {"schema"}
     return ListedModel(id, dialects, able, window)
 
@@ -59,6 +59,8 @@ def _details(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _shown_window(data: Mapping[str, Any]) -> Any:
-    """Its name begins with the architecture of the model, as `llama.context_length`."""
+    """Return the context window; its key starts with the architecture, for example
+    `llama.context_length`.
+    """
     info = data.get("model_info") or {}
     return next((size for name, size in info.items() if name.endswith(".context_length")), None)

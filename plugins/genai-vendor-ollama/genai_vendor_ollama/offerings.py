@@ -62,7 +62,7 @@ _CHAT: Mapping[str, str] = {
     "olmo-2-13b": "olmo2:13b",
 }
 _LACKS: Mapping[str, set[str]] = {"deepseek-v3": {"tools"}}
-"""What the library's own template of a model leaves out."""
+"""Capabilities that the library's template of a model lacks."""
 
 _EMBED: Mapping[str, str] = {
     "bge-m3": "bge-m3:567m",
@@ -87,7 +87,7 @@ _PREFIXES: Mapping[str, Mapping[str, Any]] = {
     "qwen3-embedding-4b": _QWEN3,
     "qwen3-embedding-8b": _QWEN3,
 }
-"""What the makers' model cards want before a text."""
+"""Prefixes of texts, from the vendors' model cards."""
 
 
 def offerings() -> Iterable[Offering]:

@@ -69,10 +69,10 @@ class OllamaSettings:
 
 
 class OllamaProvider(HttpProvider):
-    """Opening it asks nobody whether Ollama is there: the first call finds out."""
+    """Provider for Ollama. Opening it does not contact the server."""
 
     bounds = {"first_token": 600, "idle": 300, "total": 3600}
-    """To load a large model takes minutes, in which nothing is said."""
+    """Loading a large model takes minutes without output."""
 
     def __init__(self, settings: OllamaSettings, services: Services) -> None:
         super().__init__(services, address_of(settings.base_url), key=settings.api_key)
@@ -101,21 +101,21 @@ class OllamaProvider(HttpProvider):
         return [self._asked(each, limits) if self._ask_each else each for each in listed]
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
-        """What Ollama has not pulled cannot run; at ollama.com nothing is pulled."""
+        """Report models that are not pulled; ollama.com needs no pull."""
         with self._saying_how_to_start():
             if self._in_cloud:
                 return super().probe(limits)
             return _NotPulled(each.id for each in read_list(self.get("/api/tags", limits)))
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        """What is not there cannot be pulled to ollama.com."""
+        """Map an error; at ollama.com without the hint to pull the model."""
         error = explain_error(reply)
         if error is not None and self._in_cloud and error.status == 404:
             error.hint = f"genai-host models --at {self.services.instance} lists what is there"
         return error
 
     def _asked(self, listed: ListedModel, limits: CancelToken) -> ListedModel:
-        """What Ollama shows of one model."""
+        """Add the details of one model."""
         body = {"model": listed.id}
         reply = self.send(ProviderRequest("chat", "", listed.id, body, path=_SHOW), limits)
         if reply.status >= 300:
@@ -133,7 +133,7 @@ class OllamaProvider(HttpProvider):
 
 
 class _NotPulled(Mapping[str, str]):
-    """Why models cannot run, by their IDs: all that are not among the pulled ones."""
+    """Reasons why models cannot run, by id: all ids except the pulled ones."""
 
     def __init__(self, pulled: Iterable[str]) -> None:
         self._pulled = frozenset(map(_with_tag, pulled))
@@ -144,20 +144,21 @@ class _NotPulled(Mapping[str, str]):
         return f"Ollama has not pulled it: ollama pull {id}"
 
     def __iter__(self) -> Iterator[str]:
-        return iter(())  # nobody knows all that could be pulled
+        return iter(())  # the ids that could be pulled are unknown
 
     def __len__(self) -> int:
         return 0
 
 
 def _with_tag(id: str) -> str:
-    """Ollama adds the tag `latest` where a name has none."""
+    """Add the tag `latest` to a name without a tag, like Ollama."""
     return id if ":" in id.rpartition("/")[2] else f"{id}:latest"
 
 
 def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, DialectEndpoint]:
-    """What the user sets for all calls. At ollama.com nothing holds models to a schema
-    (Ollama's documentation of structured outputs)."""
+    """Return the endpoints with the user's defaults. At ollama.com no schemas are enforced
+    (Ollama's documentation of structured outputs).
+    """
     options = dict(settings.options)
     if settings.num_ctx is not None:
         options["num_ctx"] = settings.num_ctx
@@ -171,7 +172,7 @@ def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, DialectEnd
 
 
 def _duration(keep_alive: str | float) -> str | float:
-    """Ollama takes a number without a unit for seconds, but not as a text."""
+    """Return a number for a text without a unit: Ollama accepts seconds only as a number."""
     try:
         seconds = float(keep_alive)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Replies of Ollama's chat, whole and streamed: a stream is made of the same objects, with a piece
-of the answer in each, and a whole reply is a stream of one.
+"""Complete and streamed replies of Ollama's chat. A stream consists of the same objects, each with
+a chunk of the answer; a complete reply is read as a stream of one object.
 
-Source: Ollama's `docs/api.md` and `api/types.go`, of August 2026.
-The mark of a stream's end is `"done": true`.
+Source: Ollama's `docs/api.md` and `api/types.go`, of August 2026. `"done": true` marks the end of a
+stream.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ from genai_vendor_ollama.form import read_event_object
 
 
 def read_completion(call: ChatCall, reply: ProviderReply) -> Completion:
-    """A whole reply. Raises `MalformedReply`, and `IncompleteReply` if it does not say
-    that it is done."""
+    """Parse a complete reply. Raises `MalformedReply`, and `IncompleteReply` without
+    `"done": true`.
+    """
     decoder = OllamaDecoder(call)
     decoder.feed(StreamEvent(reply.body))
     return decoder.finish()
 
 
 class OllamaDecoder:
-    """Puts the pieces of a streamed reply together."""
+    """Assembles a streamed reply."""
 
     def __init__(self, call: ChatCall) -> None:
         self._ids = {each.id for message in call.messages for each in message.tool_calls}
@@ -65,7 +66,7 @@ class OllamaDecoder:
         self.done = False
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # as servers have it that stand in for Ollama
+        if event.data == b"[DONE]":  # sent by some compatible servers
             self.done = True
             return ()
         data = read_event_object(event)
@@ -102,7 +103,7 @@ class OllamaDecoder:
         )
 
     def _said(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        if data.get("done") is True and self._has_begun:  # then there may be no more to say
+        if data.get("done") is True and self._has_begun:  # the stream can be complete here
             data = {"message": {}, **data}
         if "message" not in data:
             raise malformed("it has no message")
@@ -116,7 +117,7 @@ class OllamaDecoder:
             name, arguments = string_in(function, "name"), function.get("arguments")
             call = read_tool_call(string_in(data, "id"), name, arguments)
             before = self._calls.get(call.id)
-            if before == call:  # it is repeated
+            if before == call:  # a repeated call
                 continue
             if not call.id or before is not None:
                 call = evolve(call, id=self._free_id())
@@ -125,8 +126,9 @@ class OllamaDecoder:
             yield call
 
     def _free_id(self) -> str:
-        """Older servers give calls no ids: then they are numbered, the whole conversation
-        through."""
+        """Return a new id for a call from an older server without ids, unique in the
+        conversation.
+        """
         return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
 
 

@@ -1,4 +1,4 @@
-"""OpenAI, Azure OpenAI, and whoever else speaks as they do.
+"""OpenAI, Azure OpenAI, and servers with compatible APIs.
 
 provider `openai`              OpenAI's own service
 provider `azure-openai`        deployments of one Azure resource

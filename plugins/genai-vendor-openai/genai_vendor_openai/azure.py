@@ -1,8 +1,8 @@
 """The provider `azure-openai`: the deployments of one Azure resource.
 
-Source: "Azure OpenAI in Azure AI Foundry Models API lifecycle". Since August 2025 there
-is a v1 API without versions, in which a deployment is named as a model is elsewhere; the
-dated versions before it have the deployment in the path.
+Source: "Azure OpenAI in Azure AI Foundry Models API lifecycle". Since August 2025 there is a v1 API
+without versions, in which the model name is the name of a deployment. The older, dated versions
+have the deployment in the path.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class AzureSettings:
 
 
 class AzureProvider(HttpProvider):
-    """Its models are deployments, which have names of their own; unless an instance maps
-    them, a deployment is taken to be called as its model."""
+    """Provider for Azure deployments. A deployment is assumed to have the name of its model, unless
+    an instance maps the names.
+    """
 
     bounds = PATIENT
 
@@ -98,7 +99,9 @@ class AzureProvider(HttpProvider):
 
 
 def _base_url(endpoint: str, version: str) -> str:
-    """From the address as the portal shows it, or as other clients want it."""
+    """Return the base URL for an address from the portal or from the configuration of another
+    client.
+    """
     resource = endpoint.strip().rstrip("/").removesuffix("/v1").removesuffix("/openai")
     if not resource:
         return ""

@@ -1,4 +1,4 @@
-"""The provider `openai-compatible`: any address that speaks OpenAI's formats."""
+"""The provider `openai-compatible`: any server with an OpenAI-compatible API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _VARIANTS: Mapping[Dialect, tuple[str, ...]] = {
 
 
 def _variant(help: str) -> Any:
-    """A variant that is left to the model and the dialect unless it is set."""
+    """Return a variant setting that defaults to the model and the dialect."""
     return field(default=None, metadata=about(help))
 
 
@@ -118,7 +118,9 @@ def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
 
 
 def _default_models(settings: CompatibleSettings, instance: str) -> Mapping[Operation, str]:
-    """Ids may look as if they named another instance, as `openai/gpt-oss-20b` does."""
+    """Return the default models. Ids can look as if they named another instance, for example
+    `openai/gpt-oss-20b`.
+    """
     named: Mapping[Operation, str] = {
         "chat": settings.default_model,
         "embed": settings.default_embed_model,

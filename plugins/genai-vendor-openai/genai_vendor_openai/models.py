@@ -1,9 +1,9 @@
-"""OpenAI's models, as its documentation of models, its guide to reasoning and its list of
-deprecations had them in November 2026.
+"""OpenAI's models. Source: the documentation of models, the guide to reasoning and the list of
+deprecations, as of November 2026.
 
-Models that think want `max_completion_tokens` and the role `developer`, and come in
-responses first: there they think on across tool calls, and the latest ask for tools
-nowhere else. Unless thinking is off they refuse what guides the choice of tokens.
+Reasoning models require `max_completion_tokens` and the role `developer`, and prefer the dialect
+for responses, which continues reasoning across tool calls. The latest ones support tools only
+there. Unless reasoning is off they reject sampling parameters.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _thinking(
 
 
 def _direct(name: str, window: int, max_output: int, *, retired: bool = False) -> Model:
-    """A model that answers at once."""
+    """A model without reasoning."""
     return Model(
         name,
         dialects=["openai-chat", "openai-responses"],
@@ -87,8 +87,7 @@ def _direct(name: str, window: int, max_output: int, *, retired: bool = False) -
 
 
 def _embed(name: str, dimensions: int | None) -> Model:
-    """A model for embeddings, and how many dimensions it has at most; None if they
-    cannot be chosen."""
+    """An embedding model; `dimensions` is their maximum number, None if they are fixed."""
     return Model(
         name,
         dialects=["openai-embed"],
@@ -108,7 +107,7 @@ def _embed(name: str, dimensions: int | None) -> Model:
 
 
 def _at(name: str) -> Mapping[str, str]:
-    """A deployment is called as its model, unless an instance says otherwise."""
+    """Return the Azure deployment, which has the name of its model unless an instance maps it."""
     return {"openai": name, "azure-openai": name}
 
 
@@ -126,7 +125,7 @@ def _effort(efforts: str) -> Mapping[str, Any]:
     }
 
 
-_WITHOUT_THINKING = ("temperature", "top_p")  # taken as long as thinking is off, as it usually is
+_WITHOUT_THINKING = ("temperature", "top_p")  # accepted without reasoning, the default
 
 CHAT: Sequence[Model] = (
     _thinking("gpt-6.2-astra", "low-max", _WINDOW_OF_6),

@@ -23,10 +23,10 @@ from genai_vendor_openai.parameters import OF_SERVERS
 _ADDRESS = "https://api.openai.com/v1"
 
 PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
-"""A model that thinks says nothing for minutes."""
+"""Timeouts in seconds. A reasoning model can send nothing for minutes."""
 
 HELD: Mapping[str, Any] = {"strict": True, "object_root": True}
-"""How the service holds models to schemas."""
+"""How the service enforces schemas."""
 
 
 @frozen
@@ -42,8 +42,9 @@ class OpenAISettings:
 
 
 class OpenAIProvider(HttpProvider):
-    """Where the address is not OpenAI's own, chat completions come first for models that
-    nobody declared: they are what everybody speaks."""
+    """Provider for OpenAI's API. At another address, undeclared models use chat completions first,
+    because most servers support them.
+    """
 
     default_models = {
         "chat": "gpt-6.1-sol",
@@ -71,7 +72,7 @@ class OpenAIProvider(HttpProvider):
 
 
 def _is_own(base_url: str) -> bool:
-    """The service has addresses for regions as well."""
+    """Whether an address is OpenAI's own, including the regional ones."""
     host = urlsplit(base_url).hostname or ""
     return host == "openai.com" or host.endswith(".openai.com")
 

@@ -1,8 +1,8 @@
-"""Parameters of servers that speak OpenAI's chat completions, beyond OpenAI's own.
+"""Parameters of OpenAI-compatible servers for chat completions, beyond OpenAI's own.
 
 Source: vLLM, "OpenAI-Compatible Server", extra parameters; llama.cpp, `tools/server/README.md`; LM
 Studio, "Chat Completions"; OpenRouter, "Parameters"; SGLang, "Sampling Parameters"; as of November
-2026. A server says itself which of them it takes, and in which range.
+2026. The server itself validates names and ranges.
 """
 
 from __future__ import annotations
@@ -66,4 +66,4 @@ OF_SERVERS: Mapping[str, Any] = {
     "plugins": {"type": "array", "description": "what a gateway does besides"},
     "transforms": {"type": "array", "description": "what a gateway changes of a prompt"},
 }
-"""Name to JSON Schema, for `DialectEndpoint.parameters`."""
+"""JSON Schema by parameter name, for `DialectEndpoint.parameters`."""

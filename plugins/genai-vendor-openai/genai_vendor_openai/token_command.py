@@ -1,7 +1,7 @@
-"""Tokens from a program, as `az account get-access-token` prints them.
+"""Access tokens from a command, for example `az account get-access-token`.
 
-Source: Azure CLI, "az account get-access-token": `accessToken`, and `expires_on` in
-seconds since 1970, which versions before 2.54 do not tell.
+Source: Azure CLI, "az account get-access-token": `accessToken`, and `expires_on` in seconds since
+1970, which versions before 2.54 lack.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from genai_host.api import AccessToken, CancelToken, Clock, Secret
 from genai_host.api.json_text import read_json
 from genai_host.errors import AuthenticationFailed
 
-_SECONDS = 30.0  # that the program may take
-_LARGEST = 1 << 16  # bytes: what it prints holds a token, and little else
+_SECONDS = 30.0  # timeout of the command
+_LARGEST = 1 << 16  # bytes of the output, which has little besides a token
 
 
 class TokenCommand:
-    """A program that prints a token, or JSON with one.
+    """A command that prints a token, or JSON with one.
 
     Args:
-        command: The program and its arguments; no shell reads them.
+        command: The program and its arguments, run without a shell.
     """
 
     def __init__(self, command: Sequence[str], clock: Clock) -> None:
@@ -34,13 +34,14 @@ class TokenCommand:
         self._clock = clock
 
     def missing(self) -> str | None:
-        """Why it cannot be run, as far as looking tells."""
+        """Why the command cannot run, checked without running it."""
         program = self._command[0]
         return None if shutil.which(program) else f"token_command: there is no program {program}"
 
     def __call__(self, limits: CancelToken) -> AccessToken:
-        """A token, got now. Raises `AuthenticationFailed`: without what the program
-        prints, as that may be a token even where it fails."""
+        """Run the command and return its token. Raises `AuthenticationFailed`, without the output,
+        which can contain a token even after a failure.
+        """
         output = self._run(limits).strip()
         if not output.startswith(b"{"):
             return self._token(output.decode(errors="replace"), None)
@@ -58,11 +59,11 @@ class TokenCommand:
     def _seconds_until(self, told: Mapping[str, Any]) -> float | None:
         end = told.get("expires_on")
         if isinstance(end, str) and end.isascii() and end.isdigit():
-            end = int(end[:20])  # longer ones are no time, nor quickly read
+            end = int(end[:20])  # longer numbers are not times and slow to parse
         return float(end) - self._clock.now().timestamp() if type(end) is int else None
 
     def _run(self, limits: CancelToken) -> bytes:
-        """What the program prints, within its time and that of the call."""
+        """Return the output, within the timeout of the command and of the call."""
         program = shutil.which(self._command[0])
         if program is None:
             raise self._failed("is not there")
@@ -73,7 +74,7 @@ class TokenCommand:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # with what it starts it can be ended
+                start_new_session=True,  # so that its children can be killed too
             )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
@@ -110,10 +111,10 @@ class TokenCommand:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it, with what it has started: that holds its output open as well."""
+    """Kill the command and its child processes, which would otherwise hold its output open."""
     if process.poll() is not None:
         return
-    with contextlib.suppress(OSError):  # it has ended meanwhile
+    with contextlib.suppress(OSError):  # it has exited
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
         else:

@@ -1,15 +1,15 @@
-"""A server that is reached over HTTP: each message is a POST, whose reply is the answer, or
-a stream of events that ends with it ("Streamable HTTP").
+"""Connection to a server over HTTP ("Streamable HTTP"). Each message is a POST. The reply is the
+answer, or an event stream that ends with the answer.
 
     HttpConnection.request → Transport.stream → _of_whole    one reply
                                               → _of_events   events
 
-The transport is the host's own, as providers get it from `Services.http`: a source of tools
-is given none, so it is made here.
+The transport is the one that providers get from `Services.http`. Tool sources do not receive one,
+so it is created here.
 
-What differs between the versions: up to 2025-11-25 there is a session, and whoever gives
-up waiting says so; later there is none, headers repeat what the body says, and giving up
-is closing the connection.
+The versions differ. Up to 2025-11-25 there is a session, and the client sends a notification to
+cancel a request. Later versions have no session, headers repeat fields of the body, and closing the
+connection cancels the request.
 """
 
 from __future__ import annotations
@@ -40,17 +40,21 @@ from genai_mcp.rpc import CANCELLED, CHANGED, HEARD, LARGEST, MODERN, one_line
 from genai_mcp.within import Within
 
 MOST_EVENTS = 100_000
-"""Events of the reply to one request."""
+"""Maximum number of events in the reply to one request."""
 
 _ACCEPT = "application/json, text/event-stream"
-_SECONDS = 3600.0  # that any reply may take: the limits of each call come before it
-_GRACE = 2.0  # seconds for what nobody waits for
+_SECONDS = 3600.0  # maximum for any reply; the limits of each call are lower
+_GRACE = 2.0  # seconds for notifications without a waiting caller
 
 _log = logging.getLogger(__name__)
 
 
 class HttpConnection:
-    """Raises `ConfigurationError` for an address, or a header, that cannot be one."""
+    """Connection over HTTP.
+
+    Raises:
+        ConfigurationError: The address or a header is invalid.
+    """
 
     def __init__(self, server: Server) -> None:
         self.version = ""
@@ -134,7 +138,7 @@ class HttpConnection:
         more = {"content-type": "application/json", "accept": _ACCEPT, **headers}
         reply = self._transport.stream(self._made("POST", body, more), limits)
         session = reply.headers.get("mcp-session-id", "")
-        if session and not self.version:  # it is opened now
+        if session and not self.version:  # opening the session
             self._session = session
         return reply
 
@@ -196,7 +200,7 @@ class HttpConnection:
             size += len(event.data)
             if size > LARGEST or count >= MOST_EVENTS:
                 raise MalformedReply(f"{self._name} floods its reply")
-            if not event.data.strip():  # it is there to be resumed after, which is not done
+            if not event.data.strip():  # an id to resume from, which is unsupported
                 continue
             try:
                 yield from rpc.read_messages(event.data)
@@ -204,8 +208,9 @@ class HttpConnection:
                 raise MalformedReply(f"{self._name} sends an event: {error}") from error
 
     def _listen(self, method: str, params: Mapping[str, Any]) -> None:
-        """Hear of changes over a stream of their own, until that ends. It is not opened
-        again: lists that are looked at after a while do as well."""
+        """Receive change notifications on a separate stream until it ends. The stream is not
+        reopened, because lists also expire.
+        """
         headers = {"accept": "text/event-stream"}
         request = self._made("GET", b"", headers)
         if method:
@@ -220,17 +225,17 @@ class HttpConnection:
         except GenaiError as error:
             _log.debug("%s is not heard any more: %s", self._name, error)
         finally:
-            self._heard, self.changed = False, True  # who knows what was not heard
+            self._heard, self.changed = False, True  # changes may have been missed
 
     def _hear(self, events: EventStream, *, heard: bool) -> None:
-        """heard   whether it is sure already that changes will be"""
+        """Process events; `heard` is whether the server is already known to send notifications."""
         self._heard = self.changed = heard
         for message in self._messages(events):
             if isinstance(message, rpc.Answer):
                 return
             if isinstance(message, rpc.Notification):
                 if message.method == HEARD:
-                    self._heard = self.changed = True  # since the list was last looked at
+                    self._heard = self.changed = True  # since the last listing
                 self.changed = self.changed or message.method == CHANGED
             elif self.version != MODERN:
                 self._post(rpc.write_answer(message), self._ended, {})
@@ -245,8 +250,9 @@ class HttpConnection:
         return error
 
     def _cancel(self, number: int, limits: CancelToken) -> None:
-        """Tell the server if it was given up; in a thread of its own, as who gave up does
-        not wait for it."""
+        """Notify the server of a cancelled request, in a separate thread because the caller does
+        not wait.
+        """
         try:
             limits.check()
         except GenaiError:

@@ -1,6 +1,6 @@
 """Configured servers, and the interface of a connection to one.
 
-The user's servers are in the file `mcp.json`, in the form that other MCP clients have too:
+The user's servers are in the file `mcp.json`, in the format that other MCP clients also use:
 
     {"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]},
                     "shop": {"url": "https://example.com/mcp",
@@ -27,15 +27,16 @@ from genai_mcp.rpc import one_line
 
 
 class SessionGone(Exception):
-    """The server has forgotten the session, and has not done what it was asked for."""
+    """The server has lost the session and has not processed the request."""
 
 
 class Connection(Protocol):
-    """May be used from many threads.
+    """Connection to a server. Thread-safe.
 
-    version   the version of the protocol that is spoken; set by the `Session`
-    changed   whether the server said that it has other tools now; set back by who asks
-    listens   whether it is sure to hear that
+    Attributes:
+        version: Version of the protocol, set by the `Session`.
+        changed: Whether the server reported changed tools; reset by the caller.
+        listens: Whether the server is known to report changes.
     """
 
     version: str
@@ -43,7 +44,7 @@ class Connection(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be used; one that cannot will never be again."""
+        """Whether it is usable; a connection never recovers."""
 
     @property
     def listens(self) -> bool: ...
@@ -55,33 +56,40 @@ class Connection(Protocol):
         limits: CancelToken,
         headers: Mapping[str, str],
     ) -> Any:
-        """Ask for something, and wait for the result.
+        """Send a request and return the result. If `limits` end the call, the server is notified.
 
-        headers   for a transport that has some
+        Args:
+            method: Method name.
+            params: Parameters of the method.
+            limits: Limits of the call.
+            headers: Additional headers, for transports that have headers.
 
-        Raises `RpcError` for the server's own error, `SessionGone`, `ProviderError` where
-        the server or the way to it fails, and whatever ends `limits`; the server is told
-        then that nobody waits any more.
+        Raises:
+            RpcError: The server returned an error.
+            SessionGone: The session no longer exists.
+            ProviderError: The server or the connection failed.
+            GenaiError: The error of `limits`.
         """
 
     def notify(self, method: str, params: Mapping[str, Any], limits: CancelToken) -> None:
-        """Tell something. Raises as `request`."""
+        """Send a notification. Raises the same errors as `request`."""
 
     def listen(self, method: str, params: Mapping[str, Any]) -> None:
-        """Hear of changes from now on. Before 2026-07-28 nothing is to be asked for that:
-        `method` is empty then. Raises nothing."""
+        """Receive change notifications from now on. Before 2026-07-28 no request is needed, and
+        `method` is empty. Raises nothing.
+        """
 
     def restart(self) -> None:
-        """Forget the session: it will be opened anew."""
+        """Discard the session, so that it is opened again."""
 
     def close(self) -> None:
-        """End it, within some seconds, whatever is under way."""
+        """Close the connection within seconds, even with requests in progress."""
 
 
 FILE = "mcp.json"
 VARIABLE = "GENAI_MCP"
 
-_MOST = 1 << 20  # bytes of the file
+_MOST = 1 << 20  # bytes in the file
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp")
@@ -89,12 +97,13 @@ _HTTP = ("http", "streamable-http", "streamableHttp")
 
 @frozen
 class Server:
-    """One of them. Only what is in its repr may be shown: all else may hold keys.
+    """A configured server. Only its repr may be displayed: the other fields can contain secrets.
 
-    name      `[a-z][a-z0-9-]*`
-    command   what starts it, with `args`, `env`, and `cwd`, its folder; empty if it is
-              reached at `url`, with `headers`
-    fault     what is wrong with it; None if nothing is
+    Attributes:
+        name: `[a-z][a-z0-9-]*`.
+        command: Program that starts the server, with `args`, `env` and the directory `cwd`; empty
+            if the server has a `url`, with `headers`.
+        fault: Configuration error; None if the entry is valid.
     """
 
     name: str
@@ -112,17 +121,19 @@ class Server:
 
 
 def file() -> str:
-    """The file with the servers, absolute: the one that the environment names, else the
-    usual one."""
+    """Return the absolute path of the file with the servers: from the environment variable, or the
+    default path.
+    """
     named = os.environ.get(VARIABLE)
     return os.path.abspath(named) if named else os.path.join(paths.config_dir(), FILE)
 
 
 def read_servers() -> list[Server]:
-    """Those of the user, as they stand in the file; none if there is no file, unless the
-    environment names it. One that is wrong has a fault.
+    """Return the configured servers, with unresolved references. Without a file there are none,
+    unless the environment variable names one. An invalid entry becomes a server with a fault.
 
-    Raises `ConfigurationError` for a file that cannot be read.
+    Raises:
+        ConfigurationError: The file cannot be read.
     """
     path = file()
     try:
@@ -183,7 +194,7 @@ def _wrong(what: str, path: str, line: int | None = None) -> ConfigurationError:
 
 
 def _usable(name: str, others: Mapping[str, Server]) -> str:
-    """The name, or one like it that can be one, and that no other server has."""
+    """Return a valid and unique name based on the given one."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:32]
     if _NAME.fullmatch(name):
         plain = name
@@ -197,7 +208,7 @@ def _usable(name: str, others: Mapping[str, Server]) -> str:
 
 
 def _checked(name: str, entry: Any) -> Server:
-    """Raises `ValueError`, which says what is wrong."""
+    """Validate an entry; raises `ValueError` with the reason."""
     if not isinstance(entry, dict):
         raise ValueError(f"{name} is not an object")
     command, url = entry.get("command", ""), entry.get("url", "")
@@ -236,7 +247,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _line(text: str, name: str) -> int | None:
-    """Where a server most likely begins; the reader of JSON does not say."""
+    """Return the line where the entry probably begins; the JSON parser does not report lines."""
     servers = text.find('"mcpServers"')
     found = re.compile(re.escape(json.dumps(name, ensure_ascii=False)) + r"\s*:").search(
         text, max(servers, 0)
@@ -245,8 +256,9 @@ def _line(text: str, name: str) -> int | None:
 
 
 def filled(server: Server, text: str) -> str:
-    """A text of a server, with what the environment has for `${NAME}`, or for
-    `${NAME:-otherwise}`. Raises `ConfigurationError` for what it does not have."""
+    """Replace `${NAME}` and `${NAME:-default}` in a text by environment variables. Raises
+    `ConfigurationError` for an unset variable.
+    """
 
     def value(found: re.Match[str]) -> str:
         name, otherwise = found.groups()

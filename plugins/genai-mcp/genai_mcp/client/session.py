@@ -1,4 +1,4 @@
-"""What MCP asks of a client before and around each request, in each of its versions.
+"""The MCP handshake and the fields of each request, in each version of the protocol.
 
 Session.open → server/discover → it speaks 2026-07-28, which has no sessions
              → initialize, notifications/initialized → an older version
@@ -25,10 +25,12 @@ from genai_mcp.rpc import HANDSHAKES, LISTEN, MODERN, OWN, RpcError, one_line
 from genai_mcp.within import Within
 
 MOST_PAGES = 100
-"""Pages of a list; those beyond are left out."""
+"""Maximum number of pages of a list; further pages are ignored."""
 
 PROBE = 10.0
-"""Seconds after which a server that is asked what it speaks is taken for an old one."""
+"""Seconds without an answer to `server/discover` after which a server counts as an older
+version.
+"""
 
 _UNSUPPORTED = -32022
 _MODERN_ERRORS = (-32020, -32021, _UNSUPPORTED)
@@ -38,9 +40,10 @@ _log = logging.getLogger(__name__)
 
 
 class Session:
-    """May be used from many threads.
+    """Session with a server. Thread-safe.
 
-    server   what the server says that it is, as `name version`; empty before it is open
+    Attributes:
+        server: Name and version of the server, as `name version`; empty before `open`.
     """
 
     def __init__(self, name: str, connection: Connection, probe: float = PROBE) -> None:
@@ -50,22 +53,24 @@ class Session:
         self._probe = probe
         self._lock = threading.Lock()
         self._capabilities: Mapping[str, Any] = {}
-        self._open = 0  # how often it was opened
+        self._open = 0  # number of times it was opened
 
     @property
     def version(self) -> str:
-        """Of the protocol; empty before it is open."""
+        """Version of the protocol; empty before `open`."""
         return self._connection.version if self._open else ""
 
     @property
     def announces(self) -> bool:
-        """Whether the server says when its tools change, and is heard."""
+        """Whether the server reports changes of its tools, and the connection receives them."""
         return self._tells_of_changes() and self._connection.listens
 
     def open(self, limits: CancelToken) -> None:
-        """Find out what the server speaks; once, unless it forgets.
+        """Negotiate the protocol version. Does nothing if it is already open.
 
-        Raises `ProviderError`, and whatever ends `limits`.
+        Raises:
+            ProviderError: The server or the connection failed.
+            GenaiError: The error of `limits`.
         """
         with self._lock:
             limits.check()
@@ -74,8 +79,9 @@ class Session:
                 self._open = 1
 
     def tools(self, limits: CancelToken) -> tuple[list[Any], float]:
-        """The definitions of its tools, as it gives them, and the seconds that it says they
-        hold; none if it does not have any. Raises as `open`."""
+        """Return the raw tool definitions, and the seconds for which the list is valid. The list is
+        empty if the server has no tools. Raises the same errors as `open`.
+        """
         self.open(limits)
         if not isinstance(self._capabilities.get("tools"), Mapping):
             return [], 0.0
@@ -102,7 +108,7 @@ class Session:
         limits: CancelToken,
         headers: Mapping[str, str],
     ) -> Mapping[str, Any]:
-        """What a tool gives, as the server says it. Raises as `open`."""
+        """Call a tool and return the raw result. Raises the same errors as `open`."""
         self.open(limits)
         return self._ask("tools/call", {"name": tool, "arguments": arguments}, limits, headers)
 
@@ -117,7 +123,7 @@ class Session:
         try:
             try:
                 result = self._request(method, params, limits, headers)
-            except SessionGone:  # it was not done: it may be asked for again
+            except SessionGone:  # the call did not run, so a retry is safe
                 self._open_anew(opened, limits)
                 result = self._request(method, params, limits, headers)
         except SessionGone:
@@ -147,7 +153,7 @@ class Session:
         return result
 
     def _meta(self) -> dict[str, Any]:
-        """What 2026-07-28 wants in each request."""
+        """Return the `_meta` fields that 2026-07-28 requires in each request."""
         version = self._connection.version
         if version != MODERN:
             return {}
@@ -156,7 +162,7 @@ class Session:
 
     def _open_anew(self, opened: int, limits: CancelToken) -> None:
         with self._lock:
-            if self._open == opened:  # nobody else has done it
+            if self._open == opened:  # no other thread has reopened it
                 self._connection.restart()
                 self._opened(limits)
                 self._open += 1
@@ -178,10 +184,8 @@ class Session:
         return _mapping(self._capabilities.get("tools")).get("listChanged") is True
 
     def _is_modern(self, limits: CancelToken) -> bool:
-        """Ask what it speaks. Versions before 2026-07-28 do not know that question, and say
-        so in many ways, or say nothing.
-
-        Raises `RpcError`, or what is wrong with the way to the server.
+        """Whether the server supports `server/discover`. Older servers reply with various errors,
+        or not at all. Raises `RpcError` or an error of the connection.
         """
         self._connection.version = MODERN
         with Within(self._probe, f"asking {self._name} what it speaks", limits) as probe:
@@ -203,8 +207,9 @@ class Session:
         return True
 
     def _discover(self, limits: CancelToken) -> Mapping[str, Any]:
-        """Raises as `_is_modern`. A server that refuses a version and names it as one that it
-        supports is asked once more."""
+        """Send `server/discover`, with one retry for a server that rejects the version but lists it
+        as supported. Raises the same errors as `_is_modern`.
+        """
         try:
             return self._request("server/discover", {}, limits)
         except RpcError as error:
@@ -213,7 +218,7 @@ class Session:
         return self._request("server/discover", {}, limits)
 
     def _shake_hands(self, limits: CancelToken) -> None:
-        """Open a session. Raises as `_is_modern`."""
+        """Open a session. Raises the same errors as `_is_modern`."""
         self._connection.version = ""
         asked = {
             "protocolVersion": HANDSHAKES[0],
@@ -223,7 +228,7 @@ class Session:
         try:
             result = self._request("initialize", asked, limits)
         except RpcError as error:
-            # it may have been slow to start, and by now have read the first question
+            # a server that was slow to start may have answered `server/discover` by now
             is_modern = error.code == _UNSUPPORTED and _supported(error.data, (MODERN,))
             if not is_modern or not self._is_modern(limits):
                 raise
@@ -256,7 +261,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _supported(data: Any, versions: tuple[str, ...]) -> bool:
-    """Whether an error names one of these versions as supported."""
+    """Whether an error lists one of these versions as supported."""
     return any(version in _listed(_mapping(data).get("supported")) for version in versions)
 
 

@@ -1,13 +1,13 @@
-"""The tools of one server, as a source of tools: definitions and contents.
+"""The tools of one server as a tool source: definitions and contents.
 
     McpSource.tools → Session.tools → tools_of; Tool.run → Session.call → output_of
 
-All that a server sends is untrusted: a description may be written to make a model do something,
-and an annotation may be false. So a human approves each call, unless the user configures
-otherwise (`approvals`), and no tool is repeatable, whatever its annotations are.
+All data from a server is untrusted: a description can try to manipulate a model, and an annotation
+can be false. So a human approves each call, unless the user configures otherwise (`approvals`), and
+no tool is idempotent, regardless of its annotations.
 
-Models get texts and images; sounds and resources are described in words. The toolbox limits
-the size of outputs.
+Models receive texts and images. Audio and resources are described as text. The toolbox limits the
+size of outputs.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from genai_mcp.client.servers import Connection, Server
 from genai_mcp.client.session import PROBE, Session
 from genai_mcp.rpc import MODERN, clean, one_line
 
-_MOST_PARTS = 1001  # one more than the toolbox keeps, so that it tells of the rest
+_MOST_PARTS = 1001  # one more than the toolbox keeps, so that it reports the truncation
 
 
 def output_of(result: Mapping[str, Any]) -> ToolOutput:
-    """Raises `MalformedReply` for what is no result of a tool."""
+    """Convert the result of a tool; raises `MalformedReply` if it is invalid."""
     content = result.get("content", [])
     if not isinstance(content, list):
         raise MalformedReply("its content is not a list")
@@ -91,7 +91,7 @@ def _word(item: Mapping[str, Any], name: str) -> str:
 
 
 def _bytes(value: Any) -> bytes:
-    """What base64 stands for; nothing if it is none."""
+    """Decode base64; return empty bytes if it is invalid."""
     try:
         return decode_base64(value) if isinstance(value, str) else b""
     except ValueError:
@@ -99,18 +99,20 @@ def _bytes(value: Any) -> bytes:
 
 
 MOST_DESCRIPTION = 1024
-"""Characters of a description, as many as all services take; what is beyond is cut off."""
+"""Maximum number of characters of a description; all services accept this number. Longer ones are
+truncated.
+"""
 
 MOST_SCHEMA = 100_000
-"""Bytes of a schema, as JSON; a tool with more is left out."""
+"""Maximum number of bytes of a schema as JSON. Tools with a larger schema are ignored."""
 
 MOST_TOOLS = 1000
 
-_LONGEST = 64  # characters of a tool's full name
+_LONGEST = 64  # maximum number of characters of a tool's full name
 _BETWEEN = "__"
 
 Call = Callable[[str, Mapping[str, Any], Mapping[str, str], ToolContext], ToolOutput]
-"""Calls a tool: its name there, its arguments, the headers that go with them."""
+"""Calls a tool, with its name at the server, its arguments and the headers for them."""
 
 _log = logging.getLogger(__name__)
 
@@ -118,9 +120,8 @@ _log = logging.getLogger(__name__)
 def tools_of(
     server: str, definitions: Iterable[Any], call: Call, *, has_headers: bool
 ) -> list[Tool]:
-    """The tools that can be used; of the others it is said why they are left out.
-
-    has_headers   whether arguments are repeated in headers
+    """Return the usable tools, and log why the others are ignored. `has_headers` is whether the
+    transport repeats arguments in headers.
     """
     found: dict[str, Tool] = {}
     for number, definition in enumerate(definitions):
@@ -141,7 +142,7 @@ def tools_of(
 
 
 def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
-    """Raises `ValidationError` for one that cannot be used."""
+    """Convert one definition; raises `ValidationError` if it is unusable."""
     if not isinstance(definition, Mapping):
         raise ValidationError("it is not an object")
     name, schema = definition.get("name"), definition.get("inputSchema")
@@ -166,8 +167,9 @@ def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
 
 
 def usable_name(name: str, most: int) -> str:
-    """A name that a tool can have: what cannot stand in one is `_`, and one that is too
-    long ends with a digest of itself."""
+    """Return a valid tool name: invalid characters become `_`, and a name that is too long ends
+    with its digest.
+    """
     plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
     if not re.match(r"[a-zA-Z_]", plain):
         plain = f"_{plain}"
@@ -185,17 +187,17 @@ def _description(definition: Mapping[str, Any]) -> str:
 
 
 FRESH = 60.0
-"""Seconds that a list holds where the server says neither how long it does, nor when it
-changes."""
+"""Seconds for which a list is valid if the server specifies no time and reports no changes."""
 
-_LONGEST_LIFE = 3600.0  # seconds that a list may hold, whatever the server says
+_LONGEST_LIFE = 3600.0  # maximum number of seconds for which a list is valid
 
 
 class McpSource(ToolSource):
-    """The server is started, or connected to, when its tools are first asked for, and again
-    where it has ended since.
+    """Tools of one server. The server is started or connected to when its tools are first listed,
+    and again after it has ended.
 
-    probe   seconds that a server may take to say which version it speaks
+    Args:
+        probe: Seconds to wait for the server's protocol version.
     """
 
     def __init__(self, server: Server, probe: float = PROBE) -> None:
@@ -210,7 +212,13 @@ class McpSource(ToolSource):
         self._until = 0.0
 
     def tools(self, limits: CancelToken) -> list[Tool]:
-        """Raises `ConfigurationError`, `ProviderError`, and whatever ends `limits`."""
+        """List the tools.
+
+        Raises:
+            ConfigurationError: The configuration is invalid.
+            ProviderError: The server or the connection failed.
+            GenaiError: The error of `limits`.
+        """
         with self._lock:
             limits.check()
             is_new = not self._is_alive()
@@ -219,20 +227,20 @@ class McpSource(ToolSource):
             except ServiceUnavailable:
                 if is_new or self._is_alive():
                     raise
-            # it had ended, and nobody had noticed yet
+            # the server had ended unnoticed
             return self._listed(limits)
 
     def about(self) -> tuple[str, str]:
-        """What the server says that it is, and the version of MCP that is spoken."""
+        """Name and version of the server, and the MCP version."""
         session = self._session
         return ("", "") if session is None else (session.server, session.version)
 
     def expire(self) -> None:
-        """Ask the server anew when its tools are next asked for."""
+        """Discard the stored list, so that the next `tools` asks the server."""
         self._until = 0.0
 
     def close(self) -> None:
-        self._closed.set()  # not under the lock: somebody may wait for the server under it
+        self._closed.set()  # without the lock, which a waiting call may hold
         connection = self._connection
         if connection is not None:
             connection.close()
@@ -268,7 +276,7 @@ class McpSource(ToolSource):
             self._tools = None
             self._connection = _connected(self._server)
             self._session = Session(self.name, self._connection, self._probe)
-            if self._closed.is_set():  # meanwhile
+            if self._closed.is_set():  # closed while connecting
                 self._connection.close()
         if self._closed.is_set():
             raise ServiceUnavailable(f"{self.name} is closed")
@@ -288,7 +296,9 @@ class McpSource(ToolSource):
 
 
 def _connected(server: Server) -> Connection:
-    """Imported where it is needed: HTTP takes long to import, and many need none."""
+    """Create a connection. Imports late, because HTTP takes long to import and is often not
+    needed.
+    """
     if server.transport == "http":
         from genai_mcp.client.http import HttpConnection
 

@@ -1,11 +1,11 @@
-"""A server that is a process of ours: messages are lines on its standard streams.
+"""Connection to a server that runs as a child process. Messages are lines on its standard streams.
 
     StdioConnection.request → _outbox → _write (thread) → stdin
-                    stdout → _read (thread) → Lines → _take → whoever waits
-                    stderr → _read_errors (thread) → the last of it, for errors
+                   stdout → _read (thread) → Lines → _take → the waiting caller
+                   stderr → _read_errors (thread) → its end, for error messages
 
-The server is a stranger: whatever it writes, or does not read, keeps nobody longer than
-the limits say, and takes no more memory than is said below.
+The server is untrusted. Regardless of its output, and even if it reads nothing, no call exceeds its
+limits, and memory use stays below the constants in this module.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from genai_mcp.client.servers import Server, filled
 from genai_mcp.rpc import CANCELLED, CHANGED, HEARD, LARGEST, MODERN, Lines, one_line
 
 MOST_UNASKED = 100_000
-"""Lines that a server may write while nobody asks it for anything, or gets an answer."""
+"""Maximum number of unsolicited lines from a server."""
 
 GRACE = 2.0
-"""Seconds that a server has to end once its input is closed, and again once it is asked to."""
+"""Seconds for a server to exit after its input is closed, and again after it is terminated."""
 
-_MOST_WAITING = 1000  # messages that it has not read yet
-_MOST_ERRORS = 4000  # bytes of stderr that are kept
+_MOST_WAITING = 1000  # messages that the server has not read yet
+_MOST_ERRORS = 4000  # bytes of stderr to store
 _BLOCK = 1 << 16
 
-# what the specification's own libraries pass on: no keys are among them
+# the same variables as in the official SDKs; none of them has secrets
 _PASSED_ON = (
     "APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROCESSOR_ARCHITECTURE SYSTEMDRIVE "
     "SYSTEMROOT TEMP USERNAME USERPROFILE"
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Waiting:
-    """Somebody who waits for an answer."""
+    """A caller that waits for an answer."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -65,9 +65,10 @@ class _Waiting:
 
 
 class StdioConnection:
-    """Starts the server.
+    """Starts the server and exchanges messages with it.
 
-    Raises `ConfigurationError` if it cannot be started.
+    Raises:
+        ConfigurationError: The server cannot be started.
     """
 
     def __init__(self, server: Server) -> None:
@@ -82,13 +83,13 @@ class StdioConnection:
         self._unasked = 0
         self._outbox: queue.Queue[bytes | None] = queue.Queue(_MOST_WAITING)
         self._errors = b""
-        self._end: ServiceUnavailable | None = None  # why nothing is answered any more
+        self._end: ServiceUnavailable | None = None  # why requests fail; None while the server runs
         self._closing = threading.Lock()
         self._is_gone = False
         self._process = _started(server)
         self._threads = [
             threading.Thread(target=work, name=f"{server.name} {work.__name__}", daemon=True)
-            # who reads the output comes last: at its end, it waits for who reads the errors
+            # the reader of stdout comes last, because it waits for the reader of stderr
             for work in (self._read_errors, self._write, self._read)
         ]
         for thread in self._threads:
@@ -100,8 +101,9 @@ class StdioConnection:
 
     @property
     def listens(self) -> bool:
-        """Whoever has announced changes sends them unasked, up to 2025-11-25; later
-        versions confirm it."""
+        """Whether changes are reported. Up to 2025-11-25 the server's capabilities suffice; later
+        versions confirm it.
+        """
         return self._heard or self._listening is None
 
     def request(
@@ -126,7 +128,7 @@ class StdioConnection:
                 self._waiting.pop(number, None)
         if waiting.answer is not None:
             return waiting.answer.value()
-        if method != "initialize":  # which must not be cancelled
+        if method != "initialize":  # `initialize` must not be cancelled
             with contextlib.suppress(ServiceUnavailable):
                 self._send(rpc.write_notification(CANCELLED, {"requestId": number}))
         limits.check()
@@ -156,7 +158,7 @@ class StdioConnection:
             for thread in self._threads:
                 thread.join(GRACE)
             for stream in (self._process.stdout, self._process.stderr):
-                # one that is still read belongs to somebody who has left the group
+                # a running thread means that a process outside the group holds the stream
                 if stream is not None and not any(each.is_alive() for each in self._threads):
                     stream.close()
 
@@ -171,7 +173,7 @@ class StdioConnection:
     def _write(self) -> None:
         stdin = self._process.stdin
         assert stdin is not None
-        with contextlib.suppress(OSError):  # it has ended, which its output tells as well
+        with contextlib.suppress(OSError):  # it has exited; the end of its output shows that too
             while (message := self._outbox.get()) is not None:
                 left = memoryview(message)
                 while left:
@@ -213,7 +215,7 @@ class StdioConnection:
                 self._answered(message)
             elif isinstance(message, rpc.Notification):
                 self._told(message)
-            elif self.version != MODERN:  # where servers ask for nothing, nor are answered
+            elif self.version != MODERN:  # in 2026-07-28 servers send no requests
                 with contextlib.suppress(ServiceUnavailable):
                     self._send(rpc.write_answer(message))
 
@@ -244,7 +246,7 @@ class StdioConnection:
                 self._errors = (self._errors + block)[-_MOST_ERRORS:]
 
     def _exit_reason(self) -> str:
-        """Its output has ended: most likely it has, too."""
+        """Return the reason after the output has ended, usually the exit status."""
         try:
             code = self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
@@ -257,7 +259,7 @@ class StdioConnection:
         return f"; it said: {one_line(' / '.join(lines[-5:]))}" if lines else ""
 
     def _stop(self, why: ServiceUnavailable) -> None:
-        """Nobody gets an answer any more."""
+        """Fail all waiting and future requests."""
         with self._lock:
             if self._end is None:
                 self._end = why
@@ -276,14 +278,13 @@ class StdioConnection:
         return True
 
     def _kill(self) -> None:
-        """The server, and what it has started and left; once, as its number may be that of
-        a stranger later."""
+        """Kill the server and its descendants, once, because the process id can be reused."""
         self._signal("SIGKILL")
         self._process.wait()
         self._is_gone = True
 
     def _signal(self, name: str) -> None:
-        """To the server and all that it has started."""
+        """Send a signal to the server and its descendants."""
         if self._is_gone:
             return
         if sys.platform == "win32":
@@ -310,7 +311,7 @@ def _started(server: Server) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        # the command may have been filled in, and is not shown
+        # the command is not shown, because it can contain secrets from variables
         reason = getattr(error, "strerror", None) or "it cannot be a command"
         raise ConfigurationError(
             f"{server.name} cannot be started: {reason}: {one_line(server.command)}"

@@ -1,14 +1,13 @@
-"""Calls of tools: performed, asked about, cancelled.
+"""Execution of tool calls, with approval and cancellation.
 
     Calls.answer → _taken_up → Work.go_on → News (progress)
                                           → Question (Asking.ask, or Waiting.keep)
                                           → Done (the result)
 
-An `Exchange` is one request of a client and the messages sent back for it. `Work` is one call
-from its beginning to its result; it may outlive a request, where the client is asked something in
-between (`Waiting`). Before 2026-07-28 the client is asked while it waits for its own answer
-(`Asking`). `Caller` has the properties of a client that decide how a request is answered. The
-sessions of all clients share one `Service`.
+An `Exchange` is one request of a client and the messages sent back for it. `Work` is one call from
+its beginning to its result. It can outlive a request if the client has to ask its user (`Waiting`).
+Before 2026-07-28 the client is asked while it waits for the answer (`Asking`). `Caller` has the
+properties of a client that affect the answer. The sessions of all clients share one `Service`.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ from genai_mcp.server.offer import Offer
 from genai_mcp.within import Within
 
 KEPT_SECONDS = 600.0
-"""How long a call waits for the client to come back with what it was asked."""
+"""Seconds that a call waits for the client to return with the decision."""
 
 MOST_KEPT = 64
-"""Calls that wait so; when there are more, the oldest ends."""
+"""Maximum number of waiting calls; beyond it the oldest one ends."""
 
 
 class Work:
-    """It goes on in one thread at a time; it is ended from any.
+    """A call. One thread at a time runs it; any thread can end it.
 
-    Its steps begin when it first goes on.
+    Its steps start with the first `go_on`.
     """
 
     def __init__(
@@ -70,18 +69,18 @@ class Work:
         self._steps = begin(self.limits)
 
     def go_on(self, given: bool | None = None) -> News | Question | Done:
-        """The next step. Raises what the call does."""
+        """Run to the next step. Raises the errors of the call."""
         try:
             return self._steps.send(given)
         except StopIteration as stop:
             return Done(stop.value)
 
     def end(self) -> None:
-        """Whoever goes on with it hears of it."""
+        """Cancel the call; the thread that runs it gets the error."""
         self.limits.end()
 
     def drop(self) -> None:
-        """Forget it, while nobody goes on with it."""
+        """Discard a call that no thread runs."""
         self.end()
         self._steps.close()
 
@@ -99,14 +98,14 @@ class _Kept:
 
 
 class Waiting:
-    """The calls that wait until their client comes back, by a name that nobody can guess."""
+    """The calls that wait for their client to return, by unguessable names."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
 
     def keep(self, work: Work, question: Question) -> str:
-        """The name under which to ask for it."""
+        """Store a call and return its name."""
         name = secrets.token_urlsafe(24)
         with self._lock:
             self._kept[name] = _Kept(work, question)
@@ -119,8 +118,9 @@ class Waiting:
         return name
 
     def take(self, name: str, tool: str, arguments: Mapping[str, Any]) -> _Kept | None:
-        """The call of that name, once; None if it is not there any more, or was for
-        something else."""
+        """Remove and return a call; None if it no longer exists, or has another tool or other
+        arguments.
+        """
         with self._lock:
             kept = self._kept.get(name)
             if kept is None or kept.until < time.monotonic():
@@ -138,19 +138,22 @@ class Waiting:
 
 
 SLOW = ("tools/call", "tools/list")
-"""Methods that take their time."""
+"""Methods that can take long."""
 
 Sending: TypeAlias = "Generator[Outgoing, None, None]"
 
 
 class Exchange:
-    """Iterate once, in any thread. The last message is the answer, unless it is cancelled:
-    then there is none.
+    """One request and the messages sent back for it. Iterate once, in any thread. The last message
+    is the answer; a cancelled exchange has none.
 
-    send       what is sent back for it
-    refusal    why it is not done; None if it is
-    is_quick   whether it is answered at once
-    work       what is being done for it; None if that has not begun
+    Args:
+        send: Generator of the messages.
+        refusal: Why the request is refused; None if it is not.
+
+    Attributes:
+        is_quick: Whether the answer needs no waiting.
+        work: The call; None before its start.
     """
 
     def __init__(
@@ -171,11 +174,11 @@ class Exchange:
 
     def begin(self, work: Work) -> None:
         self.work = work
-        if self.cancelled:  # meanwhile
+        if self.cancelled:  # while it was running
             work.end()
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancel the exchange: no answer is sent."""
         self.cancelled = True
         work = self.work
         if work is not None:
@@ -183,7 +186,7 @@ class Exchange:
 
 
 SECONDS = 600.0
-"""How long a human may take to decide."""
+"""Seconds that a human has to decide."""
 
 
 class _Asked:
@@ -193,7 +196,7 @@ class _Asked:
 
 
 class Asking:
-    """Of one session. May be used from many threads."""
+    """The questions to the client in one session. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -201,8 +204,9 @@ class Asking:
         self._open: dict[Id, _Asked] = {}
 
     def ask(self, question: Question, limits: Within) -> Generator[Outgoing, None, bool]:
-        """Whether the answer is yes; what is yielded is to be sent. No answer is none, and
-        the client is told that nobody waits for it any more."""
+        """Yield the messages of a question, and return whether the answer is yes. Without an answer
+        in time the result is False, and the client receives a cancellation.
+        """
         asked = _Asked()
         id = f"ask-{next(self._numbers)}"
         with self._lock:
@@ -221,7 +225,7 @@ class Asking:
         return asked.answer.error is None and messages.is_allowed(asked.answer.result)
 
     def answered(self, answer: rpc.Answer) -> None:
-        """What a client has answered; nothing, if it was not asked."""
+        """Record an answer of the client; answers without a question are ignored."""
         with self._lock:
             asked = self._open.pop(answer.id, None) if answer.id is not None else None
         if asked is not None:
@@ -229,15 +233,18 @@ class Asking:
             asked.done.set()
 
 
-_ASK_SINCE = HANDSHAKES[:2]  # clients of older versions cannot be asked
+_ASK_SINCE = HANDSHAKES[:2]  # older clients do not support elicitation
 _VERSION, _CAPABILITIES = f"{OWN}protocolVersion", f"{OWN}clientCapabilities"
 _OF_REQUEST = (_VERSION, _CAPABILITIES, f"{OWN}clientInfo")
 
 
 @frozen
 class Caller:
-    """modern   whether the request stands for itself
-    asks     whether its user can be asked something
+    """Properties of the client that sent a request.
+
+    Attributes:
+        modern: Whether the request is self-contained, without a session.
+        asks: Whether the client can ask its user.
     """
 
     modern: bool
@@ -245,18 +252,21 @@ class Caller:
 
 
 def is_alone(request: Request) -> bool:
-    """Whether a request says of itself what a session would know."""
+    """Whether a request contains what a session would otherwise provide."""
     meta = request.params.get("_meta")
     return isinstance(meta, Mapping) and any(name in meta for name in _OF_REQUEST)
 
 
 def caller_of(request: Request, version: str, capabilities: Mapping[str, Any]) -> Caller:
-    """Who sent a request in a session.
+    """Return the properties of the client that sent a request.
 
-    version        that was agreed on in the session; empty if none was
-    capabilities   that the client has named in it
+    Args:
+        request: The request.
+        version: Version of the session; empty without a session.
+        capabilities: Capabilities of the client in the session.
 
-    Raises `RpcError` if the request does not say what it has to.
+    Raises:
+        RpcError: The request lacks a required field.
     """
     if is_alone(request):
         return _of_meta(request.params["_meta"])
@@ -283,15 +293,18 @@ def _of_meta(meta: Mapping[str, Any]) -> Caller:
 
 
 MOST_CALLS = 32
-"""Requests of all clients that are under way at once."""
+"""Maximum number of concurrent requests of all clients."""
 
 
 class Service:
-    """May be used from many threads.
+    """State shared by the sessions of all clients. Thread-safe.
 
-    offer     what is offered
-    waiting   calls whose client was asked something, and has not come back
-    places    for requests that are under way
+    Args:
+        offer: The tools and features offered.
+
+    Attributes:
+        waiting: Calls that wait for their client to return.
+        places: Semaphore for requests in progress.
     """
 
     def __init__(self, offer: Offer) -> None:
@@ -304,20 +317,20 @@ class Service:
 
 
 MOST_NEWS = 1000
-"""Notifications of one call on how it goes; there are no more then."""
+"""Maximum number of progress notifications per call."""
 
-_APPROVAL = "approval"  # under which a client is asked, and answers
+_APPROVAL = "approval"  # key of the approval in requests and answers
 
 
 class Calls:
-    """Those of one session. May be used from many threads."""
+    """The calls of one session. Thread-safe."""
 
     def __init__(self, service: Service, asking: Asking) -> None:
         self._service = service
         self._asking = asking
 
     def answer(self, exchange: Exchange, caller: Caller) -> Sending:
-        """What is sent back for a call. Raises `RpcError`."""
+        """Run a call and yield the messages for it. Raises `RpcError`."""
         request = exchange.request
         work, question, given = self._taken_up(request, caller)
         step: News | Question | Done | None = question
@@ -352,9 +365,9 @@ class Calls:
     def _taken_up(
         self, request: Request, caller: Caller
     ) -> tuple[Work, Question | None, bool | None]:
-        """What is to be done: from its beginning, or from where its client was asked
-        something, with the answer, or with the question, if that is not answered. Raises
-        `RpcError`."""
+        """Start a call, or find the waiting one. Returns it with its unanswered question, or with
+        the answer. Raises `RpcError`.
+        """
         name, arguments = request.params.get("name"), request.params.get("arguments", {})
         if not isinstance(name, str) or not isinstance(arguments, Mapping):
             raise RpcError(INVALID_PARAMS, "a call needs a name, and arguments that are an object")
@@ -374,7 +387,7 @@ class Calls:
         return Work(name, arguments, lambda limits: begin(offered, arguments, limits)), None, None
 
     def _input_required(self, request: Request, work: Work, question: Question) -> Outgoing:
-        """The answer that asks the client to ask its user, and to call again."""
+        """Return the answer that makes the client ask its user and repeat the call."""
         asked = {"method": messages.ELICIT, "params": messages.elicitation(question)}
         value = {
             "resultType": "input_required",
@@ -392,7 +405,7 @@ def _next(work: Work, given: bool | None) -> News | Question | Done:
 
 
 def _refused(request: Request, question: Question, caller: Caller) -> Outgoing:
-    """The answer where a client would have to ask its user, and cannot."""
+    """Return the answer for a client that would have to ask its user and cannot."""
     if not caller.modern:
         return messages.result(request.id, failed(question.refusal), modern=False)
     needed: Mapping[str, Any] = {"requiredCapabilities": {"elicitation": {}}}

@@ -3,12 +3,12 @@
     Endpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
                   → Session.receive → Exchange → one message as JSON, several as events
 
-The host has checked the client's access before. Up to 2025-11-25 there is a session, which the
-client names and may end. In 2026-07-28 each request is complete in itself, and a client that
-disconnects cancels its call. Headers then repeat what the body contains: intermediaries trust
-the headers, so `check_headers` refuses a request in which they differ.
+The host has already checked the client's access. Up to 2025-11-25 there is a session, which the
+client names and can end. In 2026-07-28 each request is self-contained, and a client that
+disconnects cancels its call. Headers then repeat fields of the body. Intermediaries trust the
+headers, so `check_headers` rejects a request whose headers differ from the body.
 
-There is no stream of unsolicited messages (GET): the server has none to send.
+There is no stream of unsolicited messages (GET), because the server sends none.
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ if TYPE_CHECKING:
 
 
 def check_headers(request: Request, headers: Mapping[str, str], offer: Offer) -> None:
-    """Raises `RpcError` if they differ.
-
-    headers   by name in lower case
+    """Check that the headers match the body. Header names are in lower case. Raises `RpcError` if
+    they differ.
     """
     version = request.params["_meta"].get(f"{OWN}protocolVersion")
-    if isinstance(version, str):  # else it is refused for that
+    if isinstance(version, str):  # otherwise it is rejected for the type
         _check("mcp-protocol-version", headers.get("mcp-protocol-version"), version)
     _check("mcp-method", headers.get("mcp-method"), request.method)
     if request.method != "tools/call":
@@ -72,7 +71,7 @@ def _check_arguments(
 
 
 def _decoded(headers: Mapping[str, str], name: str) -> str | None:
-    """What a header stands for; None if it is not there."""
+    """Return the decoded value of a header; None if it is missing."""
     value = headers.get(name)
     if value is None:
         return None
@@ -90,7 +89,7 @@ def _check(name: str, given: str | None, expected: str | None) -> None:
 
 
 def _are_equal_numbers(one: str, other: str) -> bool:
-    """As `42.0` and `42` are."""
+    """Whether two numbers are equal, for example `42.0` and `42`."""
     try:
         return Decimal(one) == Decimal(other)
     except InvalidOperation:
@@ -98,9 +97,9 @@ def _are_equal_numbers(one: str, other: str) -> bool:
 
 
 MOST_SESSIONS = 100
-"""Sessions that are open at once; when there are more, the one that was longest unused ends."""
+"""Maximum number of open sessions; beyond it the least recently used one ends."""
 
-_BATCHES = "2025-03-26"  # the version in which several messages may come in one
+_BATCHES = "2025-03-26"  # the only version with batches
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SSE = "text/event-stream"
 _EVENTS = {"content-type": _SSE, "cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -116,7 +115,7 @@ _STATUS = {
 
 
 class Endpoint:
-    """Of one host. May be used from many threads."""
+    """The MCP endpoint of one host. Thread-safe."""
 
     def __init__(self, host: Host) -> None:
         self._service = Service(Offer(host))
@@ -162,20 +161,20 @@ class Endpoint:
         self._service.close()
 
     def _alone(self, request: RouteRequest, message: Request) -> RouteResponse:
-        """A request that stands for itself."""
+        """Answer a self-contained request."""
         if is_alone(message):
             try:
                 check_headers(message, request.headers, self._service.offer)
             except RpcError as error:
                 return json_response(messages.of_error(message.id, error), _STATUS[error.code])
         exchange = Session(self._service).receive(message)
-        assert exchange is not None  # it is a request
+        assert exchange is not None  # true for a request
         return _reply(exchange, request, modern=True)
 
     def _opened(self, message: Request) -> RouteResponse:
         session = Session(self._service)
         exchange = session.receive(message)
-        assert exchange is not None  # it is a request
+        assert exchange is not None  # true for a request
         [answer] = exchange
         if not session.version:
             return json_response(answer)
@@ -193,7 +192,7 @@ class Endpoint:
     def _of_session(
         self, request: RouteRequest, received: list[rpc.Message], *, is_batch: bool
     ) -> RouteResponse:
-        if _is_modern(request):  # 2026-07-28 has no notifications over HTTP, and no answers
+        if _is_modern(request):  # 2026-07-28 has no notifications and no answers over HTTP
             return RouteResponse(status=202)
         version = request.headers.get("mcp-protocol-version", "")
         if version and version not in HANDSHAKES:
@@ -215,16 +214,16 @@ class Endpoint:
         exchanges = [each for message in received if (each := session.receive(message))]
         if not exchanges:
             return RouteResponse(status=202)
-        if is_batch:  # who goes meanwhile leaves none of them behind
+        if is_batch:  # a client that disconnects leaves no exchange running
             sent = list(itertools.chain.from_iterable(exchanges))
             return RouteResponse(_events(iter(sent)), headers=_EVENTS)
         return _reply(exchanges[0], request, modern=False)
 
 
 def _refusal(request: RouteRequest) -> RouteResponse | None:
-    """Why a POST is not taken; None if it is."""
+    """Return the response to an invalid POST; None if it is valid."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":  # pages elsewhere can send no such thing unasked
+    if kind != "application/json":  # other origins need a preflight for it
         return _error(415, INVALID_REQUEST, "the content-type is to be application/json")
     accepted = request.headers.get("accept", "*/*")
     if "*/*" not in accepted and not all(each in accepted for each in ("application/json", _SSE)):
@@ -233,7 +232,7 @@ def _refusal(request: RouteRequest) -> RouteResponse | None:
 
 
 def _wrong_origin(request: RouteRequest) -> RouteResponse | None:
-    """Pages of this machine may come; others may have been made to lead here."""
+    """Reject a foreign `Origin`, against DNS rebinding. Pages of this machine are allowed."""
     origin = request.headers.get("origin")
     if origin is None:
         return None
@@ -247,21 +246,21 @@ def _wrong_origin(request: RouteRequest) -> RouteResponse | None:
 
 
 def _is_modern(request: RouteRequest) -> bool:
-    """Whether its version is none of those with sessions: it stands for itself then."""
+    """Whether a request is self-contained: its version is none of those with sessions."""
     version = request.headers.get("mcp-protocol-version", "")
     return bool(version) and version not in HANDSHAKES and "mcp-session-id" not in request.headers
 
 
 def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteResponse:
-    """What comes for a request: as JSON if it is one message, else as events."""
+    """Return the messages for a request: one as JSON, several as events."""
     registration = request.limits.on_cancel(exchange.cancel) if modern else None
     sent = iter(exchange)
     first = next(sent, None)
     if first is None or "method" not in first:
-        next(sent, None)  # so that it ends
+        next(sent, None)  # run it to its end
         if registration is not None:
             registration.release()
-        if first is None:  # it was cancelled
+        if first is None:  # cancelled
             return RouteResponse(status=202)
         error = first.get("error", {})
         return json_response(first, _STATUS.get(error.get("code", 0), 200) if modern else 200)

@@ -1,8 +1,8 @@
 """Steps of a call, messages to a client, and results of tools.
 
-A call is a generator of `Steps`, as a feature is, and does not know how they reach the client.
-The server writes answers, errors, notifications and questions to the client's user
-(`elicitation`). Outputs of tools and answers of features become results of MCP tools.
+A call is a generator of `Steps`, like a feature, and is independent of the transport. The server
+writes answers, errors, notifications and questions to the client's user (`elicitation`). Outputs of
+tools and answers of features become results of MCP tools.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from genai_mcp.rpc import MODERN, OWN, Id, RpcError, one_line
 
 @frozen
 class News:
-    """How it goes, in a line."""
+    """Progress of a call as one line."""
 
     text: str
 
 
 @frozen
 class Question:
-    """Whether something may be done, for a human to decide; True or False is sent back.
+    """Request for a human decision; the generator receives True or False.
 
-    text      what is asked
-    refusal   what the client is told that has no way to ask
+    Attributes:
+        text: The question.
+        refusal: The error for a client that cannot ask its user.
     """
 
     text: str
@@ -40,7 +41,7 @@ class Question:
 
 
 Result: TypeAlias = "Mapping[str, Any]"
-"""What a tool gave, as MCP writes it: `content`, `isError`, `structuredContent`."""
+"""Result of a tool in the MCP format: `content`, `isError`, `structuredContent`."""
 
 Steps: TypeAlias = "Generator[News | Question, bool | None, Result]"
 
@@ -48,9 +49,9 @@ Steps: TypeAlias = "Generator[News | Question, bool | None, Result]"
 Outgoing: TypeAlias = "dict[str, Any]"
 
 SERVER = {"name": "genai-host", "version": __version__}
-CAPABILITIES: Mapping[str, Any] = {"tools": {}}  # nobody says when the tools of others change
+CAPABILITIES: Mapping[str, Any] = {"tools": {}}  # no `listChanged`: changes are unknown
 CACHED: Mapping[str, Any] = {"ttlMs": 60_000, "cacheScope": "private"}
-"""How long, and for whom, what is listed may be taken to hold."""
+"""Caching fields of a list: duration and scope."""
 
 UNSUPPORTED_VERSION = -32022
 MISSING_CAPABILITY = -32021
@@ -61,7 +62,9 @@ _ALLOW = "allow"
 
 
 def result(id: Id, value: Mapping[str, Any], *, modern: bool) -> Outgoing:
-    """modern   whether it is for 2026-07-28, in which results say what they are"""
+    """Return the message with a result. `modern` is whether it is for 2026-07-28, in which results
+    name their type.
+    """
     if modern:
         value = {"resultType": "complete", **value}
         value["_meta"] = {f"{OWN}serverInfo": SERVER, **value.get("_meta", {})}
@@ -82,7 +85,7 @@ def notification(method: str, params: Mapping[str, Any]) -> Outgoing:
 
 
 def elicitation(question: Question) -> dict[str, Any]:
-    """A question, as the parameters of `elicitation/create`."""
+    """Return the parameters of `elicitation/create` for a question."""
     allow = {
         "type": "boolean",
         "title": "Allow it",
@@ -94,7 +97,7 @@ def elicitation(question: Question) -> dict[str, Any]:
 
 
 def is_allowed(given: Any) -> bool:
-    """Whether the answer to that is yes."""
+    """Whether the user's answer to an elicitation is yes."""
     if not isinstance(given, Mapping) or given.get("action") != "accept":
         return False
     content = given.get("content")
@@ -102,7 +105,7 @@ def is_allowed(given: Any) -> bool:
 
 
 def can_ask(capabilities: Any) -> bool:
-    """Whether a client with these capabilities can ask its user something in a form."""
+    """Whether a client with these capabilities can ask its user with a form."""
     own = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
     return isinstance(own, Mapping) and (not own or "form" in own)
 
@@ -113,10 +116,12 @@ def wrong_version(requested: str) -> RpcError:
 
 
 MOST_TEXT = 100_000
-"""Characters of a feature's answer; what is beyond is cut off. The host caps tools."""
+"""Maximum number of characters of a feature's answer; longer ones are truncated. The host limits
+tools.
+"""
 
 MOST_DATA = 1 << 20
-"""Bytes of a feature's data, as JSON; what has more is left out."""
+"""Maximum number of bytes of a feature's data as JSON; larger data is omitted."""
 
 _UNKNOWN = "application/octet-stream"
 _BEGINNINGS = (
@@ -128,12 +133,14 @@ _BEGINNINGS = (
 
 
 def result_of_output(output: ToolOutput) -> Result:
-    """What a tool gave. Reactions and context, which are for front ends, are left out."""
+    """Convert the output of a tool. Reactions and context, which are for front ends, are
+    omitted.
+    """
     return {"content": list(_parts(output.content)), "isError": output.error}
 
 
 def result_of_answer(answer: Answer) -> Result:
-    """What a feature answered: its summary, and its data, where that is an object."""
+    """Convert the answer of a feature: its summary, and its data if that is an object."""
     text = answer.summary
     if len(text) > MOST_TEXT:
         rest = len(text) - MOST_TEXT
@@ -143,7 +150,7 @@ def result_of_answer(answer: Answer) -> Result:
     if isinstance(answer.data, Mapping) and answer.data:
         data = write_json(answer.data)
         if len(data) <= MOST_DATA:
-            parts.append(_text(data.decode()))  # for clients that do not read the other
+            parts.append(_text(data.decode()))  # for clients that do not read `structuredContent`
             result["structuredContent"] = answer.data
         else:
             parts.append(_text(f"(data of {len(data)} bytes was left out)"))
@@ -166,7 +173,7 @@ def _parts(content: Iterable[Text | Image]) -> Iterable[dict[str, Any]]:
         elif part.data:
             data = b64encode(part.data).decode()
             yield {"type": "image", "data": data, "mimeType": part.media_type or _kind(part.data)}
-        else:  # who asks decides whether to fetch it
+        else:  # the client decides whether to fetch it
             yield _text(f"(a picture: {part.url})")
 
 

@@ -1,4 +1,4 @@
-"""What a host offers to MCP clients: its tools, and each feature as a tool `ask_FEATURE`.
+"""The MCP tools of a host: its tools, and each feature as a tool `ask_FEATURE`.
 
 Offer.tools → Host.offered_tools, Host.registry.features
 Offer.begin → _call (a tool) | _ask (a feature) → News, Question ... → Result
@@ -29,15 +29,15 @@ from genai_mcp.server.messages import (
 )
 from genai_mcp.within import Within
 
-if TYPE_CHECKING:  # a plugin's command is given a host, and imports none
+if TYPE_CHECKING:  # only for types: the command receives a host
     from genai_host import Conversation, Host
     from genai_host.api.features import Event
 
 ASK = "ask_"
-"""What the name of a feature's tool begins with."""
+"""Prefix of the name of a feature's tool."""
 
-_APPROVAL = "approval"  # what a feature waits for while a human decides on calls of tools
-_MOST_ASKED = 2000  # characters of the arguments that a human is shown
+_APPROVAL = "approval"  # name of the pause in which a human decides on tool calls
+_MOST_ASKED = 2000  # characters of the arguments in a question
 _ALLOWED = "start the server with --approve {name} to allow it"
 
 _log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ _log = logging.getLogger(__name__)
 
 @frozen
 class Choice:
-    """What of a host is offered. A name that ends with `*` is for all that begin so.
+    """Which tools and features to offer. A name that ends with `*` is a prefix.
 
-    tools      names of tools; None for all of them
-    features   names of features; None for all of them
-    approved   tools that ask for approval, and have it
-    model      the model that features use unless the client names another; None for the
-               default one
-    record     whether conversations are kept in the host's store
+    Attributes:
+        tools: Names of tools; None for all of them.
+        features: Names of features; None for all of them.
+        approved: Tools that run without approval although they require it.
+        model: Model of features unless the client names another; None for the default.
+        record: Whether conversations are stored.
     """
 
     tools: Collection[str] | None = None
@@ -64,12 +64,13 @@ class Choice:
 
 @frozen
 class Offered:
-    """One tool, as clients see it.
+    """One MCP tool.
 
-    definition   as `tools/list` gives it
-    tool         the tool of the host that it is; None for a feature
-    feature      the feature that it is; None for a tool
-    mirrored     arguments that clients repeat in headers
+    Attributes:
+        definition: Definition for `tools/list`.
+        tool: Tool of the host; None for a feature.
+        feature: Feature of the host; None for a tool.
+        mirrored: Arguments that clients repeat in headers.
     """
 
     definition: Mapping[str, Any]
@@ -79,7 +80,7 @@ class Offered:
 
 
 class Offer:
-    """May be used from many threads."""
+    """The MCP tools of a host. Thread-safe."""
 
     def __init__(self, host: Host, choice: Choice | None = None) -> None:
         self._host = host
@@ -87,8 +88,9 @@ class Offer:
         self._checker = SchemaValidator(_QUESTION)
 
     def tools(self) -> dict[str, Offered]:
-        """All that is offered now, by name, in the order of the names. Sources of tools are
-        asked for theirs, which may take its time."""
+        """Return the current tools by name, sorted. Tool sources are queried, which can take
+        long.
+        """
         found: dict[str, Offered] = {}
         for tool in self._host.offered_tools():
             if _is_among(tool.name, self._choice.tools):
@@ -106,7 +108,7 @@ class Offer:
         return dict(sorted(found.items()))
 
     def tool(self, name: str) -> Offered | None:
-        """One of them; None if there is none of that name."""
+        """Return a tool; None if it does not exist."""
         if _is_among(name, self._choice.tools):
             found = (_of_tool(each) for each in self._host.offered_tools() if each.name == name)
             offered = next(found, None)
@@ -120,10 +122,10 @@ class Offer:
         return Offered(_described(name, feature), feature=feature)
 
     def begin(self, offered: Offered, arguments: Mapping[str, Any], limits: Within) -> Steps:
-        """Call one of them; `limits` end the call. Raises `Cancelled` then."""
+        """Call a tool within `limits`. Raises `Cancelled` when they end."""
         if offered.tool is not None:
             return self._call(offered.tool, arguments, limits)
-        assert offered.feature is not None  # it is one of both
+        assert offered.feature is not None  # it is a tool or a feature
         return self._ask(offered.feature, arguments, limits)
 
     def _call(self, tool: AvailableTool, arguments: Mapping[str, Any], limits: Within) -> Steps:
@@ -167,7 +169,7 @@ class Offer:
     def _decide(
         self, waiting: Pause[Any] | None
     ) -> Generator[News | Question, bool | None, dict[str, bool]]:
-        """Which of the calls that a turn waits for may be made."""
+        """Ask for a decision on each pending tool call of a turn."""
         kind = "" if waiting is None else waiting.kind
         calls = _calls(waiting.payload) if waiting is not None and kind == _APPROVAL else []
         if not calls:
@@ -191,7 +193,7 @@ def _is_among(name: str, names: Collection[str] | None) -> bool:
 
 
 def _of_tool(tool: AvailableTool) -> Offered | None:
-    """None for one that the clients would have to refuse."""
+    """Return the MCP tool; None if clients would have to reject it."""
     schema = tool.schema
     try:
         places = mirrored.places(schema.parameters)
@@ -242,8 +244,7 @@ def _question(tool: str, arguments: Mapping[str, Any]) -> Question:
 
 
 def _calls(payload: Any) -> list[tuple[str, str, Any]]:
-    """Id, tool and arguments of the calls that are to be decided on; none if it is about
-    something else."""
+    """Return id, tool and arguments of the calls in an approval; empty for other payloads."""
     calls = payload.get("calls") if isinstance(payload, Mapping) else None
     if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
         return []
@@ -253,7 +254,7 @@ def _calls(payload: Any) -> list[tuple[str, str, Any]]:
 
 
 def _heard(events: Generator[Event, None, None]) -> Generator[News, bool | None, Answer]:
-    """The answer of a turn, and the news on the way to it."""
+    """Yield the progress of a turn, and return its answer."""
     answer = None
     with closing(events):
         for event in events:
@@ -262,5 +263,5 @@ def _heard(events: Generator[Event, None, None]) -> Generator[News, bool | None,
             elif event.kind == "step":
                 yield News(one_line(event.data.title))
             answer = event.answer or answer
-    assert answer is not None  # the last event of a turn that does not raise
+    assert answer is not None  # a turn that does not raise ends with it
     return answer

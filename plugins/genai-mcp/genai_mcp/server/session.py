@@ -1,9 +1,9 @@
-"""A client's messages, and what is sent back for them; nothing here reads or writes.
+"""The messages of one client and the replies to them, without I/O.
 
     Session.receive → Exchange → _answer → _initialize | _discover | _list | Calls.answer ...
 
-Both eras of the protocol are spoken, each request in its own: one that carries its version
-stands for itself (2026-07-28), others belong to the session that `initialize` has opened.
+Both generations of the protocol are supported, per request. A request with a version is
+self-contained (2026-07-28). Other requests belong to the session opened by `initialize`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from genai_mcp.server import messages
 from genai_mcp.server.calls import SLOW, Asking, Calls, Exchange, Sending, Service, caller_of
 
 PAGE = 100
-"""Tools of one page of a list."""
+"""Number of tools per page of a list."""
 
 _log = logging.getLogger(__name__)
 
 
 class Session:
-    """Of one client. May be used from many threads.
+    """Session of one client. Thread-safe.
 
-    version   of the protocol, which was agreed on; empty before that, and where each
-              request names its own
+    Attributes:
+        version: Negotiated version of the protocol; empty before, and for requests with their own
+            version.
     """
 
     def __init__(self, service: Service) -> None:
@@ -57,8 +58,9 @@ class Session:
         self._closed = False
 
     def receive(self, message: rpc.Message) -> Exchange | None:
-        """Take a message: what is to be sent back for a request, which begins when that is
-        iterated, and has its place until then; nothing for others."""
+        """Accept a message. For a request, return an exchange, which starts when it is iterated and
+        holds a place until then. For other messages, return None.
+        """
         if isinstance(message, rpc.Answer):
             self._asking.answered(message)
             return None
@@ -73,7 +75,7 @@ class Session:
         return exchange
 
     def close(self) -> None:
-        """Cancel all that is under way, and begin nothing more."""
+        """Cancel all requests in progress and reject new ones."""
         with self._lock:
             self._closed = True
             exchanges = list(self._under_way.values())
@@ -81,7 +83,9 @@ class Session:
             exchange.cancel()
 
     def _refusal(self, request: Request) -> RpcError | None:
-        """Why a request is not begun; None if it is: it has a place then, if it needs one."""
+        """Return why a request is rejected; None if it is accepted and has a place if it needs
+        one.
+        """
         if self._closed:
             return RpcError(rpc.INTERNAL_ERROR, "the session is closed")
         if request.id in self._under_way:
@@ -177,14 +181,14 @@ _MODERN = {"server/discover": Session._discover, "tools/list": Session._list_for
 
 
 def _no_news(request: Request) -> Sending:
-    """There is nothing to be told of changes: a subscription ends as soon as it is there."""
+    """End a subscription immediately, because the server reports no changes."""
     of = {f"{OWN}subscriptionId": request.id}
     yield messages.notification(HEARD, {"_meta": of, "notifications": {}})
     yield messages.result(request.id, {"_meta": of}, modern=True)
 
 
 def _name_of_cursor(cursor: Any) -> str:
-    """The tool after which a page begins; empty for the first page."""
+    """Return the last tool of the previous page; empty for the first page."""
     if cursor is None:
         return ""
     try:

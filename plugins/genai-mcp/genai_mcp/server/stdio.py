@@ -1,12 +1,12 @@
-"""The server over the standard streams of its process; messages are lines.
+"""The server over the standard streams of its process. Messages are lines.
 
     StdioServer.run → _read (thread) → Lines → _take → Session.receive → Exchange
                                                        → _send (a thread each) → Outbox
 
 One thread of the `Outbox` writes to the client, in order. Quick exchanges are answered in the
-thread that reads. Threads and memory are limited (`MOST`, `MOST_SMALL`, `LARGEST`, and
-`MOST_CALLS` in `calls`), whatever the client sends or does not read. Exceeding a limit ends
-nothing but the client's own session.
+reading thread. Threads and memory are limited (`MOST`, `MOST_SMALL`, `LARGEST`, and `MOST_CALLS` in
+`calls`), whatever the client sends or does not read. Exceeding a limit ends only the client's own
+session.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from genai_mcp.server.calls import Exchange, Service
 from genai_mcp.server.session import Session
 
 MOST = 64 << 20
-"""Bytes that wait for a client that does not read: who has more waits as well."""
+"""Maximum number of unwritten bytes; beyond it, writers wait."""
 
 MOST_SMALL = 10_000
-"""Messages that wait, of those that nobody waits with."""
+"""Maximum number of unwritten messages whose writer does not wait."""
 
 
 class Outbox:
-    """Lines for a pipe. May be used from many threads.
+    """Writes lines to a pipe. Thread-safe.
 
-    number   of the pipe's end; it is not closed here
+    Args:
+        number: File descriptor of the pipe; it is not closed.
     """
 
     def __init__(self, number: int) -> None:
@@ -48,10 +49,8 @@ class Outbox:
         self._thread.start()
 
     def put(self, line: bytes, *, waits: bool) -> bool:
-        """Have a line written; whether it will be.
-
-        waits   whether to wait while the client does not read; if not, and that has gone
-                too far, it will not be
+        """Queue a line, and return whether it was accepted. With `waits`, wait while the client
+        does not read; otherwise a full queue rejects the line.
         """
         with self._changed:
             if waits:
@@ -66,7 +65,7 @@ class Outbox:
             return True
 
     def end(self, seconds: float) -> None:
-        """Take no more, and wait until what is there is written, or nobody reads it."""
+        """Accept no more lines, and wait until the queue is written or the pipe is closed."""
         with self._changed:
             self._ends = True
             self._changed.notify_all()
@@ -74,7 +73,7 @@ class Outbox:
 
     @property
     def broken(self) -> bool:
-        """Whether nobody reads any more."""
+        """Whether the client has closed the pipe."""
         return self._broken
 
     def _write(self) -> None:
@@ -104,14 +103,14 @@ def _write_all(number: int, data: bytes) -> None:
 
 
 LARGEST = 4 << 20
-"""Bytes of one message of the client; what is larger ends its session."""
+"""Maximum number of bytes of a client message; a larger one ends its session."""
 
 GRACE = 3.0
-"""Seconds that calls have to end once they are cancelled, and answers to be written."""
+"""Seconds for cancelled calls to end, and for answers to be written."""
 
-_BATCHES = "2025-03-26"  # the version in which several messages may come in one
+_BATCHES = "2025-03-26"  # the only version with batches
 _BLOCK = 1 << 16
-_POLL = 1.0  # seconds: a wait without an end keeps signals from being heard on Windows
+_POLL = 1.0  # seconds; on Windows, a wait without a timeout blocks signals
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +118,9 @@ _log = logging.getLogger(__name__)
 class StdioServer:
     """Serves one client.
 
-    reader, writer   numbers of the pipes' ends
+    Args:
+        reader: File descriptor of the input.
+        writer: File descriptor of the output.
     """
 
     def __init__(self, service: Service, reader: int, writer: int) -> None:
@@ -131,7 +132,9 @@ class StdioServer:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Serve until the client closes its end, or `end`; then cancel what is under way."""
+        """Serve until the client closes its end or `end` is called, then cancel requests in
+        progress.
+        """
         threading.Thread(target=self._read, name="mcp read", daemon=True).start()
         while not self._ended.wait(_POLL):
             pass
@@ -143,7 +146,7 @@ class StdioServer:
         self._outbox.end(GRACE)
 
     def end(self) -> None:
-        """From any thread, and from a handler of signals."""
+        """Stop serving. Safe in any thread and in signal handlers."""
         self._ended.set()
 
     def _read(self) -> None:
@@ -195,7 +198,7 @@ class StdioServer:
                 self._threads.discard(threading.current_thread())
 
     def _put(self, sent: messages.Outgoing) -> None:
-        """From the thread that reads, which waits for nobody."""
+        """Send from the reading thread, without waiting."""
         if not self._outbox.put(write_json(sent), waits=False) and not self._ended.is_set():
             _log.warning("the client does not read what it is answered: it is not served any more")
             self.end()
