@@ -340,8 +340,10 @@ class ToolSuite(PluginSuite):
         return Completion(Message("assistant", wanted), "tool_calls")
 
     def _resumed_everywhere(self, host: Host, record: InMemoryRecord) -> int:
-        """Resume from each entry: interrupted calls are reported to the model, not repeated. Returns
-        their number."""
+        """Resume from each entry: interrupted calls are reported to the model, not repeated.
+
+        Returns their number.
+        """
         whole = json.loads(json.dumps(record.to_json(host.codec)))
         interrupted = 0
         for length in range(2, len(whole)):
