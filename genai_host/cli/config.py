@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -38,20 +39,25 @@ def path() -> None:
 
 @command.command("migrate")
 def migrate() -> None:
-    """Rename the keys of an earlier version in the file.
+    """Rename the keys of an earlier version in the file, and delete removed ones.
 
     Comments and layout stay, and the previous file is saved as config.toml.bak.
     """
     from genai_host.config import edit_config
+    from genai_host.config.schema import REMOVED
     from genai_host.util import paths
 
     path = paths.config_file()
     if not os.path.exists(path):
         note(f"there is no configuration file {path}")
         return
-    with edit_config():
-        pass
-    note(f"migrated: {path}")
+    before = Path(path).read_bytes()
+    with edit_config() as document:
+        for key in REMOVED:
+            table, _, name = key.partition(".")
+            document.get(table, {}).pop(name, None)
+    is_changed = Path(path).read_bytes() != before
+    note(f"migrated: {path}" if is_changed else f"nothing to migrate: {path}")
 
 
 @command.command("list")

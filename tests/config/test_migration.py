@@ -126,6 +126,13 @@ def test_a_command_that_changes_a_file_migrates_it(file: Path, terminal: Termina
     assert file.read_text() == NEW.replace("max_concurrency = 3", "max_concurrency = 7")
 
 
+def test_removed_keys_are_deleted_once(file: Path, terminal: Terminal) -> None:
+    file.write_text("[server]\npin = true\nport = 1\n")
+    assert terminal("config", "migrate") == (0, "", f"migrated: {file}\n")
+    assert file.read_text() == "version = 2\n\n[server]\nport = 1\n"
+    assert terminal("config", "migrate") == (0, "", f"nothing to migrate: {file}\n")
+
+
 def test_one_warning_is_shown(file: Path, terminal: Terminal) -> None:
     file.write_text(OLD)
     code, _, err = terminal("config", "show")
