@@ -1,21 +1,20 @@
 """The durable store: conversations, documents and blobs, in SQLite or PostgreSQL.
 
-    store.py        conversations: create, reopen, list, delete; the record of one of them
-    records.py      entries as they are stored, bytes of images and files apart; export, import
-    writer.py       adds entries; threads that come at once share a commit
-    library.py      looks up and changes what is there
-    indexer.py      what is derived from entries: lists, messages, tries
-    search.py       words, and what they are found by
-    usage.py        what calls come to, day by day
-    ledger.py       what was spent of budgets
-    database.py     connections, errors as `StoreError`, locks, which processes live
-    migrations.py   its schema, as `tables.py` has it
-    health.py       how it is, looked at without changing it
+    store.py        conversations: create, reopen, list, delete; the record of a conversation
+    records.py      stored form of entries, with bytes in blobs; export, import
+    writer.py       adds entries; concurrent threads share a commit
+    library.py      queries and changes of conversations
+    indexer.py      index derived from entries: lists, messages, attempts
+    search.py       full-text search
+    usage.py        daily usage of model calls
+    ledger.py       spending of budgets
+    database.py     connections, errors as `StoreError`, locks, liveness of processes
+    migrations.py   migrations of the schema in `tables.py`
+    health.py       read-only health check
 
-The entries are the truth, each on disk before its `append` returns; all else is derived
-from them when somebody asks, so that a crash leaves nothing to repair. To write to
-SQLite takes Python's own module alone; SQLAlchemy, which takes its time, is imported to
-look something up.
+The entries are the source of truth. Each is on disk before its `append` returns. The index is
+derived from them on demand, so a crash leaves nothing to repair. Writing to SQLite needs the
+standard library only; SQLAlchemy, which is slow to import, is imported for queries.
 """
 
 from genai_host.store.store import Store

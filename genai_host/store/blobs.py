@@ -1,8 +1,8 @@
-"""Bytes by their SHA-256: kept once, however often they come.
+"""Bytes by their SHA-256, stored once per content.
 
-Beside SQLite they are files, in a folder named after its file, since large rows would
-pass through its log and swell each copy of it; on PostgreSQL they are rows of pieces, so
-that all who share the database have them.
+With SQLite they are files, in a directory named after the database file, since large rows would
+bloat its log and each backup. On PostgreSQL they are rows of chunks, so that all clients of the
+database can read them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from genai_host.store.database import Database
 from genai_host.store.tables import blob_pieces, blob_uses, blobs, conversations
 
 _PIECE = 256 * 1024  # bytes
-_LOCK = 0x67656E616962  # "genaib": the number of a lock on PostgreSQL
+_LOCK = 0x67656E616962  # "genaib": number of a lock on PostgreSQL
 
 
 class Blobs:
-    """The blobs of one owner. Made by `Store.blobs`."""
+    """Blobs of one owner. Made by `Store.blobs`."""
 
     def __init__(self, database: Database, owner: str, now: Callable[[], float]) -> None:
         self._database = database
@@ -36,10 +36,12 @@ class Blobs:
         self._folder = f"{database.file}.blobs" if database.is_sqlite else None
 
     def put(self, data: Iterable[bytes], *, conversation: str | None = None) -> str:
-        """Keep bytes, and give their id: their SHA-256 in hex.
+        """Store bytes, and return their id: their SHA-256 in hex.
 
-        conversation   that uses them: they go with the last one that does; None if they
-                       are to stay until `remove`
+        Args:
+            data: Chunks of the bytes.
+            conversation: Conversation that uses them: they are deleted with the last one that does.
+                None to store them until `remove`.
         """
         if self._folder is not None:
             with self._database.failing():
@@ -58,13 +60,13 @@ class Blobs:
                 os.fsync(file.fileno())
                 self._enter(file, digest.hexdigest(), size, conversation or "")
             finally:
-                with contextlib.suppress(FileNotFoundError):  # it has another name by now
+                with contextlib.suppress(FileNotFoundError):  # it was renamed already
                     os.unlink(file.name)
         return digest.hexdigest()
 
     def use(self, id: str, conversation: str) -> bool:
-        """Keep bytes for a conversation as well if they are here already, whoever put them;
-        whether they are."""
+        """Mark stored bytes as used by a conversation, whichever writer stored them. Returns False
+        if they are not stored."""
         with self._database.reading() as connection:
             if connection.execute(select(exists().where(self._use(id, conversation)))).scalar():
                 return self._has_bytes(id)
@@ -75,22 +77,19 @@ class Blobs:
             return there
 
     def get(self, id: str) -> Iterator[bytes]:
-        """The bytes, in pieces. Raises `NotFound`."""
+        """The bytes, in chunks. Raises `NotFound`."""
         if not re.fullmatch("[0-9a-f]{64}", id) or not self._is_used(id):
             raise NotFound(f"there is no blob {id[:64]}")
         return self._pieces(id)
 
     def remove(self, id: str) -> None:
-        """Have no more use for bytes, but for what conversations have."""
+        """Remove the owner's use of bytes; uses by conversations remain."""
         with self._writing() as connection:
             self._forget_in(connection, self._use(id, ""))
 
     def forget(self, conversation: str, connection: Connection, *, lost: str) -> None:
-        """A conversation is deleted, in this transaction: so is its use of blobs.
-
-        lost   the uses of conversations whose ids come before this one, and which are not
-               there, go as well: who was to make them has ended before that
-        """
+        """Remove the uses of a deleted conversation, in this transaction; also the uses by missing
+        conversations with ids before `lost`, whose writers have ended."""
         used = blob_uses.c.conversation
         is_there = exists().where(conversations.c.id == used)
         self._alone(connection)
@@ -99,7 +98,7 @@ class Blobs:
         )
 
     def _enter(self, file: IO[bytes], id: str, size: int, conversation: str) -> None:
-        """What has lost its bytes gets them back."""
+        """Register a blob; restores bytes that were lost."""
         with self._writing() as connection:
             is_entered = self._is_entered(connection, id)
             if not is_entered:
@@ -126,7 +125,8 @@ class Blobs:
         )
 
     def _has_bytes(self, id: str) -> bool:
-        """Of one that is entered: a file may have been removed by somebody else."""
+        """Whether the bytes of a registered blob exist; another process may have removed the
+        file."""
         return self._folder is None or os.path.exists(self._file(id))
 
     def _store(self, connection: Connection, file: IO[bytes], id: str) -> None:
@@ -177,8 +177,8 @@ class Blobs:
             yield connection
 
     def _alone(self, connection: Connection) -> None:
-        """Until the transaction ends, no other process removes what this one finds here
-        already. On SQLite there is one that writes, anyway."""
+        """Keep other processes from removing blobs found in this transaction. SQLite has a single
+        writer anyway."""
         if not self._database.is_sqlite:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 
@@ -188,8 +188,8 @@ class Blobs:
 
 
 def _sync_folder(folder: str) -> None:
-    """A file that was renamed into it is there after power loss as well."""
-    if os.name == "nt":  # it has no such call, and needs none
+    """Sync a directory, so that a renamed file survives a power loss."""
+    if os.name == "nt":  # Windows can neither sync a directory nor needs it
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,16 +1,15 @@
-"""Connections to the database, locks in it, and which processes are alive.
+"""Database connections, locks and liveness of processes.
 
-Errors of the database are raised as `StoreError`. On SQLite, committed data survives the end of
-the process in any case. After a power loss or a crash of the system, the last commits may be
-missing (`synchronous=NORMAL`), but no commit is ever half there. On PostgreSQL, the durability of a
-commit depends on the server (`synchronous_commit`). `lock_beside` is a lock in a file beside the
-database of SQLite: one process at a time changes its schema, or the lock files described below.
+Errors of the database are raised as `StoreError`. On SQLite, committed data survives the end of the
+process in any case. After a power loss or a crash of the system, the last commits may be missing
+(`synchronous=NORMAL`), but commits are never partial. On PostgreSQL, the durability of a commit
+depends on the server (`synchronous_commit`). `lock_beside` locks a file next to the SQLite
+database: one process at a time changes its schema, or the lock files described below.
 
-Each store that writes has a number, which its entries carry, and holds a lock under that number as
-long as its process lives. On SQLite it is the lock of a file, which the system releases however the
-process ends; on PostgreSQL it is a lock of the connection. A turn that has not ended was
-interrupted if the lock of its last writer is free. No clock is used, and no process id, which can
-be reused.
+Each store that writes has a number, which its entries contain, and holds a lock under that number
+until its process ends. On SQLite it is a file lock, which the system always releases with the
+process; on PostgreSQL it is a lock of the connection. A turn that has not ended was interrupted if
+the lock of its last writer is free. Clocks and process ids, which can be reused, are not used.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
 
 
 VERSION = 3
-"""Of the schema in `tables`."""
+"""Version of the schema in `tables`."""
 
 OLDEST = 2
-"""The oldest version that is migrated."""
+"""Oldest version that can be migrated."""
 
-# beginnings of what SQLite says, and what can be done about it
+# prefixes of error messages of SQLite, and hints
 _HINTS = {
     "database is locked": "another program holds it: end that, or try again later",
     "database or disk is full": "make room on the disk",
@@ -52,11 +51,11 @@ _HINTS = {
     "unable to open database file": "make the file and its folder readable and writable",
 }
 _CANNOT_WRITE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
-_PAGES = 10_000  # of 4 KB, that may be in the log before they are moved to the file
+_PAGES = 10_000  # pages of 4 KB in the log before a checkpoint
 
 
 def next_step(version: int) -> str:
-    """Choose the hint for a store of a version that cannot be used."""
+    """The hint for an unsupported version of a store."""
     if version > VERSION:
         return "upgrade genai-host: pip install --upgrade genai-host"
     return (
@@ -66,17 +65,19 @@ def next_step(version: int) -> str:
 
 
 class Database:
-    """SQLite in a file, or PostgreSQL. Opened when it is first used.
+    """A database: a SQLite file or PostgreSQL. Opened when first used.
 
-    where     a file, or an address as SQLAlchemy has it: `sqlite:////a/file`,
-              `postgresql://user@host/name`
-    patience  seconds to wait for another process that writes (SQLite)
-    connect   opens a file, with the arguments of `sqlite3.connect`; None for that
+    Args:
+        where: File or SQLAlchemy URL: `sqlite:////a/file`, `postgresql://user@host/name`.
+        patience: Timeout for another writing process, in seconds (SQLite).
+        connect: Opens a file, with the arguments of `sqlite3.connect`, the default.
 
-    location     the file, or the address without its password
-    file      empty on PostgreSQL
+    Attributes:
+        location: File, or URL without the password.
+        file: Empty on PostgreSQL.
 
-    Raises `StoreError` for an address that cannot be one.
+    Raises:
+        StoreError: The URL is invalid.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Database:
 
     @lazy_property
     def engine(self) -> Engine:
-        """Raises `StoreError` if the driver is missing."""
+        """The engine. Raises `StoreError` if the driver is missing."""
         from genai_host.store import engines
 
         if self._url is None or self.file:
@@ -115,25 +116,23 @@ class Database:
 
     @property
     def driver(self) -> Any:
-        """The module of the driver, with its exceptions (PEP 249)."""
+        """Module of the driver, with its exceptions (PEP 249)."""
         return sqlite3 if self.is_sqlite else self.engine.dialect.loaded_dbapi
 
     def is_current(self) -> bool:
-        """Whether the schema is known to be that of `VERSION`. Only SQLite is asked."""
-        if not os.path.isfile(self.file):  # to connect would make one
+        """Whether the schema is known to have `VERSION`. Checked on SQLite only."""
+        if not os.path.isfile(self.file):  # connecting would create the file
             return False
         with self.failing(), closing(self.connect()) as connection:
             try:
                 cursor = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
-            except sqlite3.OperationalError:  # there is no such table
+            except sqlite3.OperationalError:  # the table does not exist
                 return False
             return bool(cursor.fetchone() == (str(VERSION),))
 
     def check_place(self, *, was_there: bool) -> None:
-        """Raises `StoreError` if the file of SQLite has gone, or cannot be made.
-
-        was_there   whether it was opened before
-        """
+        """Raise `StoreError` if the SQLite file was deleted after it was opened (`was_there`), or
+        cannot be created."""
         if os.path.isfile(self.file):
             return
         if was_there:
@@ -151,7 +150,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """All that is read sees the same state."""
+        """Open a read transaction, with a consistent snapshot."""
         from genai_host.store import engines
 
         with self._transaction(engines.reading) as connection:
@@ -159,7 +158,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction: all of it, or nothing if it is left by an exception."""
+        """Open a write transaction, rolled back on an exception."""
         from genai_host.store import engines
 
         with self._transaction(engines.writing) as connection:
@@ -175,19 +174,18 @@ class Database:
             with self.failing(), engines.failing(self.error), begin(engine) as connection:
                 yield connection
         except StoreError as error:
-            cause = getattr(error.__cause__, "orig", error.__cause__)  # of SQLAlchemy's error
+            cause = getattr(error.__cause__, "orig", error.__cause__)  # of an SQLAlchemy error
             self._is_stuck = self._is_stuck or _cannot_write(cause)
             raise
         finally:
-            # a connection that could not write never can, and one to a file that does not change
-            # sees no change: what comes next connects anew
+            # a read-only connection stays read-only, and an immutable one sees no changes,
+            # so the next operation reconnects
             if self._is_stuck:
                 self._is_stuck = False
                 engine.dispose()
 
     def connect(self) -> Any:
-        """A connection of the driver, on which a statement is a transaction of its own
-        unless one is begun. It is for who asks to close it."""
+        """Open a driver connection in autocommit mode. The caller closes it."""
         self._check_open()
         if not self.is_sqlite:
             pooled = self.engine.raw_connection()
@@ -204,7 +202,7 @@ class Database:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
-        except BaseException:  # the file is none of SQLite's, or is held
+        except BaseException:  # not an SQLite file, or locked
             connection.close()
             raise
         return connection
@@ -220,9 +218,11 @@ class Database:
         )
 
     def _reads_only(self, connection: sqlite3.Connection) -> bool:
-        """Whether the file can only be read as one that does not change: on a full disk, and in a
-        folder that may not be written, SQLite cannot make the files that it has beside it. That
-        loses nothing if the last process that wrote has ended, and left no log."""
+        """Whether the file can only be read as immutable.
+
+        On a full disk and in a read-only directory, SQLite cannot create its auxiliary files.
+        Reading is safe if the last writing process has ended and left no log.
+        """
         try:
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
@@ -231,12 +231,12 @@ class Database:
             self._is_stuck = _cannot_write(error) and not has_log
             return self._is_stuck
         except sqlite3.DatabaseError:
-            pass  # it is none: whoever reads it says so
+            pass  # not a database; reading it reports the error
         return False
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """What fails here fails as `StoreError`."""
+        """Convert database errors to `StoreError`."""
         try:
             yield
         except (OSError, OverflowError, UnicodeEncodeError, self.driver.Error) as error:
@@ -253,7 +253,7 @@ class Database:
         return isinstance(getattr(error, "orig", None) or error, refusals)
 
     def error(self, error: BaseException) -> StoreError:
-        """What the driver raised, as the host says it."""
+        """Convert an error of the driver."""
         if isinstance(error, OSError) and error.strerror:
             return StoreError(
                 f"{self.location}: {error.strerror}", file=self.location, hint=paths.ELSEWHERE
@@ -263,7 +263,7 @@ class Database:
         return StoreError(f"{self.location}: {said}", file=self.location, hint=hint)
 
     def no_store(self) -> StoreError:
-        """The error for a database that somebody else uses."""
+        """The error for a database of another application."""
         return StoreError(
             f"{self.location} holds something else",
             file=self.location,
@@ -271,8 +271,8 @@ class Database:
         )
 
     def make_file(self) -> None:
-        """Make the file of SQLite, for this user alone, if there is none. The files that
-        SQLite makes beside it take its mode."""
+        """Create the SQLite file, readable only by this user, if it does not exist. Auxiliary files
+        get the same mode."""
         if not self.file:
             return
         with self.failing():
@@ -280,7 +280,7 @@ class Database:
             os.close(os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600))
 
     def close(self) -> None:
-        """For good: `StoreError` for who comes later."""
+        """Close permanently; later use raises `StoreError`."""
         self._is_closed = True
         if "engine" in vars(self):
             self.engine.dispose()
@@ -290,30 +290,30 @@ class Database:
             raise self.closed()
 
     def closed(self) -> StoreError:
-        """The error for who comes after the end."""
+        """The error for use after `close`."""
         return StoreError(f"{self.location}: the store is closed", file=self.location)
 
 
 def _cannot_write(error: object) -> bool:
-    """Whether SQLite has found that a file cannot be written."""
+    """Whether SQLite reports that it cannot write a file."""
     return (getattr(error, "sqlite_errorname", None) or "").startswith(_CANNOT_WRITE)
 
 
 LATEST = 253402214400
-"""Seconds since 1970: the last day of the year 9999, in UTC."""
+"""Last day of the year 9999 (UTC), in seconds since 1970."""
 
 
 def time_of(at: float) -> float:
-    """The time of an entry: a date, whatever was loaded."""
+    """Time of an entry, clamped to valid dates."""
     return min(max(0.0, at), LATEST)
 
 
 def storable(text: str) -> str:
-    """Without what no database takes as text: NUL, and halves of surrogate pairs."""
+    """Replace characters that no database stores as text: NUL and lone surrogates."""
     return well_formed(text).replace("\0", " ")
 
 
-_SECONDS = 60.0  # to wait for another process
+_SECONDS = 60.0  # seconds to wait for another process
 
 
 @contextmanager
@@ -336,13 +336,14 @@ def lock_beside(database: Database) -> Iterator[None]:
         lock.release()
 
 
-_HALF = 32  # a lock's number of 64 bits is shown in two halves
+_HALF = 32  # a 64-bit lock number is shown in two halves
 
 
 class Liveness:
-    """Of one store in one process.
+    """Liveness of one store in one process.
 
-    token   its number: positive, of 63 bits
+    Attributes:
+        token: Its number, positive, with 63 bits.
     """
 
     def __init__(self, database: Database) -> None:
@@ -351,10 +352,7 @@ class Liveness:
         self._lock: Any = None
 
     def begin(self, connection: Any) -> None:
-        """Be there from now on.
-
-        connection   of the driver, which is kept (PostgreSQL)
-        """
+        """Acquire the lock; on PostgreSQL, of this driver connection, which stays open."""
         if not self._database.is_sqlite:
             connection.execute("SELECT pg_advisory_lock(%s)", (self.token,))
         elif self._lock is None:
@@ -376,7 +374,7 @@ class Liveness:
             self._lock = None
 
     def there(self) -> set[int]:
-        """The numbers of those that are there."""
+        """Numbers of the living stores."""
         if self._database.is_sqlite:
             return self._there_by_files()
         from sqlalchemy import text
@@ -396,8 +394,8 @@ class Liveness:
         return f"{self._database.file}.writers"
 
     def _there_by_files(self) -> set[int]:
-        """What dead processes left is removed. One process looks at a time: to look is to
-        hold the lock for a moment."""
+        """Check the lock files, and remove those of dead processes. One process checks at a time,
+        because the check briefly holds each lock."""
         from filelock import FileLock, Timeout
 
         there = {self.token} if self._lock is not None else set()

@@ -1,4 +1,4 @@
-"""Records of plugins' own: JSON by collection and id, changed by compare-and-set."""
+"""Documents of plugins: JSON by collection and id, changed by compare-and-set."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ from genai_host.store.tables import documents
 T = TypeVar("T")
 
 _ATTEMPTS = 50
-_PLAIN = r"[A-Za-z0-9_ .-]+"  # names that stand in JSON and in a path as they are
-_EXACT = 2**53  # integers up to it are the same as floats
+_PLAIN = r"[A-Za-z0-9_ .-]+"  # names that need no escaping in JSON or in a path
+_EXACT = 2**53  # integers up to it are exact as floats
 
 
 @frozen
 class Document:
-    """
-    version   1 for a new one, one more with each change
+    """A document.
+
+    Attributes:
+        version: 1 for a new document; increases with each change.
     """
 
     id: str
@@ -49,10 +51,8 @@ class Document:
 
 
 class Documents:
-    """The documents of one owner in one collection. Made by `Store.documents`.
-
-    conversation   they belong to: they are deleted with it; None if to none
-    """
+    """Documents of one owner in one collection, deleted with their `conversation` if they have one.
+    Made by `Store.documents`."""
 
     def __init__(
         self, database: Database, owner: str, collection: str, conversation: str | None
@@ -63,7 +63,7 @@ class Documents:
         self._conversation = conversation
 
     def get(self, id: str) -> Document:
-        """Raises `NotFound`."""
+        """Read a document. Raises `NotFound`."""
         with self._database.reading() as connection:
             row = connection.execute(select(documents).where(self._is(id))).one_or_none()
         if row is None:
@@ -71,12 +71,11 @@ class Documents:
         return _document(row)
 
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
-        """Write a document, and give its new version.
+        """Write a document, and return its new version.
 
-        expect   the version that it was read in, 0 for one that is to be new; None to
-                 write it whatever it was
-
-        Raises `Conflict` if it is another version by now; `ValueError` for no JSON.
+        `expect` is the expected current version: 0 for a new document, None for any. Raises
+        `Conflict` if the document has another version, and `ValueError` if the value is not valid
+        JSON.
         """
         text = write_json(value).decode()
         with self._database.writing() as connection:
@@ -92,7 +91,7 @@ class Documents:
                 new = {**mine, "conversation": self._conversation, **values}
                 try:
                     connection.execute(insert(documents).values(**new))
-                except IntegrityError as error:  # somebody else made it at the same time
+                except IntegrityError as error:  # another writer created it meanwhile
                     raise self._conflict(id) from error
             else:
                 connection.execute(update(documents).where(self._is(id)).values(**values))
@@ -129,18 +128,18 @@ class Documents:
         return result
 
     def delete(self, id: str) -> bool:
-        """Whether there was one."""
+        """Delete a document. Returns False if it does not exist."""
         with self._database.writing() as connection:
             return connection.execute(delete(documents).where(self._is(id))).rowcount > 0
 
     def count(self) -> int:
-        """How many there are."""
+        """Number of documents."""
         counted = select(func.count()).select_from(documents).where(self._mine())
         with self._database.reading() as connection:
             return int(connection.execute(counted).scalar_one())
 
     def clear(self) -> int:
-        """Delete them all; how many there were."""
+        """Delete all documents, and return their number."""
         with self._database.writing() as connection:
             return connection.execute(delete(documents).where(self._mine())).rowcount
 
@@ -152,13 +151,17 @@ class Documents:
         newest_first: bool = True,
         where: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        """In the order in which they were made.
+        """List documents in the order of their creation.
 
-        after   the id of a document: those that come after it
-        where   values that fields of a document must have; None also stands for a field that
-                it has not. True and 1 are two, 1 and 1.0 are one
+        Args:
+            after: Id of a document; the list continues after it.
+            limit: Maximum number of documents.
+            newest_first: Whether to reverse the order.
+            where: Values that fields must have. None also matches a missing field. True and 1
+                differ, 1 and 1.0 are equal.
 
-        Raises `NotFound` if there is no document `after`.
+        Raises:
+            NotFound: The document `after` does not exist.
         """
         number = documents.c.number
         chosen = select(documents).where(self._mine())
@@ -185,8 +188,8 @@ class Documents:
         return found
 
     def _may_have(self, name: str, wanted: Any) -> ColumnElement[bool]:
-        """True of each document that has that value, and of few others: databases read less
-        JSON than we write, and compare it in other ways."""
+        """A coarse filter: true for every matching document and few others. Databases parse less
+        JSON than the host writes, and compare values differently."""
         if not re.fullmatch(_PLAIN, name) or not _is_comparable(wanted):
             return true()
         value = documents.c.value
@@ -195,7 +198,7 @@ class Documents:
             return or_(func.json_valid(value) == 0, field == wanted)
         in_jsonb = cast(value, JSONB)[name]
         return case(
-            (func.strpos(value, "\\u") > 0, true()),  # not all of these are read
+            (func.strpos(value, "\\u") > 0, true()),  # PostgreSQL cannot parse all of these
             else_=in_jsonb == cast(literal(write_json(wanted).decode(), Text), JSONB),
         )
 
@@ -219,7 +222,7 @@ class Documents:
 
 
 def _is_comparable(wanted: Any) -> bool:
-    """Whether the databases compare it as Python does."""
+    """Whether the databases compare the value as Python does."""
     if isinstance(wanted, str):
         return wanted.isprintable()
     return isinstance(wanted, int) and abs(wanted) <= _EXACT

@@ -1,6 +1,8 @@
-"""SQLAlchemy's engines. Imported only where something is looked up or changed: a new
-conversation on SQLite is written without, as SQLAlchemy takes longer to import than an
-answer takes to come."""
+"""SQLAlchemy engines.
+
+Imported for queries and changes only: importing SQLAlchemy can take longer than an answer. A new
+conversation on SQLite is written without it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _FORMS = "name a file, or postgresql://user:password@host/database"
 
 
 def read_url(given: str) -> URL:
-    """The address of a database. Raises `StoreError` if it cannot be one."""
+    """Parse the URL of a database. Raises `StoreError` if it is invalid."""
     try:
         url = make_url(given)
         if url.drivername in ("postgresql", "postgres"):
@@ -34,7 +36,7 @@ def read_url(given: str) -> URL:
 
 
 def engine_of_server(url: URL) -> Engine:
-    """Of a database of PostgreSQL. Raises `StoreError` if its driver is missing."""
+    """Make an engine for PostgreSQL. Raises `StoreError` if the driver is missing."""
     try:
         return create_engine(url, pool_pre_ping=True)
     except ImportError as error:
@@ -47,7 +49,7 @@ def engine_of_server(url: URL) -> Engine:
 
 
 def engine_of_file(file: str, connect: Callable[[], Any]) -> Engine:
-    """Of a file of SQLite, with connections that are made so."""
+    """Make an engine for a SQLite file, with connections from `connect`."""
     engine = create_engine(URL.create("sqlite", database=file), creator=connect)
     event.listen(engine, "begin", _on_begin)
     event.listen(engine, "close", _on_close)
@@ -56,15 +58,15 @@ def engine_of_file(file: str, connect: Callable[[], Any]) -> Engine:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A transaction."""
+    """Open a read transaction."""
     with engine.connect() as connection, connection.begin():
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A transaction that says so at once: one that has only read cannot always become one
-    that writes, and does not wait for its turn then."""
+    """Open a write transaction from the start: SQLite cannot always upgrade a read transaction, and
+    does not wait for the lock then."""
     with engine.connect() as connection:
         writer = connection.execution_options(genai_writes=True)
         with writer.begin():
@@ -73,7 +75,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def failing(say: Callable[[BaseException], StoreError]) -> Iterator[None]:
-    """What SQLAlchemy raises of itself, or around what the driver raised, is raised so."""
+    """Convert errors of SQLAlchemy and of the driver with `say`."""
     try:
         yield
     except DBAPIError as error:
@@ -88,7 +90,10 @@ def _on_begin(connection: Connection) -> None:
 
 
 def _on_close(connection: Any, record: object) -> None:
-    """After an interrupt, a connection is closed amid a transaction. SQLite keeps it, and its
-    lock, as long as a statement is not finalized, which may be held by the traceback."""
+    """Close a connection with an open transaction, after an interrupt.
+
+    SQLite keeps the connection and its lock until each statement is finalized. The traceback may
+    hold a reference to a statement.
+    """
     if connection.in_transaction:
         connection.rollback()

@@ -1,4 +1,4 @@
-"""How a store is: looked at without making or changing it."""
+"""Read-only health check of a store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from genai_host.store.database import OLDEST, VERSION, Database, next_step
 from genai_host.store.tables import metadata
 
 Ask = Callable[[str], list[Any]]
-"""Gives the first column of what a query finds."""
+"""Returns the first column of the result of a query."""
 
-_FAULTS = 5  # that are told
+_FAULTS = 5  # maximum number of reported faults
 _DAMAGED = "SELECT id FROM conversations WHERE status = 'damaged' ORDER BY id"
 _TABLES_ON_POSTGRESQL = (
     "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = ANY (current_schemas(false))"
@@ -26,12 +26,14 @@ _TABLES_ON_POSTGRESQL = (
 
 @frozen
 class Health:
-    """
-    size            bytes, with what is attached to conversations
-    version         of its schema
-    conversations   how many there are, of all owners; None if they cannot be counted
-    faults          what is wrong with it; on PostgreSQL, that is for the server to find
-    fix             what can be done about it
+    """Health of a store.
+
+    Attributes:
+        size: Bytes, including attachments.
+        version: Version of the schema.
+        conversations: Number of conversations of all owners; None if they cannot be counted.
+        faults: Descriptions of faults; on PostgreSQL, none that only the server can detect.
+        fix: Next step.
     """
 
     size: int
@@ -42,8 +44,8 @@ class Health:
 
 
 def examine(database: Database) -> Health | None:
-    """None if there is no store yet. Raises `StoreError` if it cannot be read, or holds
-    something else."""
+    """Check a store; None if there is none yet. Raises `StoreError` if it cannot be read, or is not
+    a store."""
     if not database.is_sqlite:
         with database.reading() as connection:
             return _examine_on_postgresql(
@@ -57,7 +59,7 @@ def examine(database: Database) -> Health | None:
 
 @contextlib.contextmanager
 def _for_reading(database: Database) -> Iterator[Ask]:
-    """SQLite makes no file then, and changes none."""
+    """Open an SQLite file without creating or changing any file."""
     with database.failing():
         address = f"{Path(database.file).as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
@@ -118,7 +120,7 @@ def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
 
 
 def _damaged(ask: Ask) -> tuple[list[str], list[str]]:
-    """The faults and the fixes for conversations that could not be indexed."""
+    """Faults and fixes for conversations that could not be indexed."""
     damaged = ask(_DAMAGED)
     if not damaged:
         return [], []
@@ -131,7 +133,7 @@ def _damaged(ask: Ask) -> tuple[list[str], list[str]]:
 
 
 def _version(database: Database, tables: list[Any], ask: Ask) -> int:
-    """0 if there is no store yet."""
+    """Version of the schema; 0 if there is no store yet."""
     if not tables:
         return 0
     found = ask("SELECT value FROM meta WHERE name = 'schema'") if "meta" in tables else []

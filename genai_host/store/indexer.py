@@ -1,8 +1,7 @@
-"""What is derived from entries: the list of conversations, the messages to be searched,
-the tries of calls, and what these come to.
+"""Index derived from entries: conversations, messages for the search, attempts and usage.
 
-It is brought up to date when somebody asks, conversation by conversation, from where it
-ended: adding an entry stays one statement, and a crash leaves nothing half done.
+The index is updated on demand, one conversation at a time, from the last indexed entry. Adding an
+entry therefore stays one statement, and a crash leaves no partial index.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from genai_host.util.text import short_repr
 
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
-_AT_ONCE = 1000  # entries in a transaction
+_AT_ONCE = 1000  # entries per transaction
 _TOKENS = {
     "input": "input_tokens",
     "output": "output_tokens",
@@ -38,7 +37,7 @@ _TOKENS = {
 }
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 DAMAGED = "damaged"
-"""The status of a conversation of which nothing more is derived."""
+"""Status of a conversation that is no longer indexed."""
 
 
 class Indexer:
@@ -46,8 +45,7 @@ class Indexer:
         self._database = database
 
     def catch_up(self, which: ColumnElement[bool] | None = None) -> None:
-        """Derive what is missing, of all conversations, or of some: to look at all takes its
-        time where there are many."""
+        """Index new entries of all or some conversations. Checking all is slow in a large store."""
         last = (
             select(func.max(entries.c.number))
             .where(entries.c.conversation == conversations.c.id)
@@ -63,34 +61,37 @@ class Indexer:
                 pass
 
     def catch_up_if_possible(self, which: ColumnElement[bool] | None = None) -> None:
-        """The same for who only reads: on a full disk, and in a store that may not be written, what
-        was derived before is there still."""
+        """Index new entries for a read; skipped on a full disk and in a read-only store, where the
+        existing index is used."""
         try:
             self.catch_up(which)
         except StoreError as error:
             _log.warning("what was added last may be missing from lists: %s", error)
 
     def _go_on(self, id: str) -> bool:
-        """Whether there may be more."""
+        """Index a part. Returns whether there may be more."""
         with self._database.writing() as connection:
             return self._derive_more(id, connection)
 
     def derive_all(self, id: str, connection: Connection) -> None:
-        """Derive what is missing of one conversation, to which nothing is added until the
-        transaction ends."""
+        """Index all new entries of one conversation, which gets no others until the transaction
+        ends."""
         while self._derive_more(id, connection):
             pass
 
     def _derive_more(self, id: str, connection: Connection) -> bool:
-        """Whether there may be more. If deriving fails unexpectedly, the conversation is marked as
-        damaged, so that the others can still be listed."""
+        """Index a part. Returns whether there may be more.
+
+        If indexing fails unexpectedly, the conversation is marked as damaged, so that the others
+        can still be listed.
+        """
         try:
             with connection.begin_nested():
                 return _derive_more(id, connection)
         except Exception as error:
             if not (isinstance(error, _UNREADABLE) or self._database.refuses_data(error)):
                 raise
-            # what the error says may quote the conversation
+            # the error message may quote the conversation
             _log.warning("%s cannot be indexed (%s): it is set aside", id, type(error).__name__)
         mine = conversations.c.id == id
         number = select(func.max(entries.c.number)).where(entries.c.conversation == id)
@@ -100,7 +101,7 @@ class Indexer:
 
 
 def _derive_more(id: str, connection: Connection) -> bool:
-    """Whether there may be more."""
+    """Index a part. Returns whether there may be more."""
     mine = conversations.c.id == id
     before = connection.execute(select(conversations).where(mine).with_for_update()).one_or_none()
     if before is None:
@@ -122,9 +123,10 @@ def _derive_more(id: str, connection: Connection) -> bool:
 
 
 class _Derived:
-    """What some entries of a conversation come to.
+    """Index data of some entries of a conversation.
 
-    before   what the ones before them came to
+    Args:
+        before: Index data of the previous entries.
     """
 
     def __init__(self, before: Row[Any], connection: Connection) -> None:
@@ -148,7 +150,7 @@ class _Derived:
         try:
             derive(self, read_json(row.body), row)
         except _UNREADABLE as error:
-            # the conversation is listed all the same, and says what is wrong when it is opened
+            # the conversation is still listed, and reports the error when it is opened
             _log.warning("entry %d of %s cannot be read: %s", row.number, self._id, error)
 
     def write(self) -> None:
@@ -222,7 +224,7 @@ class _Derived:
             self.summary["status"] = "failed"
             return
         self.summary["status"] = "idle"
-        if row.turn not in self._again:  # it began with entries before these
+        if row.turn not in self._again:  # the turn began before these entries
             self._again[row.turn] = self._is_said_again(row)
         self._takes_back |= self._again[row.turn]
         if answer.get("adds") is None:
@@ -284,8 +286,8 @@ _STANDING = ("turn_started", "turn_ended", "rewound")
 
 
 def _taken_back(forms: Iterable[Mapping[str, Any]]) -> set[int | None]:
-    """The turns of which nothing holds any more, from the entries that tell; None for the
-    messages that the conversation began with. See `turns.turns_of`."""
+    """Turns that were removed; None for the initial messages of the conversation. See
+    `turns.turns_of`."""
     gone: set[int | None] = set()
     begun: list[int] = []
     standing: list[int] = []
@@ -308,19 +310,19 @@ def _taken_back(forms: Iterable[Mapping[str, Any]]) -> set[int | None]:
 
 
 def _is_route(route: Any) -> bool:
-    """Whether a result is that of a call of a model."""
+    """Whether a result is that of a model call."""
     return isinstance(route, dict) and route.keys() == {"model", "provider", "dialect"}
 
 
 def _failed(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A `Attempt` as it is stored."""
+    """The stored form of an `Attempt`."""
     times = {name: _seconds(call[name]) for name in ("started", "seconds")}
     failure = {"code": _text(call["code"]), "http_status": _small(call.get("status"))}
     return {**_used(call), **_route(call["route"]), **times, **failure}
 
 
 def _succeeded(result: Mapping[str, Any], at: float) -> dict[str, Any]:
-    """The call whose result this is, which came then."""
+    """The call with this result, which ended at the time `at`."""
     seconds = _seconds(result.get("seconds", 0.0))
     no_error = {"code": None, "http_status": None}
     when = {"started": at - seconds, "seconds": seconds}
@@ -332,7 +334,7 @@ def _route(route: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _used(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The tokens of a call, and what it cost."""
+    """Tokens and cost of a call."""
     usage = call.get("usage")
     tokens = {
         column: None if usage is None else count(usage.get(name))
@@ -342,19 +344,19 @@ def _used(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(value: Any) -> float:
-    """Raises `TypeError` if the value is not a number."""
+    """The number. Raises `TypeError` if the value is not a number."""
     if type(value) not in (int, float):
         raise TypeError(f"{short_repr(value)} is not a number of seconds")
     return float(time_of(value))
 
 
 def _small(value: Any) -> int | None:
-    """A number as HTTP has them."""
+    """An integer in the range of HTTP status codes."""
     return value if type(value) is int and 0 <= value < 1000 else None
 
 
 def _dollars(value: Any) -> float | None:
-    """A cost as it is on record, which may come from elsewhere; None for what is none."""
+    """A stored cost, which may be imported; None if it is invalid."""
     is_amount = type(value) in (int, float) and 0 <= value <= sys.float_info.max
     return float(value) if is_amount else None
 
@@ -366,7 +368,7 @@ def _texts(content: Sequence[Any]) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """Raises `TypeError` if the value is not a string."""
+    """The string. Raises `TypeError` if the value is not a string."""
     if not isinstance(value, str):
         raise TypeError(f"{short_repr(value)} is not a string")
     return storable(value)

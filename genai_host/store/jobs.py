@@ -1,11 +1,11 @@
-"""A durable queue of jobs, and the worker that does them.
+"""A durable job queue and its worker.
 
 A job is a document of the store, shared by all processes and machines that use the store. A worker
-takes a job by writing its name into it, by compare-and-set. It holds its jobs as long as its lease,
-one further document, has not expired; it renews the lease as long as it lives. So one small write
-keeps all jobs of a worker, however many there are and however busy the store is. When a worker is
-killed, its lease expires and others take its jobs; when it ends in order, it gives them back.
-Expiry is compared with `Clock.now`: the clocks of the machines must agree to some seconds.
+takes a job by writing its name into it, by compare-and-set. It owns its jobs until its lease, a
+separate document, expires; it renews the lease while it runs. One small write thus protects all
+jobs of a worker, however many there are and however busy the store is. When a worker is killed, its
+lease expires and other workers take its jobs; when it closes, it returns them. Expiry is compared
+with `Clock.now`: the clocks of the machines must agree to within a few seconds.
 
     JobWorker.submit → JobQueue.add → _begin → _start → the work of its kind
     JobWorker._beat, repeatedly → JobQueue.renew, JobQueue.mine → JobQueue.free, JobQueue.take
@@ -37,25 +37,27 @@ from genai_host.store.documents import Document, Documents
 from genai_host.util import concurrency
 
 LEASE = 15.0
-"""Seconds after which the jobs of a worker that was killed can be taken."""
+"""Seconds until other workers can take the jobs of a killed worker."""
 
-_RENEWED = 10.0  # seconds that are left of a lease when it is renewed
-_PAUSE = 5.0  # seconds before a job is tried again that could not be done
-_LOOKED_AT = 1000  # documents at once
+_RENEWED = 10.0  # renew a lease with less than this many seconds left
+_PAUSE = 5.0  # seconds before a failed job is retried
+_LOOKED_AT = 1000  # documents per query
 _AT_ONCE = 16
 _BEAT = 1.0  # seconds
-_FLUSH = 5.0  # seconds for jobs that are interrupted to be put on record
+_FLUSH = 5.0  # seconds for recording interrupted jobs
 
 _log = logging.getLogger(__name__)
 
 
 class JobQueue:
-    """A queue, as one worker sees it.
+    """A job queue, for one worker.
 
-    name        of the collection
-    documents   makes the collection of a name; called when the queue is used
+    Args:
+        name: Name of the collection.
+        documents: Returns the collection with a name; called when the queue is used.
 
-    owner       the name under which it takes jobs, which no other has
+    Attributes:
+        owner: Unique name of the worker.
     """
 
     def __init__(self, name: str, documents: Callable[[str], Documents], clock: Clock) -> None:
@@ -63,14 +65,11 @@ class JobQueue:
         self._documents = documents
         self._clock = clock
         self._renewing = threading.Lock()
-        self._until = 0.0  # of the lease
+        self._until = 0.0  # expiry of the lease
         self.owner = secrets.token_hex(8)
 
     def add(self, job: Job, *, taken: bool) -> bool:
-        """Put a job on record; False if it is there already.
-
-        taken   whether this worker does it
-        """
+        """Add a job, taken by this worker if `taken`. Returns False if the job already exists."""
         if taken:
             self.renew()
         value = {
@@ -89,7 +88,7 @@ class JobQueue:
         return True
 
     def renew(self) -> None:
-        """Renew the lease of this worker, if it is time."""
+        """Renew the lease of this worker when it is due."""
         with self._renewing:
             now = self._now()
             if not _RENEWED < self._until - now <= LEASE:  # longer if the clock was set back
@@ -97,10 +96,11 @@ class JobQueue:
                 self._until = now + LEASE
 
     def free(self, is_here: Callable[[str], bool] = lambda id: True) -> list[Document]:
-        """The jobs that no living worker has, the oldest first.
+        """Jobs without a living worker, oldest first.
 
-        is_here   whether this worker is at a job that is on record as its own; if it is not,
-                  taking or returning the job failed halfway
+        Args:
+            is_here: Whether this worker is running a job that is recorded as its own. If not,
+                taking or returning the job was interrupted.
         """
         found = self._jobs.list(limit=_LOOKED_AT, newest_first=False)
         living, now = self._living() if found else set(), self._now()
@@ -108,7 +108,7 @@ class JobQueue:
             each
             for each in found
             if each.value["worker"] not in living
-            and not 0 < each.value.get("after", 0.0) - now <= _PAUSE  # as the clock may be set back
+            and not 0 < each.value.get("after", 0.0) - now <= _PAUSE  # if the clock was set back
             and not (each.value["worker"] == self.owner and is_here(each.id))
         ]
 
@@ -129,7 +129,7 @@ class JobQueue:
             return None
 
     def mine(self) -> dict[str, bool]:
-        """The jobs that this worker has, by id, and whether they are to stop."""
+        """Ids of this worker's jobs, and whether each is cancelled."""
         found = self._jobs.list(where={"worker": self.owner}, limit=_LOOKED_AT)
         return {each.id: each.value["ends"] for each in found}
 
@@ -137,29 +137,26 @@ class JobQueue:
         return self._jobs.count()
 
     def worker(self, *, at_once: int = _AT_ONCE) -> JobWorker:
-        """What does the jobs of this queue in this process; see `JobWorker`."""
+        """Make a worker for this queue in this process, with up to `at_once` parallel jobs."""
         return JobWorker(self, at_once=at_once)
 
     def cancel(self, id: str) -> None:
-        """Say that a job is to stop, whichever worker has it."""
+        """Request the cancellation of a job in any worker."""
         self._change(id, lambda value: {**value, "ends": True})
 
     def done(self, id: str) -> None:
-        """Remove a job, if this worker has it."""
+        """Remove a job of this worker."""
         with suppress(NotFound):
             if self._jobs.get(id).value["worker"] == self.owner:
                 self.drop(id)
 
     def drop(self, id: str) -> None:
-        """Remove a job, whichever worker has it."""
+        """Remove a job of any worker."""
         self._jobs.delete(id)
 
     def give_back(self, id: str, *, counts: bool, seconds: float = 0.0) -> None:
-        """Let others take a job.
-
-        counts    whether it was a try
-        seconds   after which it may be taken
-        """
+        """Return a job to the queue; others may take it after `seconds`. `counts` is whether the
+        run counts as an attempt."""
         after = self._now() + seconds if seconds else 0.0
 
         def change(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -171,7 +168,7 @@ class JobQueue:
         self._change(id, change)
 
     def leave(self) -> None:
-        """End the lease: what this worker still has can be taken."""
+        """End the lease, so that other workers can take the remaining jobs."""
         with self._renewing:
             if self._until:
                 self._until = 0.0
@@ -189,12 +186,12 @@ class JobQueue:
         return self._clock.now().timestamp()
 
     def _living(self) -> set[str]:
-        """The other workers whose leases hold. Leases that expired long ago are removed."""
+        """Other workers with a valid lease. Removes leases that expired long ago."""
         now, living = self._now(), set()
         for each in self._workers.list(limit=_LOOKED_AT):
             if each.id == self.owner:
                 continue
-            if 0 < each.value["until"] - now <= 2 * LEASE:  # more if the clock was set back
+            if 0 < each.value["until"] - now <= 2 * LEASE:  # larger if the clock was set back
                 living.add(each.id)
             elif each.value["until"] < now - LEASE:
                 self._workers.delete(each.id)
@@ -203,7 +200,7 @@ class JobQueue:
     def _change(
         self, id: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
     ) -> None:
-        """Change a job that is there; None for no change."""
+        """Change a job if it exists; `change` returns None for no change."""
         with suppress(NotFound):
             self._jobs.change(id, lambda value: (change(value), None))
 
@@ -215,10 +212,11 @@ def _job(id: str, value: Mapping[str, Any]) -> Job:
 
 
 class JobWorker:
-    """Does the jobs of a queue in threads of this process: those submitted to it, and those that
-    others left. It does nothing before `start`.
+    """Runs jobs of a queue in threads of this process: submitted jobs, and jobs of ended workers.
+    Idle until `start`.
 
-    at_once   how many
+    Args:
+        at_once: Maximum number of parallel jobs.
     """
 
     def __init__(self, queue: JobQueue, *, at_once: int = _AT_ONCE) -> None:
@@ -226,8 +224,8 @@ class JobWorker:
         self._at_once = at_once
         self._works: Mapping[str, Work] = {}
         self._lock = threading.Lock()
-        self._reserved = 0  # room for jobs that are being taken
-        self._adding: set[str] = set()  # jobs that are being put on record
+        self._reserved = 0  # slots for jobs that are being taken
+        self._adding: set[str] = set()  # jobs that are being recorded
         self._under_way: dict[str, Cancellation] = {}
         self._threads: set[threading.Thread] = set()
         self._wake = concurrency.new_event()
@@ -236,17 +234,19 @@ class JobWorker:
         self._beating = concurrency.new_thread("genai-host-jobs", self._beat)
 
     def start(self, works: Mapping[str, Work]) -> None:
-        """
-        works   by kind of job
-        """
+        """Start with the functions that run the jobs, by kind of job."""
         self._works = works
         self._beating.start()
 
     def submit(self, job: Job, *, here: bool = False) -> None:
-        """Put a job on record, and do it in this process if it has room. Raises `StoreError`: then
-        there is no such job.
+        """Record a job, and run it in this process if there is a free slot.
 
-        here   whether it is to be done in this process in any case
+        Args:
+            job: Job to add.
+            here: Whether to run it in this process even without a free slot.
+
+        Raises:
+            StoreError: The job could not be recorded; it does not exist.
         """
         takes = self._reserve(here=here)
         is_new = False
@@ -261,7 +261,7 @@ class JobWorker:
                 self._release()
 
     def cancel(self, id: str) -> bool:
-        """Have a job stop, in whatever process; whether it is under way in this one."""
+        """Cancel a job in any process. Returns whether it is running in this process."""
         self.queue.cancel(id)
         ending = self._under_way.get(id)
         if ending is not None:
@@ -269,7 +269,7 @@ class JobWorker:
         return ending is not None
 
     def close(self) -> None:
-        """Interrupt what is under way, and give it back: other workers go on with it."""
+        """Interrupt running jobs, and return them to the queue for other workers."""
         with self._lock:
             self.is_closed = True
             endings, threads = list(self._under_way.values()), list(self._threads)
@@ -278,7 +278,7 @@ class JobWorker:
             ending.cancel(Interrupted("the server ends"))
         until = time.monotonic() + _FLUSH
         for thread in (*threads, self._beating):
-            if thread.ident is not None:  # it was started
+            if thread.ident is not None:  # the thread was started
                 thread.join(max(0.0, until - time.monotonic()))
         try:
             self.queue.leave()
@@ -289,10 +289,8 @@ class JobWorker:
         return not self.is_closed and self._reserved + len(self._under_way) < self._at_once
 
     def _reserve(self, *, here: bool = False) -> bool:
-        """Take room for a job before the job is taken; whether there is some.
-
-        here   take it in any case
-        """
+        """Reserve a slot before a job is taken. Returns False if there is none and `here` is
+        False."""
         with self._lock:
             has_room = self._has_room() or (here and not self.is_closed)
             self._reserved += has_room
@@ -303,7 +301,8 @@ class JobWorker:
             self._reserved -= 1
 
     def _begin(self, job: Job) -> None:
-        """Do a job for which room is reserved; if this is closed meanwhile, give it back."""
+        """Run a job in its reserved slot; return it to the queue if the worker is closed
+        meanwhile."""
         with self._lock:
             self._reserved -= 1
             is_closed = self.is_closed
@@ -320,7 +319,7 @@ class JobWorker:
             self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:  # the system gives no more threads
+        except RuntimeError:  # the system cannot start more threads
             _log.warning("the job %s waits: there are no more threads", job.id)
             self._give_back(job, counts=False)
             self._end(job, thread)
@@ -333,7 +332,7 @@ class JobWorker:
             self._works[job.kind](job, ending)
             self.queue.done(job.id)
         except Interrupted:
-            is_ours = ending.is_cancelled()  # else it was raised by what was done
+            is_ours = ending.is_cancelled()  # otherwise raised by the work itself
             self._give_back(job, counts=not is_ours, seconds=0.0 if is_ours else _PAUSE)
         except (StoreError, ConversationBusy) as error:
             _log.warning("the job %s is tried again: %s", job.id, error)
@@ -356,7 +355,7 @@ class JobWorker:
                 self.queue.done(job.id)
             else:
                 self.queue.give_back(job.id, counts=counts, seconds=seconds)
-        except GenaiError:  # it can be taken when the lease has expired
+        except GenaiError:  # other workers can take it when the lease has expired
             _log.info("the job %s is left until the lease expires", job.id)
 
     def _beat(self) -> None:
@@ -374,7 +373,7 @@ class JobWorker:
             self._wake.clear()
 
     def _keep(self) -> None:
-        """Renew the lease, and stop what is cancelled or was taken by others."""
+        """Renew the lease, and stop cancelled jobs and jobs taken by other workers."""
         under_way = list(self._under_way.items())
         if not under_way:
             return

@@ -1,7 +1,7 @@
-"""What was spent of budgets: read before a call, and added to after it.
+"""Budget ledger: spending, read before a call and increased after it.
 
-Both are one statement, so that what several processes spend comes together. The names are
-those of `tables`, which is not imported for it: see `engines`.
+Each operation is one statement, so that processes can share a ledger. The names are those of
+`tables`, which is not imported to save time: see `engines`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from genai_host.store.database import Database
 from genai_host.usage.budgets import Account, Spent
 
-_MOST = 10_000  # users that are told of
+_MOST = 10_000  # users returned
 
 
 class SpendLedger:
-    """That of `genai_host.usage.budgets`. May be used from many threads: each statement has a
-    connection for itself."""
+    """Ledger for `genai_host.usage.budgets`. Thread-safe: each statement has a separate
+    connection."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,9 +28,9 @@ class SpendLedger:
         self._is_closed = False
 
     def spent(self, accounts: Sequence[Account]) -> Mapping[Account, Spent]:
-        """Of accounts on which nothing was spent, there is none. Raises `StoreError`."""
+        """Amounts spent on accounts; accounts without spending are omitted. Raises `StoreError`."""
         wanted = " OR ".join(["(name = ? AND period = ?)"] * len(accounts))
-        # what is put together are question marks
+        # only question marks are interpolated
         query = f"SELECT name, period, dollars, tokens, unknown FROM spent WHERE {wanted}"  # noqa: S608
         values = [value for account in accounts for value in account]
         with self._cursor() as cursor:
@@ -38,20 +38,20 @@ class SpendLedger:
         return {(name, period): Spent(*rest) for name, period, *rest in rows}
 
     def spend(self, accounts: Sequence[Account], spent: Spent) -> None:
-        """Add it to each of them, all or none. Raises `StoreError`."""
+        """Add an amount to every account, atomically. Raises `StoreError`."""
         rows = ", ".join(["(?, ?, ?, ?, ?)"] * len(accounts))
         statement = (
             f"INSERT INTO spent (name, period, dollars, tokens, unknown) VALUES {rows} "  # noqa: S608
             "ON CONFLICT (name, period) DO UPDATE SET dollars = spent.dollars + excluded.dollars, "
             "tokens = spent.tokens + excluded.tokens, unknown = spent.unknown + excluded.unknown"
         )
-        # in one order, so that of two who spend none waits for the other
+        # in a fixed order, to prevent deadlocks
         values = [value for account in sorted(accounts) for value in (*account, *spent)]
         with self._cursor() as cursor:
             cursor.execute(self._marked(statement), values)
 
     def users(self, periods: Sequence[str]) -> list[str]:
-        """Who has spent something in one of these periods. Raises `StoreError`."""
+        """Users with spending in one of these periods. Raises `StoreError`."""
         wanted = ", ".join("?" * len(periods))
         query = f"SELECT DISTINCT name FROM spent WHERE period IN ({wanted}) LIMIT {_MOST}"  # noqa: S608
         with self._cursor() as cursor:

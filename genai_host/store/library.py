@@ -1,4 +1,4 @@
-"""What a store holds: looked up, and changed but by those who are at a conversation."""
+"""Queries on stored conversations, and changes other than appending entries."""
 
 from __future__ import annotations
 
@@ -51,15 +51,16 @@ _COSTS = tuple(
         ("unknown", func.count(), tries.c.cost.is_(None)),
     )
 )
-"""Of a conversation, what its calls cost; see `Cost`."""
+"""Cost of the calls of a conversation; see `Cost`."""
 Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
 
 
 class ConversationQueries:
-    """Does what `Store` says under the same names: that is where the words are.
+    """Implementation of the methods of `Store` with the same names, which are documented there.
 
-    create   makes a conversation of entries and of what is known of it: gives its id
-    now      seconds since 1970
+    Args:
+        create: Makes a conversation from entries and known properties; returns its id.
+        now: Seconds since 1970.
     """
 
     def __init__(
@@ -81,8 +82,8 @@ class ConversationQueries:
         id = self.find(id)
         mine = entries.c.conversation == id
         last = select(func.max(entries.c.turn)).where(mine).scalar_subquery()
-        # of the same moment as the entries, which is that of one statement: else what another
-        # process adds in between would be counted, and not known
+        # read in the same statement as the entries; otherwise an entry that another process adds
+        # in between would be counted but not indexed
         number = select(func.max(entries.c.number)).where(mine).scalar_subquery()
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -211,13 +212,13 @@ class ConversationQueries:
     def delete(self, id: str) -> None:
         id = self.find(id)
         with self._database.writing() as connection:
-            self._indexer.derive_all(id, connection)  # what its calls come to stays
+            self._indexer.derive_all(id, connection)  # the usage of its calls remains
             connection.execute(delete(conversations).where(conversations.c.id == id))
             self.blobs().forget(id, connection, lost=new_id(max(0.0, self._now() - _DAY)))
 
     def delete_expired(self, *, days: float | None = None, number: int | None = None) -> int:
         oldest = None if days is None else self._now() - days * _DAY
-        self._indexer.catch_up(self._mine())  # or what goes on would be taken for old
+        self._indexer.catch_up(self._mine())  # otherwise conversations in use would look expired
         deleted = 0
         for place, each in enumerate(self.conversations(limit=None)):
             old = oldest is not None and each.updated < oldest
@@ -305,7 +306,7 @@ def _unknown(id: str) -> NotFound:
 
 
 def _comes_after(id: str) -> ColumnElement[bool]:
-    """In the order of `Store.conversations`."""
+    """Condition for the order of `Store.conversations`."""
     columns = conversations.c
     this = select(columns.updated, columns.id).where(columns.id == id).subquery()
     return tuple_(columns.updated, columns.id) < select(this).scalar_subquery()
@@ -331,7 +332,8 @@ def _summary(row: Row[Any], there: Collection[int]) -> Summary:
 
 
 def _with_another_tag(opened: Written) -> Written:
-    """For another conversation: what is kept by its tag is kept apart; see `Turn`."""
+    """Replace the tag of the turn, so that data stored by tag is separate for each conversation;
+    see `Turn`."""
     form = read_json(opened.body)
     if "tag" not in form:
         return opened

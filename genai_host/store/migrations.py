@@ -24,7 +24,7 @@ from genai_host.store.tables import meta, metadata
 
 
 def _widen_counts(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":  # an INTEGER of SQLite has 64 bits
+    if connection.dialect.name == "postgresql":  # INTEGER has 64 bits in SQLite
         names = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
         types = ", ".join(f"ALTER COLUMN {name} TYPE BIGINT" for name in names)
         connection.execute(text(f"ALTER TABLE tries {types}"))
@@ -33,10 +33,9 @@ def _widen_counts(connection: Connection) -> None:
 Step = Callable[[Connection], None]
 
 STEPS: Mapping[int, Step] = {2: _widen_counts}
-"""From the version that is the key to the next one. What a step does stays as it was
-written, whatever becomes of `tables`."""
+"""Steps from the version in the key to the next one. They stay unchanged when `tables` changes."""
 
-_LOCK = 0x67656E6169  # "genai": the number of a lock on PostgreSQL
+_LOCK = 0x67656E6169  # "genai": number of a lock on PostgreSQL
 
 
 def bring_up_to_date(
@@ -79,7 +78,7 @@ def bring_up_to_date(
 
 
 def _version(connection: Connection, database: Database) -> int:
-    """0 for a store that is still to be made."""
+    """Version of the schema; 0 for a new store."""
     tables = inspect(connection)
     if tables.has_table(meta.name):
         found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar()
@@ -92,7 +91,7 @@ def _version(connection: Connection, database: Database) -> int:
 
 @contextlib.contextmanager
 def _alone(database: Database) -> Iterator[None]:
-    """While it lasts, no other process makes or changes the schema."""
+    """Exclude other processes that create or migrate the schema."""
     if not database.is_sqlite:
         with database.reading() as connection:
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
@@ -106,15 +105,14 @@ def _alone(database: Database) -> Iterator[None]:
 
 
 def _begin_log(database: Database) -> None:
-    """Have SQLite write ahead to a log, so that who reads waits for nobody. It stays so.
-    Done by one process alone: it does not wait for its turn."""
+    """Enable the write-ahead log of SQLite, so that readers are not blocked. The setting is
+    persistent. SQLite does not wait for locks here, so one process does this."""
     with database.failing(), contextlib.closing(database.connect()) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _back_up(database: Database, version: int) -> None:
-    """A copy of a file of SQLite, as it is before it is changed. A database on a server
-    is backed up by who runs that."""
+    """Back up an SQLite file before a change. Administrators back up a database on a server."""
     if not database.is_sqlite:
         return
     name = f"{database.file}.version-{version}.backup"

@@ -1,16 +1,16 @@
-"""Entries as they are stored: binary parts apart, ids, summaries, export and import.
+"""Stored form of entries: binary parts as references, ids, summaries, export and import.
 
-The bytes of images and files, unless they are few, are stored as blobs, so that an image is stored
-once, however often it is sent. An entry in JSON form has bytes as base64, in `data` of an object
-whose `type` is `image` or `file`. In the store, a reference replaces them, and `attached` lists
-where:
+The bytes of images and files of 4 KB or more are stored as blobs, so that an image is stored once,
+however often it is sent. An entry in JSON form has bytes as base64, in `data` of an object whose
+`type` is `image` or `file`. In the store, a reference replaces them, and `attached` lists the
+places:
 
     {"entry": "turn_started", "turn": 0, "attached": [["message", "content", 0, "data"]],
      "message": {"role": "user", "content": [
          {"type": "image", "media_type": "image/png", "data": {"sha256": "9f86d0..."}}]}}
 
-No entry has a key `attached` of its own. Data of a user, a model or a tool can therefore not pass
-for a reference: what looks like one anywhere else is left unchanged.
+No entry has its own key `attached`. Data of a user, a model or a tool can therefore not pass for a
+reference: a similar object anywhere else is left unchanged.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     from genai_host.store.blobs import Blobs
 
 
-_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no two digits look alike
 
 
 def new_id(now: float) -> str:
-    """Ids sort by time: milliseconds in nine digits, and as many by chance.
+    """Make an id. Ids sort by time: milliseconds in nine digits, then nine random digits.
 
-    now   seconds since 1970
+    Args:
+        now: Seconds since 1970.
     """
     return _digits(int(now * 1000), 9) + _digits(secrets.randbits(45), 9)
 
@@ -63,21 +64,21 @@ Status = Literal["idle", "failed", "waiting", "running", "interrupted", "damaged
 class Summary:
     """A conversation in a list.
 
-    title     the name that it was given, else the beginning of what was said first
-    created   seconds since 1970; ids sort by it
-    updated   when the last entry came
-    status    of the last turn:
-              idle          it was answered, or there is none
-              failed        it ended with an error, or was cancelled
-              waiting       it waits for a result: `Conversation.resume`
-              running       a process is at it
-              interrupted   the process that was at it is gone: `Conversation.resume`
-              damaged       what is on record cannot be listed or searched
-    turns     how many were begun
-    entries   how many are on record
-    models    role to model
-    cost      of all its calls of models, also in turns that failed or were taken back; that
-              of a fork has in it what the turns cost that it took over
+    The status is that of the last turn: `idle` (answered, or no turn yet), `failed` (error or
+    cancelled), `waiting` (paused for a result; see `Conversation.resume`), `running` (in progress
+    in a process), `interrupted` (its process ended; see `Conversation.resume`) or `damaged` (the
+    entries cannot be listed or searched).
+
+    Attributes:
+        title: Name of the conversation, or the beginning of its first message.
+        created: Seconds since 1970; ids sort by it.
+        updated: Time of the last entry.
+        status: Status, see above.
+        turns: Number of turns.
+        entries: Number of stored entries.
+        models: Role to model.
+        cost: Cost of all model calls, including failed and removed turns; a fork includes the turns
+            that it copied.
     """
 
     id: str
@@ -95,13 +96,14 @@ class Summary:
 
 @frozen
 class StoredTry:
-    """A call of a model, as it is on record.
+    """A stored attempt of a model call.
 
-    path        the step that it was for, in its turn
-    number      of the try for that step, from 0
-    started     seconds since 1970
-    code        of its error; None if it succeeded
-    cost        US dollars; None where it is not known
+    Attributes:
+        path: Path of its step in the turn.
+        number: Number of the attempt for that step, from 0.
+        started: Seconds since 1970.
+        code: Error code; None for a success.
+        cost: US dollars; None if unknown.
     """
 
     turn: int
@@ -123,9 +125,10 @@ class StoredTry:
 
 @frozen
 class Found:
-    """A message that has the words that were searched for.
+    """A message that matches a search.
 
-    turn   in which it was said; None for one that the conversation began with
+    Attributes:
+        turn: Its turn; None for an initial message of the conversation.
     """
 
     conversation: str
@@ -136,36 +139,37 @@ class Found:
 
 
 _LEAST = 4096
-"""Characters of base64 that are worth a blob: a file takes as much on disk, however
-little it holds."""
-_KINDS = ('"type":"image"', '"type":"file"')  # as compact JSON has them
+"""Minimum length of base64 text for a blob; a smaller file would take as much space on disk."""
+_KINDS = ('"type":"image"', '"type":"file"')  # in compact JSON
 _PLACES = "attached"
 _DAMAGED = (LookupError, TypeError, ValueError)
 
 _Place = Sequence[str | int]
-"""The keys and numbers that lead to a value from the entry down."""
+"""Path of keys and indexes from the entry to a value."""
 
 
 def may_hold_bytes(body: str) -> bool:
-    """Whether an entry is worth looking into; costs next to nothing where it is not."""
+    """Whether an entry may have bytes for blobs; a cheap check."""
     return len(body) > _LEAST and any(kind in body for kind in _KINDS)
 
 
 def may_refer(body: str) -> bool:
-    """Whether an entry from the store may have references."""
+    """Whether a stored entry may have references."""
     return f'"{_PLACES}":[[' in body
 
 
 def kept(body: str, blobs: Blobs, conversation: str) -> str:
-    """An entry as it is to be stored for a conversation, its bytes in blobs by now. One
-    that comes from the store stays as it is, and what it refers to is used here as well.
-    Raises `StoreError`."""
+    """Move the bytes of an entry to blobs, and return its stored form.
+
+    An entry that already has references is returned unchanged; its blobs are marked as used by this
+    conversation. Raises `StoreError`.
+    """
     try:
         form = read_json(body)
-    except ValueError:  # nested too deeply, for one
+    except ValueError:  # for example, nested too deeply
         return body
     if _PLACES in form:
-        with contextlib.suppress(*_DAMAGED):  # it is told when it is read
+        with contextlib.suppress(*_DAMAGED):  # reported when it is read
             for place in form[_PLACES]:
                 owner, key = _at(form, place)
                 blobs.use(owner[key]["sha256"], conversation)
@@ -185,10 +189,11 @@ def kept(body: str, blobs: Blobs, conversation: str) -> str:
 
 
 class Attached:
-    """Puts bytes back into entries; reads each blob once.
+    """Restores bytes in entries. Reads each blob once.
 
-    blobs   gives those of the store, when they are needed
-    file    the store, for errors
+    Args:
+        blobs: Returns the blobs of the store; called when needed.
+        file: Location of the store, for errors.
     """
 
     def __init__(self, blobs: Callable[[], Blobs], file: str) -> None:
@@ -197,8 +202,8 @@ class Attached:
         self._found: dict[str, str] = {}
 
     def put_back(self, form: Any) -> Any:
-        """An entry as it was before it was stored. Raises `StoreError` if a blob is
-        missing or damaged, or the entry is."""
+        """Restore the original form of an entry. Raises `StoreError` if the entry is damaged, or a
+        blob is missing or damaged."""
         if not isinstance(form, dict) or _PLACES not in form:
             return form
         try:
@@ -232,7 +237,7 @@ class Attached:
 
 
 def _large(form: Any) -> Iterator[list[str | int]]:
-    """The places where images and files may have bytes that are worth a blob."""
+    """Paths of images and files that are large enough for a blob."""
     pending: list[tuple[Any, list[str | int]]] = [(form, [])]
     while pending:
         value, place = pending.pop()
@@ -247,7 +252,7 @@ def _large(form: Any) -> Iterator[list[str | int]]:
 
 
 def _at(form: Any, place: _Place) -> tuple[Any, str | int]:
-    """The object or list that has the value there, and under what."""
+    """The container of the value at a path, and its key."""
     *way, key = place
     for each in way:
         form = form[each]
@@ -255,7 +260,7 @@ def _at(form: Any, place: _Place) -> tuple[Any, str | int]:
 
 
 def _bytes(text: str) -> bytes | None:
-    """None for what would not come back as it was."""
+    """Decoded bytes; None if encoding them again would give a different text."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -264,7 +269,7 @@ def _bytes(text: str) -> bytes | None:
 
 
 class Written(NamedTuple):
-    """An entry as it is stored; see `tables.entries`."""
+    """An entry in stored form; see `tables.entries`."""
 
     turn: int | None
     kind: str
@@ -273,20 +278,20 @@ class Written(NamedTuple):
 
 
 def written(entry: Entry, codec: Codec, at: float) -> Written:
-    if isinstance(entry, (Opened, Changed)):  # a secret comes from its source each time
+    if isinstance(entry, (Opened, Changed)):  # secrets are read from their source each time
         settings = {k: v for k, v in entry.settings.items() if not isinstance(v, Secret)}
         entry = evolve(entry, settings=settings)
     form = form_of(entry, codec)
     try:
-        body = msgspec.json.encode(form)  # many times as quick as `write_json`
-    except (TypeError, ValueError):  # half a surrogate pair, for one
+        body = msgspec.json.encode(form)  # much faster than `write_json`
+    except (TypeError, ValueError):  # for example, a lone surrogate
         body = write_json(form)
     return Written(form.get("turn"), form["entry"], at, body.decode())
 
 
 def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tuple[Entry, ...]:
-    """Entries from their JSON, with what is attached. Raises `StoreError` for what is none,
-    and for bytes that are missing."""
+    """Decode stored entries and restore their bytes. Raises `StoreError` for invalid entries and
+    missing bytes."""
     try:
         forms: list[Any] = [attached.put_back(read_json(body)) for body in bodies]
         return InMemoryRecord.from_json(forms, codec).entries
@@ -306,15 +311,15 @@ FORM = 1
 def exported(
     id: str, name: str | None, rows: Iterable[Written], attached: Attached
 ) -> dict[str, Any]:
-    """A conversation as JSON: all its entries with what is attached, each with the time
-    when it came. Raises `StoreError` for bytes that are missing."""
+    """Export a conversation as JSON: all entries with their bytes and times. Raises `StoreError`
+    for missing bytes."""
     entries = [{"at": row.at, **attached.put_back(read_json(row.body))} for row in rows]
     return {"form": FORM, "id": id, "name": name, "entries": entries}
 
 
 def imported(data: Any) -> tuple[str | None, list[Written]]:
-    """The name and the entries of what was exported; whether they are a record, whoever
-    has a codec looks. Raises `ValidationError`."""
+    """Name and entries of an exported conversation. Raises `ValidationError`. The caller validates
+    the entries with its codec."""
     if not isinstance(data, Mapping) or data.get("form") != FORM:
         raise ValidationError(f"this is not a conversation in form {FORM}")
     name, entries = data.get("name"), data.get("entries")

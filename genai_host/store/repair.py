@@ -1,7 +1,7 @@
 """Repair of conversations that could not be indexed.
 
-What is derived is derived anew. Entries that no conversation can have, such as those of a turn that
-is there twice, are moved to a file, a line of JSON for each. Nothing is deleted.
+The index is derived again. Invalid entries, for example those of a duplicate turn, are moved to a
+file with one line of JSON each. Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from genai_host.store.indexer import DAMAGED, Indexer
 from genai_host.store.tables import conversations, entries, messages, tries
 
 _ONCE = ("turn_started", "step_started", "step_ended", "turn_ended")
-"""The kinds of entries of which a turn, or a step of it, has one."""
+"""Kinds of entries that a turn, or one of its steps, has only once."""
 
 
 @frozen
 class Repair:
-    """A conversation that was repaired, or could not be.
+    """Result of a repair.
 
-    conversation   its id
-    moved          how many of its entries were moved to the file
-    is_damaged     whether it still cannot be indexed
+    Attributes:
+        conversation: Id of the conversation.
+        moved: Number of entries moved to the file.
+        is_damaged: Whether the conversation still cannot be indexed.
     """
 
     conversation: str
@@ -40,10 +41,7 @@ class Repair:
 
 
 def repair(database: Database, file: str) -> list[Repair]:
-    """Repair all that are damaged, of all owners.
-
-    file   gets the entries that are moved
-    """
+    """Repair all damaged conversations of all owners, and append the moved entries to `file`."""
     Indexer(database).catch_up()
     damaged = select(conversations.c.id).where(conversations.c.status == DAMAGED)
     with database.reading() as connection:
@@ -70,7 +68,7 @@ def _repair(database: Database, id: str, file: str) -> Repair:
         for table in (messages, tries):
             connection.execute(delete(table).where(table.c.conversation == id))
         fresh = {"entries": 0, "title": "", "turns": 0, "status": "idle", "models": "{}"}
-        # usage that is in the statistics is not counted again
+        # usage that is already aggregated is not counted again
         fresh["copied"] = max([before, *copied])
         connection.execute(update(conversations).where(chosen).values(**fresh))
         Indexer(database).derive_all(id, connection)
@@ -91,7 +89,7 @@ def _impossible(rows: Iterable[Row[Any]]) -> Iterator[Row[Any]]:
 
 
 def _path(row: Row[Any]) -> str:
-    """The path of a step, as `tries` has it; empty for other entries."""
+    """Path of the step, in the form of `tries`; empty for other entries."""
     try:
         return ".".join(map(str, read_json(row.body).get("path", ())))
     except (AttributeError, TypeError, ValueError):
@@ -99,7 +97,7 @@ def _path(row: Row[Any]) -> str:
 
 
 def _append(rows: Iterable[Row[Any]], file: str) -> None:
-    """On disk when it returns, for this user alone."""
+    """Append rows to the file, readable only by this user, and sync it to disk."""
     os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with open(handle, "w", encoding="utf-8") as lines:

@@ -34,18 +34,19 @@ from genai_host.store.tables import messages
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc\uff66-\uff9f"
 _SPACED = rf"[\w--[{_UNSPACED}]]"
-_ACCENTS = dict.fromkeys(range(0x0300, 0x0370))  # as `str.translate` has it
-_LENGTH = 200  # characters of a word that count
-_MOST = 500_000  # bytes of words that count: PostgreSQL takes a megabyte of them
+_ACCENTS = dict.fromkeys(range(0x0300, 0x0370))  # for `str.translate`
+_LENGTH = 200  # indexed characters of a word
+_MOST = 500_000  # indexed bytes of a message: PostgreSQL supports one megabyte
 
 
 class Asked(NamedTuple):
-    """A word that is searched for.
+    """A word of a search query.
 
-    words   that a text has which has it: itself, or several for one in a script without
-            spaces; as in `tokenize`
-    part    of the text as it stands; empty if the words say it all
-    begins  whether words count that begin so
+    Attributes:
+        words: Words from `tokenize` that a matching text contains; several for a script without
+            spaces.
+        part: Literal text to find; empty if the words suffice.
+        begins: Whether the word is a prefix.
     """
 
     words: tuple[str, ...]
@@ -54,7 +55,7 @@ class Asked(NamedTuple):
 
 
 def tokenize(text: str) -> str:
-    """Each word of a text once, with spaces between them."""
+    """Distinct words of a text, separated by spaces."""
     found: dict[str, None] = {}
     length = 0
     for run in _runs().findall(_folded(text)):
@@ -68,8 +69,7 @@ def tokenize(text: str) -> str:
 
 
 def asked_for(words: str) -> list[Asked]:
-    """What somebody searches for: words with spaces between them; `wor*` stands for those
-    that begin so."""
+    """Parse a search query: words separated by spaces; `wor*` is a prefix."""
     asked = []
     for run, star in _asked_runs().findall(words):
         folded = _folded(run)
@@ -83,7 +83,8 @@ def asked_for(words: str) -> list[Asked]:
 
 
 def pattern_for(words: str) -> Any:
-    """A compiled pattern for what `asked_for` finds, as far as it is spelt so."""
+    """Compiled pattern that finds the words of a query in the original text, where the spelling is
+    the same."""
     import regex
 
     each = []
@@ -120,7 +121,7 @@ def _unspaced() -> Any:
 
 @cache
 def _runs() -> Any:
-    """Runs of characters of scripts without spaces, and words of others."""
+    """Pattern for runs of scripts without spaces, and words of other scripts."""
     return _compiled(f"[{_UNSPACED}]+|{_SPACED}+")
 
 
@@ -130,8 +131,7 @@ def _asked_runs() -> Any:
 
 
 def _compiled(pattern: str) -> Any:
-    """Python's own knows no scripts. Imported when something is searched for: it takes its
-    time."""
+    """Compile with `regex`: the module `re` does not support scripts. Imported on first use."""
     import regex
 
     return regex.compile(pattern, regex.VERSION1)
@@ -162,13 +162,13 @@ _POSTGRESQL = (
 
 
 def create(connection: Connection) -> None:
-    """What is in no `tables`, since it is another in each database."""
+    """Create the search index, which `tables` does not define because it differs by database."""
     for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
         connection.execute(text(statement))
 
 
 def having(words: str, dialect: str) -> ColumnElement[bool]:
-    """The condition that a message has these words."""
+    """Condition for messages with these words."""
     asked = asked_for(words)
     if not asked:
         return false()

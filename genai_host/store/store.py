@@ -1,9 +1,11 @@
 """The durable store of conversations.
 
-with Store() as store, Host(store=store) as host:
-    conversation = host.open("chat")
-    ...
-    host.conversation(conversation.id)      # another day, in another process
+    with Store() as store, Host(store=store) as host:
+        conversation = host.open("chat")
+        ...
+        host.conversation(conversation.id)      # another day, in another process
+
+The database is opened on first use.
 """
 
 from __future__ import annotations
@@ -44,18 +46,18 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Where conversations are kept. May be used from many threads, and by many processes
-    at once.
+    """Durable store of conversations. Thread-safe, and shared by processes.
 
-    where      a file, `postgresql://user:password@host/database`, or None for the usual
-               file, `conversations.db` in the host's folder of data
-    owner      whose conversations these are: others are not seen
-    patience   seconds to wait for another process that writes
-    now        seconds since 1970
-    connect    opens a file of SQLite, with the arguments of `sqlite3.connect`; None for that
+    The database is opened on first use. `StoreError` is raised if it cannot be read or written, or
+    has a newer version. A file that is not a store is never changed.
 
-    Nothing is opened before it is needed. Raises `StoreError` where it cannot be read or
-    written, or is of a newer version. A file that is no store is never changed.
+    Args:
+        where: A file, `postgresql://user:password@host/database`, or None for `conversations.db` in
+            the host's data directory.
+        owner: Owner of the conversations; those of other owners are not visible.
+        patience: Timeout for another process that writes, in seconds.
+        now: Seconds since 1970.
+        connect: Opens an SQLite file, with the arguments of `sqlite3.connect`, the default.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Store:
         connect: Callable[..., sqlite3.Connection] | None = None,
     ) -> None:
         self._lock = threading.RLock()
-        self._counting = threading.Lock()  # in the background: it is not to be closed amid that
+        self._counting = threading.Lock()  # counting runs in the background; `close` waits for it
         self._opened = Database(_place_of(where), patience, connect)
         self._presence = Liveness(self._opened)
         self._owner = owner
@@ -76,13 +78,12 @@ class Store:
         self._now = now
 
     def for_owner(self, owner: str) -> Store:
-        """The same store, as another owner of conversations sees it. It is closed with
-        this one."""
+        """The same store for another owner of conversations. It is closed with this one."""
         if owner == self._owner:
             return self
         with self._lock:
             if owner not in self._others:
-                database, writer = self._database, self._writer  # one for all of them
+                database, writer = self._database, self._writer  # shared by all owners
                 theirs = copy.copy(self)
                 vars(theirs).update(
                     _owner=owner, _database=database, _writer=writer, ledger=self.ledger
@@ -93,12 +94,12 @@ class Store:
 
     @property
     def location(self) -> str:
-        """Its file, or its address without the password."""
+        """File, or URL without the password."""
         return self._opened.location
 
     @lazy_property
     def _database(self) -> Database:
-        """With its schema as it should be."""
+        """The database, with the current schema."""
         if not self._opened.is_current():
             from genai_host.store.migrations import bring_up_to_date
 
@@ -111,7 +112,7 @@ class Store:
 
     @lazy_property
     def ledger(self) -> SpendLedger:
-        """What was spent of budgets, by all who use this store."""
+        """Spending of budgets by all users of this store."""
         from genai_host.store.ledger import SpendLedger
 
         return SpendLedger(self._database)
@@ -125,28 +126,28 @@ class Store:
         )
 
     def health(self) -> Health | None:
-        """How the store is; None if there is none yet. Nothing is made or changed. Raises
-        `StoreError` if it cannot be read, or holds something else."""
+        """Check the store without creating or changing anything; None if there is none yet. Raises
+        `StoreError` if it cannot be read, or the database is not a store."""
         from genai_host.store.health import examine
 
         return examine(self._opened)
 
     def repair(self) -> list[Repair]:
-        """Derive anew what is damaged, of all owners; nothing is deleted: entries that no
-        conversation can have are moved to the file `set_aside`."""
+        """Derive the index of damaged conversations again, for all owners. Nothing is deleted:
+        invalid entries are moved to the file `set_aside`."""
         from genai_host.store.repair import repair
 
         return repair(self._database, self.set_aside)
 
     @property
     def set_aside(self) -> str:
-        """The file to which `repair` moves entries."""
+        """File to which `repair` moves entries."""
         usual = os.path.join(paths.data_dir("store"), "conversations")
         return f"{self._opened.file or usual}.set-aside.jsonl"
 
     def check(self) -> None:
-        """A short look, for who looks often: nothing is made. Raises `StoreError` if it cannot be
-        read, or made where there is none yet."""
+        """Check quickly, without creating anything. Raises `StoreError` if the store cannot be
+        read, or cannot be created where there is none yet."""
         if self._opened.is_sqlite:
             if not self._opened.is_current():
                 self._opened.check_place(was_there="_database" in vars(self))
@@ -155,17 +156,22 @@ class Store:
                 connection.exec_driver_sql("SELECT 1")
 
     def create(self, opened: Opened, codec: Codec) -> StoredRecord:
-        """The record of a new conversation, with its first entry."""
+        """Create a conversation with its first entry, and return its record."""
         id = self._create([written(opened, codec, self._now())], {"feature": opened.feature})
         return self._record(id, 1, codec)
 
     def record(self, id: str, codec: Codec) -> tuple[StoredRecord, tuple[Entry, ...]]:
-        """The record of a conversation, to go on with, and of its entries those that it
-        takes to go on: steps of turns that have ended are left out.
+        """Open the record of a conversation to continue it.
 
-        id   or the beginning of it, if no other begins so
+        Args:
+            id: Id, or a unique prefix of it.
+            codec: Codec of the entries.
 
-        Raises `NotFound`.
+        Returns:
+            The record, and the entries that are needed to continue, without steps of ended turns.
+
+        Raises:
+            NotFound: No conversation has this id.
         """
         id, number, entries = self._library.record(id, codec)
         return self._record(id, number, codec), entries
@@ -175,37 +181,39 @@ class Store:
         return self._library.entries(id, codec)
 
     def times(self, id: str) -> dict[int, float]:
-        """When each turn was begun, in seconds since 1970. Raises `NotFound`."""
+        """Start of each turn, in seconds since 1970. Raises `NotFound`."""
         return self._library.times(id)
 
     def find(self, id: str) -> str:
-        """The whole id of the conversation whose id begins so. Raises `NotFound` if there
-        is none, or more than one."""
+        """Complete the prefix of an id. Raises `NotFound` if it matches no conversation, or
+        several."""
         return self._library.find(id)
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
-        """What there is, the last that was gone on with first.
-
-        after   the id of a conversation: those that come after it in this list
-        """
+        """List conversations, last used first, at most `limit`; after the one with the id
+        `after`."""
         return self._library.conversations(limit=limit, after=after)
 
     def summary(self, id: str) -> Summary:
-        """Raises `NotFound`."""
+        """Summary of a conversation. Raises `NotFound`."""
         return self._library.summary(id)
 
     def is_running_elsewhere(self, id: str) -> bool:
-        """Whether another store, as that of another process, is at a turn of it."""
+        """Whether another store, for example in another process, is running a turn of a
+        conversation."""
         return self._library.is_running_elsewhere(id)
 
     def attempts(self, id: str) -> list[StoredTry]:
-        """All calls of models for a conversation, failed ones as well. Raises `NotFound`."""
+        """All attempts of model calls of a conversation, including failed ones. Raises
+        `NotFound`."""
         return self._library.attempts(id)
 
     def search(self, words: str, *, limit: int = 20) -> list[Found]:
-        """The messages that have all these words, latest first, but for turns that were
-        taken back. `wor*` stands for words that begin so; what is in a script without
-        spaces, as in Chinese, Japanese or Thai, is found by any part."""
+        """Find messages with all these words, latest first, except those of removed turns.
+
+        `wor*` matches words that begin with `wor`. Text in scripts without spaces, such as Chinese,
+        Japanese or Thai, is found by any part.
+        """
         return self._library.search(words, limit=limit)
 
     def usage(
@@ -217,73 +225,72 @@ class Store:
         user: str | None = None,
         most: int = 1000,
     ) -> list[UsageRow]:
-        """What calls of models come to, of all owners, in the order of what they are told
-        apart by. What belongs to conversations that were deleted is in it; what is said
-        of a fork is not twice.
+        """Usage of model calls of all owners, sorted by group.
 
-        by             any of `day`, `feature`, `model`, `provider` and `user`, in any order;
-                       nothing for one row in all
-        since, until   the first day and the last, in UTC, as `2030-01-31`; empty for any
-        user           whose calls; None for everybody's
-        most           rows
+        It includes deleted conversations, and counts the calls of a fork once.
 
-        Raises `ValidationError` for what nothing can be told by.
+        Args:
+            by: Any of `day`, `feature`, `model`, `provider` and `user`, in any order; empty for a
+                single row.
+            since: First day in UTC, for example `2030-01-31`; empty for no limit.
+            until: Last day in UTC; empty for no limit.
+            user: User of the calls; None for all users.
+            most: Maximum number of rows.
+
+        Raises:
+            ValidationError: A grouping or a day is invalid.
         """
         return self._library.usage(by, since, until, user, most)
 
     def add_usage(self, tally: UsageAggregate) -> None:
-        """Have calls counted that are on no record."""
+        """Count calls that are not recorded."""
         with self._counting:
             self._library.add_usage(tally)
 
     def rename(self, id: str, name: str) -> None:
-        """Give a conversation a name; an empty one takes it away. Raises `NotFound`."""
+        """Rename a conversation; an empty name removes the name. Raises `NotFound`."""
         self._library.rename(id, name)
 
     def delete(self, id: str) -> None:
-        """Remove a conversation, with all that belongs to it. A process that is at it
-        gets `Conflict`. Raises `NotFound`."""
+        """Delete a conversation with all its data. Raises `NotFound`. A process that is using it
+        gets `Conflict`."""
         self._library.delete(id)
 
     def delete_expired(self, *, days: float | None = None, number: int | None = None) -> int:
-        """Delete conversations that nobody has gone on with for some days, and all but the
-        latest; those that a process is at stay. Returns how many were deleted."""
+        """Delete conversations that were not used for some days, and all but the latest ones,
+        except those with a running turn. Returns the number deleted."""
         return self._library.delete_expired(days=days, number=number)
 
     def fork(self, id: str, *, turn: int | None = None) -> str:
-        """Copy a conversation, to go on otherwise, and give the id of the copy. A turn that
-        has not ended is left out. Raises `NotFound`.
-
-        turn   after which it is to be as it was then, from 0; None for as it is now
-        """
+        """Copy a conversation up to and including `turn`, from 0 (None for all turns), and return
+        the id of the copy. A turn that has not ended is omitted. Raises `NotFound`."""
         return self._library.fork(id, turn=turn)
 
     def export(self, id: str) -> dict[str, Any]:
-        """A conversation as JSON, with all that is attached, for `load` here or elsewhere.
-        Raises `NotFound`."""
+        """Export a conversation with its attachments as JSON, for `import_conversation`. Raises
+        `NotFound`."""
         return self._library.export(id)
 
     def import_conversation(self, data: Mapping[str, Any], codec: Codec) -> str:
-        """Take in what was exported, as a new conversation, and give its id. Raises
-        `ValidationError` for what is none."""
+        """Import an exported conversation as a new one, and return its id. Raises `ValidationError`
+        if the export is invalid."""
         return self._library.import_conversation(data, codec)
 
     def markdown(self, id: str, codec: Codec) -> str:
-        """A conversation to be read: the history that holds now, and when each turn was
-        begun. Raises `NotFound`."""
+        """Render the current history of a conversation as Markdown, with the start of each turn.
+        Raises `NotFound`."""
         return self._library.markdown(id, codec)
 
     def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
-        """Records of a plugin's own; those of a conversation are deleted with it."""
+        """Documents of a plugin; those of a conversation are deleted with it."""
         return self._library.documents(collection, conversation=conversation)
 
     def blobs(self) -> Blobs:
-        """Bytes by their digest, as of files that are attached."""
+        """Bytes by their digest, for example those of attached files."""
         return self._library.blobs()
 
     def strip_blobs(self, entry: Written, conversation: str) -> Written:
-        """An entry as it is to be stored for a conversation: the bytes of its images and
-        files are in blobs when this returns."""
+        """Move the bytes of an entry's images and files to blobs, and return its stored form."""
         return entry._replace(body=kept(entry.body, self.blobs(), conversation))
 
     def close(self) -> None:
@@ -302,10 +309,8 @@ class Store:
         self.close()
 
     def _create(self, entries: Sequence[Written], known: Mapping[str, Any]) -> str:
-        """A new conversation with these entries, and its id.
-
-        known   what is known of it already, as `tables.conversations` has it
-        """
+        """Create a conversation with these entries and known columns of `tables.conversations`, and
+        return its id."""
         now = self._now()
         id = new_id(now)
         rows = [
@@ -325,7 +330,7 @@ def _has_bytes(entry: Written) -> bool:
 
 
 def _place_of(where: str | os.PathLike[str] | None) -> str:
-    """A file, with its folders, or an address."""
+    """Path of a file, whose directories are created, or a URL."""
     named = os.fspath(where) if where is not None else ""
     if "://" in named:
         return named
@@ -333,13 +338,14 @@ def _place_of(where: str | os.PathLike[str] | None) -> str:
 
 
 class StoredRecord:
-    """A `Recorder`: an entry is on disk when `append` returns.
+    """A `Recorder` whose `append` returns when the entry is on disk.
 
-    id       of the conversation
-    number   how many entries there are: the number of the next one
+    Made by `Store.create` and `Store.record`. If another writer appends to the same conversation,
+    `append` raises `Conflict` from then on.
 
-    Made by `Store.create` and `Store.record`. Whoever else appends to the same
-    conversation meanwhile wins: `append` raises `Conflict` from then on.
+    Args:
+        id: Id of the conversation.
+        number: Number of the next entry.
     """
 
     def __init__(
@@ -367,16 +373,20 @@ class StoredRecord:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All that is on record, read now."""
+        """All entries, read from the store."""
         return self._store.entries(self.id, self._codec)
 
     def append(self, entry: Entry) -> None:
-        """Raises `Conflict`: then nothing was added. Raises `StoreError`: then nothing was, or it
-        is not known, as where a commit failed or was interrupted. To append the same entry again
-        is to try again: it is not added twice.
+        """Append an entry.
 
-        That a turn has started is written together with the first step of it, or by
-        `flush`: until then, nothing has been done that could be told of.
+        To retry, append the same entry again: it is not added twice. The start of a turn is written
+        together with its first step, or by `flush`; nothing that needs a record was done until
+        then.
+
+        Raises:
+            Conflict: Nothing was added.
+            StoreError: Nothing was added, or the outcome is unknown, for example because the commit
+                was interrupted.
         """
         form = written(entry, self._codec, self._now())
         if may_hold_bytes(form.body):
@@ -397,8 +407,7 @@ class StoredRecord:
             self._add(rows)
 
     def flush(self) -> None:
-        """Write that a turn has started, if that is not written yet. Raises what `append`
-        does."""
+        """Write the start of a turn if it is not written yet. Raises the errors of `append`."""
         with self._lock:
             if self._held:
                 self._add(self._rows(self._held))
@@ -408,7 +417,7 @@ class StoredRecord:
         return [Row(self.id, self._number + n, *each) for n, each in enumerate(forms)]
 
     def _settle(self, before: Entry, rows: Sequence[Row], entry: Entry) -> None:
-        """Find out whether an entry was added, since another one comes after it."""
+        """Find out whether an entry was added, before another one follows it."""
         if self._writer.holds(rows):
             self._number = rows[-1].number + 1
             self._unsure = None

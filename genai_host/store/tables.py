@@ -1,7 +1,7 @@
-"""The tables, the same in SQLite and PostgreSQL.
+"""Table definitions for SQLite and PostgreSQL.
 
-Times are seconds since 1970, UTC. JSON is kept as text: what it holds is read by the
-host's own reader, and may hold what a database's JSON type refuses.
+Times are seconds since 1970, UTC. JSON is stored as text, since the JSON types of databases do not
+accept all values that the host's JSON parser accepts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows in INTEGER alone
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite needs INTEGER for row numbers
 
 
 def _conversation() -> ForeignKey:
     return ForeignKey("conversations.id", ondelete="CASCADE")
 
 
-# What is known of the store itself, as the version of its schema.
+# Properties of the store, such as the version of its schema.
 meta = Table(
     "meta",
     metadata,
@@ -36,10 +36,10 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 
-# What is derived from the entries stands behind `entries`, which says how far that goes;
-# `status` is `idle`, `failed`, `waiting`, or `open` while a turn has not ended, and
-# `writer` is who wrote last. The first `copied` entries are those of another conversation,
-# where what they cost was counted.
+# Data derived from entries. `entries` is the number of entries that are indexed.
+# `status` is `idle`, `failed`, `waiting`, or `open` while a turn has not ended.
+# `writer` is the last writer. The first `copied` entries come from another conversation,
+# which has their cost.
 conversations = Table(
     "conversations",
     metadata,
@@ -60,7 +60,7 @@ conversations = Table(
     Index("conversations_by_owner", "owner", "updated"),
 )
 
-# `body` is the entry in JSON form, with its tag, as `InMemoryRecord.to_json` gives it.
+# `body` is the entry in JSON form, with its tag, as returned by `InMemoryRecord.to_json`.
 entries = Table(
     "entries",
     metadata,
@@ -73,8 +73,8 @@ entries = Table(
     Column("body", Text, nullable=False),
 )
 
-# What was said, and was not taken back, to be searched; see `search`. `words` has each of
-# its words once, with spaces between them; see `words`.
+# Messages for full-text search, without removed ones; see `search`. `words` has the
+# distinct words of a message, separated by spaces.
 messages = Table(
     "messages",
     metadata,
@@ -86,8 +86,8 @@ messages = Table(
     Column("words", Text, nullable=False, server_default=""),
 )
 
-# Every try of every call of a model. `code` is that of its error; null if it succeeded.
-# `cost` is in US dollars; null if it is not known.
+# Attempts of model calls. `code` is the error code; null for a success.
+# `cost` is in US dollars; null if unknown.
 tries = Table(
     "tries",
     metadata,
@@ -109,8 +109,8 @@ tries = Table(
     Column("cost", Double),
 )
 
-# `conversation` is empty for a document that belongs to none; `number` orders them by
-# when they were made.
+# `conversation` is empty for a document without a conversation; `number` is the order
+# of creation.
 documents = Table(
     "documents",
     metadata,
@@ -132,7 +132,7 @@ blobs = Table(
     Column("created", Double, nullable=False),
 )
 
-# Who uses a blob; one that nobody uses is removed. `conversation` is empty for a use by
+# Uses of blobs. A blob without a use is removed. `conversation` is empty for a use by
 # the owner alone.
 blob_uses = Table(
     "blob_uses",
@@ -143,7 +143,7 @@ blob_uses = Table(
     Index("blob_uses_by_conversation", "conversation"),
 )
 
-# What blobs hold, where there is no folder for them.
+# Content of blobs, for databases without a directory for them.
 blob_pieces = Table(
     "blob_pieces",
     metadata,
@@ -152,10 +152,10 @@ blob_pieces = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-# What calls of models come to, day by day, without a word of what was said: it stays when
-# conversations are deleted. `day` is that of UTC, `code` that of the error, empty where there
-# is none, and `bucket` how long a call took; see `usage`. `unknown` counts the calls whose
-# cost is not known, `slowest` is of one call.
+# Daily usage of model calls, without message text; it remains when conversations are
+# deleted. `day` is in UTC. `code` is the error code, empty for a success. `bucket` is the
+# duration; see `usage`. `unknown` is the number of calls with unknown cost, `slowest` the
+# longest duration of a call.
 usage = Table(
     "usage",
     metadata,
@@ -177,8 +177,8 @@ usage = Table(
     Column("slowest", Double, nullable=False),
 )
 
-# What was spent of budgets; see `ledger`. `name` is that of a user, or `*` for all of them
-# together; `period` is a day or a month, as `2030-01-31` or `2030-01`.
+# Spending of budgets; see `ledger`. `name` is a user, or `*` for all users together;
+# `period` is a day or a month, for example `2030-01-31` or `2030-01`.
 spent = Table(
     "spent",
     metadata,

@@ -1,8 +1,7 @@
-"""What calls of models come to, day by day.
+"""Daily usage of model calls.
 
-Calls are summed up when they are derived from entries (`indexer`), or told of by who makes
-some that are on no record; the sums have no word of what was said, and stay when
-conversations are deleted.
+Usage is aggregated when calls are indexed (`indexer`), or reported by the caller for calls that are
+not recorded. The aggregates contain no message text, and remain when conversations are deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ GROUPS = {
     "provider": usage.c.provider,
     "user": usage.c.owner,
 }
-"""What rows can be told apart by."""
+"""Columns to group by."""
 
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowest")
@@ -35,13 +34,14 @@ _SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowe
 
 @frozen
 class UsageRow:
-    """What some calls come to.
+    """Usage of a group of calls.
 
-    of         what they have in common: by `day`, `feature`, `model`, `provider` or `user`
-    calls      all of them, with those that failed
-    failed     how many failed, by the code of the error
-    cost       in US dollars
-    mean, p50, p95, slowest   seconds that those took which were answered; None if none was
+    Attributes:
+        of: Values that the group has in common: `day`, `feature`, `model`, `provider` or `user`.
+        calls: Number of calls, including failed ones.
+        failed: Number of failed calls by error code.
+        cost: US dollars.
+        mean, p50, p95, slowest: Duration of successful calls in seconds; None if there are none.
     """
 
     of: Mapping[str, str]
@@ -59,12 +59,12 @@ class UsageRow:
 
 
 def add_usage(connection: Connection, tally: UsageAggregate) -> None:
-    """Each row is added by one statement, whoever else adds to it."""
+    """Add usage, with one atomic statement per row."""
     rows = [{**key._asdict(), **asdict(sums, recurse=False)} for key, sums in tally]
     if not rows:
         return
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = make(usage)  # the same for any rows: it is compiled once
+    statement = make(usage)  # identical for all rows, so it is compiled once
     new = statement.excluded
     changed: dict[str, Any] = {name: usage.c[name] + new[name] for name in _SUMMED}
     is_slower = new.slowest > usage.c.slowest
@@ -117,7 +117,7 @@ class _Group:
     slowest: float = 0.0
 
     def add(self, row: Any) -> None:
-        """A sum of calls with one code and in one bucket."""
+        """Add calls with the same code and duration bucket."""
         for name in _SUMMED:
             value = getattr(row, name)
             self.sums[name] += float(value) if name in ("dollars", "seconds") else int(value)
@@ -146,7 +146,7 @@ class _Group:
         )
 
     def _percentile(self, share: float) -> float | None:
-        """The middle of the bucket that it is in; no more than the slowest."""
+        """The middle of the bucket with the percentile, at most the slowest duration."""
         answered = sum(self.buckets.values())
         if not answered:
             return None

@@ -1,9 +1,8 @@
-"""Adds entries to conversations: the one path that must be quick.
+"""Adds entries to conversations. This path must be fast.
 
-Each `add` is durable when it returns. Threads that come at once share a transaction:
-whoever is first writes for all who wait. That is one statement, given to the driver
-itself, on a connection that is kept. The names in it are those of `tables`, which is not
-imported for it: see `engines`.
+Each `add` is durable when it returns. Concurrent threads share a transaction: the first one writes
+for all that wait. A write is one statement, executed by the driver on a persistent connection. The
+names in it are those of `tables`, which is not imported to save time: see `engines`.
 """
 
 from __future__ import annotations
@@ -33,14 +32,17 @@ _COLUMNS = (*Row._fields, "writer")
 
 
 class Addition:
-    """Rows on their way to the store, all or none.
+    """Rows that are added atomically.
 
-    conversation   what is known of the one that they begin, as `tables.conversations` has
-                   it; None if they go on with one
-    again          whether they may be in the store already, after an attempt of which it is
-                   not known how it ended
-    done           whether it is known how it ended
-    error          why they were not written
+    Args:
+        rows: Entries of one conversation.
+        conversation: Properties of a new conversation, as in `tables.conversations`; None for an
+            existing one.
+        again: Whether the rows may already be stored, by an attempt with an unknown outcome.
+
+    Attributes:
+        done: Whether the outcome is known.
+        error: Reason for a failure.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class Addition:
 
     @property
     def leads(self) -> bool:
-        """Whether who waits for it is to write now."""
+        """Whether the thread that waits for this addition must write now."""
         return self._leads
 
     def lead(self) -> None:
@@ -74,14 +76,15 @@ class Addition:
         self._gate.release()
 
     def wait(self) -> None:
-        """Until it has ended, or leads."""
+        """Wait until the addition is done or leads."""
         self._gate.acquire()
 
 
 class Writer:
-    """May be used from many threads.
+    """Writer of entries. Thread-safe.
 
-    presence   tells others that who writes is there
+    Args:
+        presence: Shows other processes that this writer is alive.
     """
 
     def __init__(self, database: Database, presence: Liveness) -> None:
@@ -90,14 +93,14 @@ class Writer:
         self._waiting: deque[Addition] = deque()
         self._led = False
         self._lock = threading.Lock()
-        self._writing = threading.Lock()  # of SQLite, a connection must not be closed meanwhile
+        self._writing = threading.Lock()  # SQLite: do not close a connection during a write
         self._is_closed = False
         self._connection: Any = None
         self._statements: dict[tuple[str, tuple[str, ...], int], str] = {}
 
     def add(self, addition: Addition) -> None:
-        """Raises `Conflict` if there is an entry with such a number already, or the
-        conversation is gone; `StoreError` if it cannot be written."""
+        """Add rows. Raises `Conflict` if an entry with the same number exists or the conversation
+        was deleted, and `StoreError` if the rows cannot be written."""
         try:
             with self._lock:
                 self._waiting.append(addition)
@@ -123,13 +126,13 @@ class Writer:
                 raise self._database.error(error) from error
 
     def close(self) -> None:
-        """Waits for who writes; who comes later gets `StoreError`."""
+        """Close after the current write; later calls raise `StoreError`."""
         with self._writing:
             self._is_closed = True
             self._let_go()
 
     def _leave(self, addition: Addition) -> None:
-        """Nobody is to write it later; who led is followed by the first that waits."""
+        """Remove an addition from the queue. If it led, the next one in the queue leads."""
         with self._lock:
             if addition in self._waiting:  # an interrupt
                 self._waiting.remove(addition)
@@ -141,7 +144,7 @@ class Writer:
                 self._led = False
 
     def _write(self) -> None:
-        """Write what waits."""
+        """Write all queued additions."""
         with self._lock:
             additions = list(self._waiting)
             self._waiting.clear()
@@ -156,7 +159,7 @@ class Writer:
             for addition in additions:
                 if not addition.done:
                     addition.end(error)
-        finally:  # what an interrupt has left
+        finally:  # left by an interrupt
             left = [each for each in additions if not each.done]
             if left:
                 for each in left:
@@ -165,7 +168,7 @@ class Writer:
                     self._waiting.extendleft(reversed(left))
 
     def _write_together(self, cursor: Any, additions: Sequence[Addition]) -> bool:
-        """All of them; False if none was written, since one of them fails."""
+        """Write all additions, or none if one of them fails; then return False."""
         try:
             self._insert(cursor, additions)
         except self._database.driver.Error:
@@ -193,7 +196,7 @@ class Writer:
 
     def _holds(self, cursor: Any, rows: Sequence[Row]) -> bool:
         mark = "?" if self._database.is_sqlite else "%s"
-        # the names are ours, and the values are given to the driver
+        # the names are constants, and the values are parameters
         query = (
             f"SELECT {', '.join(_COLUMNS)} FROM entries "  # noqa: S608
             f"WHERE conversation = {mark} AND number BETWEEN {mark} AND {mark} ORDER BY number"
@@ -203,14 +206,14 @@ class Writer:
         return found == [(*row, self._presence.token) for row in rows]
 
     def _insert(self, cursor: Any, additions: Sequence[Addition]) -> None:
-        """In one transaction, which one statement is by itself."""
+        """Insert in one transaction; a single statement is a transaction of its own."""
         token = self._presence.token
         rows = [(*row, token) for addition in additions for row in addition.rows]
         begun = [each.conversation for each in additions if each.conversation is not None]
         if not begun:
             values = [value for row in rows for value in row]
-            # not `execute`: it asks SQLite for the row's number as well, and lets go of the
-            # interpreter for that, which 32 threads are waiting for
+            # not `execute`, which also reads the row number and releases the GIL for that,
+            # while other threads wait for it
             cursor.executemany(self._statement("entries", _COLUMNS, len(rows)), [values])
             return
         try:
@@ -230,7 +233,7 @@ class Writer:
         if known is None:
             mark = "?" if self._database.is_sqlite else "%s"
             values = ", ".join([f"({', '.join([mark] * len(columns))})"] * rows)
-            # the names are ours, and the values are given to the driver
+            # the names are constants, and the values are parameters
             known = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608
             self._statements[table, columns, rows] = known
         return known
@@ -253,5 +256,5 @@ class Writer:
         if self._connection is None:
             return
         connection, self._connection = self._connection, None
-        with contextlib.suppress(self._database.driver.Error):  # it is of no use any more
+        with contextlib.suppress(self._database.driver.Error):  # it is no longer usable
             connection.close()
