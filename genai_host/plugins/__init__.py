@@ -1,1 +1,1 @@
-"""Plugins: found, loaded, registered, told of what happens, installed."""
+"""Plugins: discovery, loading, registry, observers and installation."""

@@ -1,10 +1,9 @@
-"""What plugins contribute: one row for each kind of contribution.
+"""Kinds of contributions of plugins, one row for each.
 
-The hooks that are called, the names that must be unique, the lists and the registry are made from
-`KINDS`. A new kind is a hook, a row, and a field in `Contributions` and in `Registry`.
+The hooks, the unique names, the lists and the registry are derived from `KINDS`. A new kind is a
+hook, a row, and a field in `Contributions` and in `Registry`.
 
-Contributions that are attrs classes validate their fields themselves when they are made; this
-module validates what they cannot see.
+Contributions that are attrs classes validate their own fields; this module validates the rest.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ _LONGEST = 200
 _PLAIN_NAME = re.compile(PLAIN_NAME)
 
 Claim = tuple[str, str]
-"""A kind and a name that no other plugin may declare."""
+"""A kind and a name, which only one plugin may declare."""
 
 
 @frozen(kw_only=True)
 class Contributions:
-    """What one plugin declares, each a tuple in the plugin's order."""
+    """Contributions of one plugin, each a tuple in the plugin's order."""
 
     providers: tuple[ProviderType[Any], ...] = ()
     dialects: tuple[Dialect[Any, Any], ...] = ()
@@ -65,27 +64,28 @@ class Contributions:
     commands: tuple[Command, ...] = ()
 
     def names(self) -> dict[str, list[str]]:
-        """Kind to names, for lists; kinds that are empty are left out."""
+        """Names by kind, for lists; empty kinds are omitted."""
         names = {name: list(map(kind.shown, getattr(self, name))) for name, kind in KINDS.items()}
         return {name: found for name, found in names.items() if found}
 
     def claims(self) -> Iterator[Claim]:
-        """Every name that must be unique. Raises `PluginError` for one that is malformed."""
+        """All names that must be unique. Raises `PluginError` for a malformed name."""
         for name, kind in KINDS.items():
             for each in getattr(self, name):
                 yield from kind.claims(kind.title, each)
 
     @property
     def size(self) -> int:
-        """How much it declares."""
+        """Number of contributions."""
         return sum(map(len, self.names().values()))
 
 
 def ask(hook: Any) -> Contributions:
-    """Ask a plugin that is alone behind these hooks.
+    """Collect the contributions of the only plugin that is registered with these hooks.
 
-    Raises `PluginError` and `TypeError` for what is not what the hooks say, and
-    whatever the plugin raises.
+    Raises:
+        PluginError: A hook returns invalid contributions.
+        TypeError: As above; any other exception comes from the plugin.
     """
     return Contributions(
         **{name: kind.asked(getattr(hook, f"genai_{name}")) for name, kind in KINDS.items()}
@@ -98,7 +98,7 @@ def _plain(title: str, each: Any) -> Iterator[Claim]:
 
 
 def _checked(title: str, each: Any) -> Iterator[Claim]:
-    yield title, each.name  # which the class itself has looked at
+    yield title, each.name  # validated by the class itself
 
 
 def _of_part(title: str, part: type[Part]) -> Iterator[Claim]:
@@ -134,13 +134,15 @@ def _of_offering(title: str, offering: Offering) -> Iterator[Claim]:
 
 @frozen
 class _Kind:
-    """
-    title    what one of them is called in an error
-    types    what they are instances of
-    claims   the names that one of them takes
-    look     at all of a plugin's: raises for what is wrong
-    shown    one of them, in a list
-    key      its name in the registry
+    """A kind of contribution.
+
+    Attributes:
+        title: Its name in errors.
+        types: Accepted types.
+        claims: Returns the names that a contribution claims.
+        look: Validates all contributions of a plugin; raises for invalid ones.
+        shown: Returns the text for a contribution in a list.
+        key: Returns its name in the registry.
     """
 
     title: str
@@ -155,7 +157,7 @@ class _Kind:
         for declared in hook():
             if not isinstance(declared, Iterable):
                 raise PluginError(f"{hook.name} gives {short_repr(declared)}, which is not a list")
-            found.extend(islice(declared, _MOST + 1))  # it may be endless
+            found.extend(islice(declared, _MOST + 1))  # it may be infinite
         if len(found) > _MOST:
             raise PluginError(f"{hook.name} gives more than {_MOST}")
         for item in found:
@@ -182,7 +184,7 @@ def _look_at_parts(hook: str, found: Sequence[Any]) -> None:
         if not issubclass(item, Part) or not isinstance(getattr(item, "type", None), str):
             raise PluginError(f"{hook} gives {short_repr(item)}, which is not a subclass of Part")
     if found:
-        Codec((*PARTS, *found))  # raises for fields that have no JSON form
+        Codec((*PARTS, *found))  # raises for fields without a JSON form
 
 
 _look_at_dialects = _look_at(
@@ -219,7 +221,7 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "commands": _Kind("command", (Command,)),
 }
-"""By the end of their hook's name, and of their field's."""
+"""Kinds by the suffix of the hook's name, which is also the field's name."""
 
 
 def _must_be_plain(title: str, name: str) -> None:

@@ -1,7 +1,7 @@
-"""Entry points to plugins: each one loaded behind a guard of its own.
+"""Loads plugins from entry points, isolated from each other.
 
-Whatever a plugin does while it is imported or asked what it declares, only that
-plugin is broken by it, and nothing of it is registered.
+If a plugin fails while it is imported or while its hooks are called, only that plugin is marked
+broken, and none of its contributions are registered.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from genai_host.util.text import close_matches, describe_exception, message_of, 
 
 _log = logging.getLogger(__name__)
 
-_PREFIX = "genai_"  # of the names of all hooks
+_PREFIX = "genai_"  # prefix of all hook names
 _SUSPECT = "the process ended while it was loaded the last time: it crashed, or was killed"
 
 
 @frozen
 class LoadedPlugin:
-    """A plugin that works, and what it declared."""
+    """A plugin that works, and its contributions."""
 
     found: InstalledPlugin
     plugin: object
@@ -47,11 +47,11 @@ class LoadedPlugin:
 
 @frozen
 class BrokenPlugin:
-    """A plugin that does not work: why, and what to do about it.
+    """A plugin that does not work, with the reason and the fix.
 
     Attributes:
-        trace: The traceback of the exception, if there was one.
-        is_left_out: Whether it was not loaded, as `LoadResult.is_left_out` has it.
+        trace: Traceback of the exception, if there was one.
+        is_left_out: Whether loading was skipped; see `LoadResult.is_left_out`.
     """
 
     found: InstalledPlugin
@@ -72,7 +72,7 @@ class BrokenPlugin:
 
 @frozen
 class BlockedPlugin:
-    """A plugin that the configuration keeps out."""
+    """A plugin that the configuration excludes."""
 
     found: InstalledPlugin
     reason: str
@@ -82,23 +82,26 @@ Result = LoadedPlugin | BrokenPlugin | BlockedPlugin
 
 
 class Discovery(Protocol):
-    """Where plugins come from: an argument of `Host`."""
+    """Source of plugins, for `Host`."""
 
     def find(self) -> Sequence[InstalledPlugin]:
-        """The plugins there are, in the order to load them in."""
+        """The available plugins, in load order."""
 
     def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
-        """Those of them, by key, that must not be loaded in this process."""
+        """Plugins that must not be loaded in this process, by key."""
 
     def loading(self, found: InstalledPlugin) -> AbstractContextManager[None]:
-        """Around importing one of them and asking what it declares: if that ends the process,
-        `left_out` knows it the next time."""
+        """Context for importing a plugin and calling its hooks.
+
+        If the plugin ends the process, `left_out` includes it the next time.
+        """
 
     def load(self, found: InstalledPlugin) -> object:
-        """Import one of them."""
+        """Import a plugin."""
 
     def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
-        """Keep how loading ended, by `Found.key`, for who lists without loading."""
+        """Save the load results, by `InstalledPlugin.key`, for listing plugins without loading
+        them."""
 
 
 class InstalledPlugins:
@@ -150,7 +153,7 @@ class InstalledPlugins:
         self._index.marks.remove(marks)
 
     def _keep(self, faults: Mapping[str, LoadResult]) -> Mapping[str, LoadResult]:
-        """At once, as this process may end when it loads the others."""
+        """Save immediately, because this process may end when it loads the other plugins."""
         if faults:
             self._index.remember({**self._index.outcomes(), **faults})
         return faults
@@ -169,7 +172,7 @@ class InstalledPlugins:
                 f"its metadata cannot be read: {found.unreadable}",
                 hint=f"{APP} upgrade {found.distribution} -- --force-reinstall",
             )
-        # what stands in brackets are extras, which an installer has seen to
+        # the brackets contain extras, which the installer has resolved
         module, _, attributes = found.value.partition("[")[0].partition(":")
         plugin: object = importlib.import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
@@ -203,25 +206,26 @@ class StaticPlugins:
 
 
 class Plugins:
-    """All plugins, loaded: what they declared, and what became of each.
+    """All plugins, loaded, with their contributions and load results.
 
-    Args:
-        registry: What the working ones declared.
-        results: One of `LoadedPlugin`, `Broken` and `BlockedPlugin` for each plugin.
-        manager: The working ones, to be told what happens.
+    If two plugins declare the same name, one of them is broken: the one that declares less, so that
+    a small plugin cannot disable a large one, or else the later one in `Discovery.find`. Plugins of
+    the host itself have priority.
 
-    Where two declare the same name, one of them is broken: so that a small plugin
-    does not take down a large one, the one that declares less; of two that declare
-    as much, the one that `Discovery.find` finds later. Our own is never that one.
+    Attributes:
+        registry: Contributions of the working plugins.
+        results: A `LoadedPlugin`, `BrokenPlugin` or `BlockedPlugin` per plugin.
+        manager: Working plugins, for calling observers.
 
-    Raises `PluginError` in strict mode if a plugin is broken.
+    Raises:
+        PluginError: A plugin is broken, in strict mode.
     """
 
     def __init__(self, discovery: Discovery, config: Config) -> None:
         self.registry = Registry()
         loader = _Loader(discovery)
         found = discovery.find()
-        if isinstance(discovery, StaticPlugins):  # whoever runs the program chose them
+        if isinstance(discovery, StaticPlugins):  # the embedding program chose them
             config = config._replace(safe=False)
         blocked = {each.key: config.blocks(each.name, each.distribution) for each in found}
         left_out = discovery.left_out([each for each in found if not blocked[each.key]])
@@ -247,7 +251,7 @@ class Plugins:
         return [result for result in self.results if isinstance(result, BrokenPlugin)]
 
     def _admit_all(self, results: Sequence[Result]) -> list[Result]:
-        """The same, with those broken that can have no place beside the others."""
+        """The results; plugins that conflict with others are replaced by broken ones."""
         admitted = list(results)
         here: list[LoadedPlugin] = []
         for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1])):
@@ -256,7 +260,7 @@ class Plugins:
         return admitted
 
     def _admit(self, loaded: LoadedPlugin, here: list[LoadedPlugin]) -> LoadedPlugin | BrokenPlugin:
-        """Give a plugin its names and its place among the hooks, or neither."""
+        """Register the hooks and names of a plugin, or neither."""
         found = loaded.found
         try:
             _must_be_new(loaded, here)
@@ -267,7 +271,7 @@ class Plugins:
             self.registry.claim(found.name, loaded.declared)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
+        except BaseException as error:  # noqa: BLE001 - SystemExit too: it must not end the host
             if self.manager.has_plugin(found.name):
                 self.manager.unregister(name=found.name)
             return _broken_by(error, found)
@@ -276,7 +280,7 @@ class Plugins:
 
 
 def _rank(result: Result) -> tuple[bool, int]:
-    """Who declares more is first to get the names that it declares."""
+    """Sort key: plugins with more contributions are first to get their names."""
     size = result.declared.size if isinstance(result, LoadedPlugin) else 0
     return result.found.distribution != APP, -size
 
@@ -300,21 +304,21 @@ def _loaded(loader: _Loader, found: InstalledPlugin) -> Result:
             "interrupted while the plugin %s of %s was loaded", found.name, found.distribution
         )
         raise
-    except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: it must not end the host
         return _broken_by(error, found)
 
 
 def load_on_trial(found: InstalledPlugin) -> None:
-    """Import a plugin and ask what it declares, in a process that may end by it."""
+    """Import a plugin and call its hooks, in a process that may end."""
     _loaded(_Loader(InstalledPlugins(on_trial="none")), found)
 
 
 class _Loader:
-    """Loads plugins one at a time, each in a plugin manager without other plugins, and asks what it
-    declares.
+    """Loads plugins one at a time, each in a plugin manager without other plugins, and collects
+    their contributions.
 
     Attributes:
-        manager: Without plugins between two loads.
+        manager: Plugin manager, empty between two loads.
     """
 
     def __init__(self, discovery: Discovery) -> None:
@@ -331,7 +335,7 @@ class _Loader:
         try:
             loaded = LoadedPlugin(found, plugin, self._declared_by(plugin, found))
         except BaseException:
-            # pluggy may leave half a plugin behind where one is refused
+            # pluggy may leave a rejected plugin partly registered
             self.manager = HookManager()
             raise
         self.manager.unregister(name=found.name)
@@ -379,15 +383,15 @@ def _must_be_new(loaded: LoadedPlugin, here: Sequence[LoadedPlugin]) -> None:
 def _broken_by(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
     try:
         return _explained(error, found)
-    except Exception:  # noqa: BLE001 - its exception is a plugin's work as well
+    except Exception:  # noqa: BLE001 - the exception is code of the plugin as well
         return BrokenPlugin(found, describe_exception(error), _usual_fix(found))
 
 
 def _explained(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
-    """What a plugin's exception means, and the nearest fix."""
+    """The broken plugin for an exception, with the most likely fix."""
     fix = _usual_fix(found)
     if isinstance(error, GenaiError):
-        hint: object = error.hint  # a plugin may raise one of its own
+        hint: object = error.hint  # a plugin may raise its own exception class
         return BrokenPlugin(
             found, message_of(error), one_line(hint) if hint and isinstance(hint, str) else fix
         )
@@ -408,7 +412,7 @@ def _hook_fault(error: pluggy.PluginValidationError) -> str:
     text = str(error)
     if "unknown hook" in text:
         fault = text.partition(" in plugin")[0]
-        # without what all of them begin with, which makes any two alike
+        # without the common prefix, which would make all messages look alike
         name = fault.partition("'")[2].rstrip("'").removeprefix(_PREFIX)
         hooks = [each.removeprefix(_PREFIX) for each in vars(hookspecs) if each.startswith(_PREFIX)]
         near = [_PREFIX + each for each in close_matches(name, hooks)]

@@ -1,7 +1,7 @@
-"""The distributions that are installed along a path, whatever state their metadata is in.
+"""Installed distributions along a path, even with damaged metadata.
 
-Installers that were interrupted leave empty or half folders behind, and folders may be there
-that cannot be read. None of them hides a distribution that is whole, and none raises.
+Interrupted installers leave empty or incomplete directories, and directories may be unreadable.
+None of them hides a complete distribution or raises an exception.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PyPA, Names a
 
 
 class Leftover(NamedTuple):
-    """A folder of metadata that is passed over: where it is, and why."""
+    """A skipped metadata directory, and the reason."""
 
     folder: str
     reason: str
 
 
 class Distribution:
-    """One folder of metadata.
+    """A metadata directory.
 
-    found    as importlib_metadata, or a finder of another kind, gives it
-    folder   where it is; empty if it is in no folder, as of a finder of another kind
-    name     as its metadata says, else as its folder does
+    Args:
+        found: Distribution returned by importlib_metadata or another finder.
+
+    Attributes:
+        folder: Its directory; empty if it has none, for example with another finder.
+        name: Name from the metadata, or else from the directory.
     """
 
     def __init__(self, found: Any) -> None:
@@ -49,13 +52,13 @@ class Distribution:
 
     @property
     def is_renamed(self) -> bool:
-        """Whether an installer has renamed it, as pip does with what it is about to remove."""
+        """Whether an installer has renamed it, as pip does before it removes a distribution."""
         return bool(self._stem) and not _NAME.fullmatch(self._stem.partition("-")[0])
 
     @property
     def key(self) -> str:
-        """The normal name. From that of its folder where it can be: to read the metadata of all
-        distributions would take most of the time."""
+        """Normalized name, from the name of the directory where possible: reading the metadata of
+        all distributions would take most of the time."""
         return normal_name(self._stem.partition("-")[0] or self.name)
 
     @property
@@ -70,7 +73,7 @@ class Distribution:
 
     @property
     def headers(self) -> Message:
-        """Of its metadata; none where it has none that can be read."""
+        """Headers of the metadata; empty if the metadata cannot be read."""
         if self._headers is None:
             import email
 
@@ -80,32 +83,27 @@ class Distribution:
 
     @property
     def has_metadata(self) -> bool:
-        if not os.path.exists(self.folder):  # in an archive, or of another kind of finder
+        if not os.path.exists(self.folder):  # in an archive, or from another finder
             return bool(self.headers.keys())
         files = (os.path.join(self.folder, name) for name in ("METADATA", "PKG-INFO"))
         return any(map(_has_content, (*files, self.folder)))
 
     def read(self, file: str) -> str:
-        """A file of its metadata; empty where there is none. Bytes that are not UTF-8 are
-        replaced: one of them in the name of an author changes nothing else.
-
-        file   its name; empty for the folder itself, which is a file for old distributions
-        """
+        """Read a metadata file; empty if there is none. An empty name reads the metadata path
+        itself, which is a file for old distributions. Invalid UTF-8, for example in an author's
+        name, is replaced."""
         try:
             if self._path is None:
                 return str(self.found.read_text(file or "PKG-INFO") or "")
             path = self._path.joinpath(file) if file else self._path
             data: bytes = path.read_bytes()
-        except Exception:  # noqa: BLE001 - archives raise what is wrong with them
+        except Exception:  # noqa: BLE001 - archives raise various exceptions
             return ""
         return data.decode("utf-8-sig", "replace")
 
     def rank(self, file: str, words: str) -> tuple[bool, bool, list[int]]:
-        """What to compare builds of one distribution by that are in one folder: the best one has
-        what is looked for and is whole, then it is the newest one.
-
-        words   that are looked for in a file
-        """
+        """Sort key for builds of one distribution in the same directory: those with `words` in
+        `file` first, then complete ones, then the newest."""
         numbers = [int(each) for each in re.findall(r"\d{1,9}", self.version)]
         return words in self.read(file), bool(self.read("RECORD")), numbers
 
@@ -113,13 +111,16 @@ class Distribution:
 def find_distributions(
     path: Sequence[str] | None = None, file: str = "RECORD", words: str = ""
 ) -> tuple[list[Distribution], list[Leftover]]:
-    """The distributions along a path, and what is passed over.
+    """Find the distributions along a path, and the skipped directories.
 
-    Of several builds of one distribution, the one counts that is found first and has metadata, as
-    Python would import it. Of several in the same folder, which interrupted upgrades leave, the
-    one counts that is best by `Distribution.rank`.
+    Of several builds of a distribution, the first one with metadata counts, which is the one that
+    Python would import. Of several in the same directory, left by interrupted upgrades, the best by
+    `Distribution.rank` counts.
 
-    path   None for `sys.path`
+    Args:
+        path: Directories; None for `sys.path`.
+        file: Metadata file for `Distribution.rank`.
+        words: Text to look for in that file.
     """
     builds: dict[str, list[Distribution]] = {}
     leftovers = []
@@ -153,17 +154,17 @@ def _best(builds: list[Distribution], file: str, words: str) -> Distribution:
 
 
 def _all_along(path: Sequence[str]) -> Iterator[Distribution]:
-    """Each folder once: more than one finder may find it."""
+    """Each metadata directory once; several finders may find it."""
     import importlib_metadata
 
-    # both remember folders by their times of change, which are coarse
+    # both cache directories by modification times, which are coarse
     importlib.invalidate_caches()
     importlib_metadata.MetadataPathFinder.invalidate_caches()
     context: Any = importlib_metadata.DistributionFinder.Context
     find = importlib_metadata.MetadataPathFinder.find_distributions
     searches: list[Callable[[], Iterable[Any]]] = [
         *(partial(find, context(path=[entry])) for entry in path),
-        partial(importlib_metadata.distributions, path=list(path)),  # finders of other kinds
+        partial(importlib_metadata.distributions, path=list(path)),  # other finders
     ]
     seen = set()
     for found in chain.from_iterable(map(_until_it_fails, searches)):
@@ -175,10 +176,10 @@ def _all_along(path: Sequence[str]) -> Iterator[Distribution]:
 
 
 def _until_it_fails(search: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """A search that fails hides nothing that another one finds."""
+    """Items of a search until it raises, so that other searches can continue."""
     try:
         yield from search()
-    except Exception:  # noqa: BLE001 - finders are of third parties too
+    except Exception:  # noqa: BLE001 - third parties may add finders
         return
 
 

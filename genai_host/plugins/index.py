@@ -1,9 +1,8 @@
-"""Which plugins are installed, remembered on disk so that looking again is quick.
+"""Index of the installed plugins, cached on disk.
 
-Reading the metadata of a thousand distributions takes 100 ms, reading this index
-a fraction of one. It is valid while every folder of `sys.path`, and every
-`entry_points.txt` it came from, is unchanged. It imports no plugin, and nothing
-that listing the plugins does not need.
+Reading the metadata of a thousand distributions takes 100 ms, reading this index less than 1 ms. It
+is valid while all directories of `sys.path` and the `entry_points.txt` files of plugins are
+unchanged. This module imports no plugins, and only modules needed for listing them.
 """
 
 from __future__ import annotations
@@ -30,14 +29,15 @@ _LONGEST_SHOWN = 60  # characters of a row in an error
 
 
 class InstalledPlugin(NamedTuple):
-    """An entry point in our group: a plugin that is installed, not loaded.
+    """An installed plugin: an entry point in our group, not loaded.
 
-    name           of the entry point
-    value          what it names, as `package.module:object`
-    distribution   that brought it
-    version        of the distribution
-    record         SHA-256 of the distribution's RECORD, in hex; empty if it has none
-    unreadable     why its metadata cannot be read; empty if it can
+    Attributes:
+        name: Name of the entry point.
+        value: Object reference, `package.module:object`.
+        distribution: Distribution with the entry point.
+        version: Version of the distribution.
+        record: SHA-256 of the distribution's RECORD, in hex; empty if it has none.
+        unreadable: Why its metadata cannot be read; empty if it can.
     """
 
     name: str
@@ -49,19 +49,20 @@ class InstalledPlugin(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What tells this plugin, in this very build, from all others."""
+        """Identifier of the plugin in this exact build."""
         return f"{self.distribution}:{self.name}:{self.version}:{self.record}"
 
 
 class LoadResult(NamedTuple):
-    """How loading a plugin ended the last time.
+    """Result of the last time a plugin was loaded.
 
-    status        `loaded` or `broken`
-    reason        why it is broken
-    fix           what to do about it
-    provides      kind (`providers`, `models` ...) to names
-    commands      name and help of each command that it adds
-    is_left_out   whether it is not loaded any more: it ends the process, or never ends
+    Attributes:
+        status: `loaded` or `broken`.
+        reason: Why it is broken.
+        fix: How to fix it.
+        provides: Kind (`providers`, `models` ...) to names.
+        commands: Name and help of each command that it adds.
+        is_left_out: Whether it is no longer loaded, because it ends the process or never returns.
     """
 
     status: str
@@ -73,7 +74,7 @@ class LoadResult(NamedTuple):
 
 
 def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
-    """How loading a plugin ended that is left out from now on."""
+    """The result for a plugin that is no longer loaded."""
     fix = (
         f"{APP} upgrade {found.distribution}, or: {APP} plugins disable {found.name}; "
         f"to load it once more: {APP} plugins check {found.distribution}:{found.name}"
@@ -82,35 +83,36 @@ def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
 
 
 class PluginIndex:
-    """The index for one `sys.path`, in a file of its own.
+    """Plugin index for one `sys.path`, in a separate file.
 
-    path     where distributions are looked for; None for `sys.path`
-    folder   where the index is kept; None for the user's cache
+    Args:
+        path: Directories with distributions; None for `sys.path`.
+        folder: Directory of the index; None for the user's cache directory.
     """
 
     def __init__(self, path: Sequence[str] | None = None, folder: str | None = None) -> None:
         given: Sequence[object] = sys.path if path is None else path
-        # Python passes over what is no string as well
+        # Python ignores entries that are not strings as well
         entries = [os.path.abspath(entry) for entry in given if isinstance(entry, str)]
         self._path = list(dict.fromkeys(entries))
         self._folder = os.path.join(paths.cache_dir(), "plugins") if folder is None else folder
         self._data: dict[str, Any] | None = None
 
     def plugins(self) -> list[InstalledPlugin]:
-        """The installed plugins, by distribution and name; of two builds of one
-        distribution, the one that Python would import."""
+        """The installed plugins, by distribution and name; of two builds of a distribution, the one
+        that Python would import."""
         return [InstalledPlugin(*found) for found in self._current()["plugins"]]
 
     def leftovers(self) -> list[Leftover]:
-        """Folders of metadata that are passed over, as interrupted installers leave them."""
+        """Skipped metadata directories, for example of interrupted installers."""
         return [Leftover(*found) for found in self._current()["leftovers"]]
 
     def outcomes(self) -> dict[str, LoadResult]:
-        """By `Found.key`, how loading it ended the last time."""
+        """Last load results, by `InstalledPlugin.key`."""
         return {key: LoadResult(*kept) for key, kept in self._current()["outcomes"].items()}
 
     def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
-        """Keep how loading ended, for the plugins that are installed."""
+        """Save load results of installed plugins."""
         data = self._current()
         installed = {found.key for found in self.plugins()}
         kept = {key: value for key, value in data["outcomes"].items() if key in installed}
@@ -121,11 +123,11 @@ class PluginIndex:
 
     @property
     def marks(self) -> Marks:
-        """Of plugins that are being loaded."""
+        """Marks of plugins that are being loaded."""
         return Marks(os.path.join(self._folder, "loading"), self._number())
 
     def forget(self, plugins: Iterable[InstalledPlugin]) -> None:
-        """Forget how loading these plugins ended, so that they are as new."""
+        """Forget the load results of these plugins, so that they count as new."""
         data = self._current()
         known = [found.key for found in plugins if found.key in data["outcomes"]]
         for key in known:
@@ -135,7 +137,7 @@ class PluginIndex:
 
     @property
     def is_writable(self) -> bool:
-        """Whether what is remembered is there the next time."""
+        """Whether the index can be saved."""
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
         except OSError:
@@ -152,7 +154,7 @@ class PluginIndex:
         return self._data
 
     def _read(self) -> dict[str, Any] | None:
-        """What is kept; None if it is not, or is not what we write."""
+        """The saved index; None if it is missing or invalid."""
         try:
             with open(self._file(), encoding="utf-8") as stream:
                 data: dict[str, Any] = json.load(stream)
@@ -161,9 +163,8 @@ class PluginIndex:
             return None
 
     def _is_valid(self, data: dict[str, Any]) -> bool:
-        """Whether nothing changed since. A folder that had changed just before the
-        scan proves nothing: it may have changed once more within one tick of its
-        clock, so for two seconds it is scanned again."""
+        """Whether nothing has changed since the scan. A directory that had just changed may change
+        again within one tick of its clock, so for two seconds it is scanned again."""
         stamps: dict[str, Any] = data["stamps"]
         if any(_stamp(name) != stamp for name, stamp in stamps.items()):
             return False
@@ -196,7 +197,7 @@ class PluginIndex:
         }
 
     def _write(self, data: dict[str, Any]) -> None:
-        """Best effort: without the file, the next look is a slow one, not a wrong one."""
+        """Save the index, best effort: without the file, the next lookup is slower."""
         unfinished = f"{self._file()}.{os.getpid()}.new"
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -218,15 +219,15 @@ class PluginIndex:
         return os.path.join(self._folder, f"{self._number()}.json")
 
     def _number(self) -> str:
-        import zlib  # a name, not a proof: the path itself stands in the file
+        import zlib  # the hash need not be unique, because the file contains the path
 
         number = zlib.crc32("\0".join(self._path).encode("utf-8", "surrogatepass"))
         return f"{number:08x}"
 
 
 def _is_index(data: Any, path: list[str]) -> bool:
-    """Whether this is an index as `_scan` and `remember` make it, for this path. Raises
-    any of the errors of values that are used as what they are not."""
+    """Whether this is an index for this path, as written by `_scan` and `remember`. May raise any
+    error that invalid values cause."""
     return (
         data["form"] == _FORM
         and data["path"] == path
@@ -252,7 +253,7 @@ def _is_outcome(
 
 
 def _are(values: Any, kind: type, count: int | None = None) -> bool:
-    """Whether it is a list of that kind only, and of that length."""
+    """Whether a value is a list of this type and length."""
     fits = isinstance(values, list) and count in (None, len(values))
     return fits and {kind}.issuperset(map(type, values))
 
@@ -260,13 +261,14 @@ def _are(values: Any, kind: type, count: int | None = None) -> bool:
 def _stamp(name: str) -> list[int] | None:
     try:
         status = os.stat(name)
-    except (OSError, ValueError):  # a name with a null in it, too
+    except (OSError, ValueError):  # also for a name with a null character
         return None
     return [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
 def _files_in_development(folder: str) -> Iterator[str]:
-    """The `.egg-info` folders of source trees, and `EGG-INFO` of eggs: rewritten in place."""
+    """The `.egg-info` directories of source trees, and `EGG-INFO` of eggs, which are rewritten in
+    place."""
     try:
         with os.scandir(folder) as entries:
             names = [e.path for e in entries if e.name.lower().endswith("egg-info")]
@@ -278,8 +280,7 @@ def _files_in_development(folder: str) -> Iterator[str]:
 
 
 def _plugins_of(distribution: Distribution) -> Iterator[InstalledPlugin]:
-    """Each row of its entry points that is of our group, the malformed ones too: one of them
-    hides no other."""
+    """Entry points of a distribution in our group. A malformed row does not hide others."""
     text = distribution.read(_ENTRY_POINTS)
     if GROUP not in text:
         return
@@ -291,8 +292,7 @@ def _plugins_of(distribution: Distribution) -> Iterator[InstalledPlugin]:
 
 
 def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
-    """Name and value of each entry point of our group, and what is wrong with it (PyPA, Entry
-    points specification)."""
+    """Name, value and error of each entry point of our group (PyPA, Entry points specification)."""
     head, is_ours = f"[{GROUP}]", False
     rows = [line.strip() for line in text.splitlines()]
     if head in text and head not in rows:

@@ -1,8 +1,8 @@
 """The command that installs plugins into an environment.
 
-pip installs if the environment has it, else uv. Environments of pipx and uv tool are left to
-those programs, since they reinstall what they have listed. The command is returned, not run.
-Since it is used when plugins are broken, this module imports nothing heavy itself.
+pip installs if the environment has it, otherwise uv. Environments of pipx and uv tool are changed
+by those programs, since they reinstall the distributions on their lists. The command is returned,
+not run. Since it is used when plugins are broken, this module has no heavy imports.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def installed_sources() -> dict[str, str]:
     """Find the installed distributions.
 
     Returns:
-        Normal name of each to the address it was installed from; empty for one that came from
-        a package index (PyPA, Recording the Direct URL Origin).
+        Sources by normalized name: the URL a distribution was installed from; empty for one from a
+        package index (PyPA, Recording the Direct URL Origin).
     """
     found = (each for each in find_distributions()[0] if each.has_metadata)
     return {normal_name(each.name): _source(each.read("direct_url.json")) for each in found}
@@ -48,17 +48,17 @@ def _source(direct_url: str) -> str:
 
 
 def required_name(requirement: str) -> str:
-    """Find the distribution that a requirement such as `genai-host[x] >= 1` names.
+    """Parse the distribution from a requirement such as `genai-host[x] >= 1`.
 
     Returns:
-        Its normal name; empty for a path or an address (PyPA, Dependency specifiers).
+        Its normalized name; empty for a path or a URL (PyPA, Dependency specifiers).
     """
     found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*([\[(<>=!~;@,]|$)", requirement)
     return normal_name(found[1]) if found else ""
 
 
 def without_passwords(command: Sequence[str]) -> list[str]:
-    """Hide the users and passwords of addresses in a command."""
+    """Hide users and passwords of URLs in a command."""
     return [re.sub(r"//[^/\s]*@", "//***@", word) for word in command]
 
 
@@ -92,7 +92,7 @@ class Place(NamedTuple):
 
 
 def _marker() -> str:
-    """PyPA, Externally Managed Environments (PEP 668)."""
+    """Path of the marker file (PyPA, Externally Managed Environments, PEP 668)."""
     scheme = sysconfig.get_default_scheme()
     return os.path.join(sysconfig.get_path("stdlib", scheme), "EXTERNALLY-MANAGED")
 
@@ -108,14 +108,14 @@ def installer_command(
 
     Args:
         place: The environment.
-        action: What to do.
-        wanted: Names with or without versions, directories, wheels, addresses.
+        action: The change.
+        wanted: Requirements, directories, wheels or URLs.
         editable: Directories to install in editable mode.
         further: Arguments for the installer.
 
     Raises:
-        ConfigurationError: Another program manages the environment, or there is no installer.
-            The hint is the command that the user can run instead.
+        ConfigurationError: Another program manages the environment, or there is no installer. The
+            hint is the command that the user can run instead.
     """
     for file, (program, commands) in _MANAGERS.items():
         if os.path.isfile(os.path.join(place.prefix, file)):
@@ -139,7 +139,7 @@ def installer_command(
 
 
 def _uv(place: Place) -> str:
-    """uv, on PATH or beside the interpreter."""
+    """uv, on PATH or next to the interpreter."""
     found = shutil.which("uv") or shutil.which("uv", path=os.path.dirname(place.python))
     if found is None:
         raise ConfigurationError(
@@ -164,12 +164,12 @@ def _pipx(
     if action == "upgrade":
         return [["pipx", "runpip", name, "install", "--upgrade", *further, *wanted]]
     if action == "uninstall":
-        # without --leave-deps, pipx removes what nothing needs any more: the host itself,
-        # where it was the last plugin
+        # without --leave-deps, pipx removes unused dependencies: also the host itself,
+        # if this was the last plugin
         return [["pipx", "uninject", "--leave-deps", name, *wanted]]
     inject = ["pipx", "inject", name]
     inject += [f"--pip-args={shlex.join(further)}"] if further else []
-    # pipx injects all of one command as editable, or none
+    # pipx injects either all or none of a command's packages as editable
     commands = [[*inject, *wanted]] if wanted else []
     return [*commands, [*inject, "--editable", *editable]] if editable else commands
 
@@ -181,7 +181,8 @@ def _uv_tool(
     editable: Sequence[str],
     further: Sequence[str],
 ) -> list[list[str]]:
-    """uv tool uninstalls what a command does not list, so this one lists all of its receipt."""
+    """Build commands with all requirements of the receipt: uv tool uninstalls packages that a
+    command does not list."""
     name = os.path.basename(place.prefix)
     if action == "upgrade":
         return [["uv", "tool", "upgrade", name, *further]]
@@ -220,7 +221,7 @@ def _receipt(file: str) -> list[Mapping[str, Any]]:
 
 
 def _requirement(listed: Mapping[str, Any]) -> str:
-    """Write a requirement of a receipt as it is written on a command line."""
+    """Format a requirement of a receipt for a command line."""
     if "editable" in listed:
         return str(listed["editable"])
     extras = f"[{','.join(listed['extras'])}]" if listed.get("extras") else ""

@@ -16,8 +16,8 @@ _MAY_BE_HOOKS = (FunctionType, MethodType, classmethod, staticmethod)
 class HookManager(pluggy.PluginManager):
     """A `pluggy.PluginManager` with the hooks of `genai_host.api.hooks` and no plugins.
 
-    Of a module, it looks only at functions: `inspect.getattr_static`, which pluggy calls for
-    whatever the module has, takes most of the time of registering one.
+    It checks only functions of a module: pluggy calls the slow `inspect.getattr_static` for all
+    attributes, which takes most of the time of a registration.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,5 @@
-"""Marks of plugins that are being loaded: what a process leaves names the plugin that ended it."""
+"""Marks of plugins that are being loaded. A mark left by an ended process names the plugin that
+ended it."""
 
 from __future__ import annotations
 
@@ -10,17 +11,14 @@ from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """A mark that a process left which has ended: its file, and the key of the plugin."""
+    """A mark left by a process that has ended: its file, and the key of the plugin."""
 
     file: str
     key: str
 
 
 class Marks:
-    """In a folder.
-
-    prefix   of the names of those that concern this process
-    """
+    """Marks in a directory, with a file name prefix for this process."""
 
     def __init__(self, folder: str, prefix: str) -> None:
         self._folder = folder
@@ -28,11 +26,12 @@ class Marks:
 
     @contextmanager
     def loading(self, key: str) -> Iterator[None]:
-        """Around loading a plugin. Best effort: without its file, there is no mark."""
+        """Mark a plugin while it is loaded. Best effort: there is no mark if its file cannot be
+        created."""
         file = os.path.join(self._folder, f"{self._prefix}-{os.getpid()}-{time.time_ns()}")
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            # it stays open, which tells others that this process lives
+            # it stays open, which shows that this process lives
             mark = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except OSError:
             yield
@@ -49,7 +48,7 @@ class Marks:
                 os.unlink(file)
 
     def left(self) -> list[Mark]:
-        """Those of processes that have ended."""
+        """Marks of processes that have ended."""
         try:
             with os.scandir(self._folder) as entries:
                 files = [each.path for each in entries if each.name.startswith(self._prefix)]
@@ -64,10 +63,10 @@ class Marks:
 
 
 def _key_in(file: str) -> str | None:
-    """None if the process that wrote it lives, or nothing can be known of it."""
+    """Key of the plugin; None if the process with the mark lives, or this cannot be determined."""
     try:
         if os.name == "nt":
-            os.rename(file, file)  # it fails for a file that is open
+            os.rename(file, file)  # fails for an open file
         mark = os.open(file, os.O_RDONLY)
     except OSError:
         return None
@@ -80,8 +79,8 @@ def _key_in(file: str) -> str | None:
 
 
 def _lock(mark: int) -> bool:
-    """Lock a file until it is closed or the process ends; whether that can be done."""
-    if os.name == "nt":  # an open file is as good there
+    """Lock a file until it is closed or the process ends. Returns False if that fails."""
+    if os.name == "nt":  # an open file is locked anyway
         return True
     import fcntl
 

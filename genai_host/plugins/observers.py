@@ -1,4 +1,4 @@
-"""Tells plugins what happens. One that raises is logged, and disturbs nobody."""
+"""Calls observers of plugins. Their exceptions are logged and have no effect on the host."""
 
 from __future__ import annotations
 
@@ -35,15 +35,18 @@ _log = logging.getLogger(__name__)
 
 
 class CallRecord:
-    """What a call has come to, filled in by who makes it.
+    """Outcome of a provider call, filled in by the caller.
 
-    parent      the id of the turn that it is for, as observers are told it; empty for none
-    id          its own, as they are told it; empty if there are none
-    sent        when the service was called, by `Clock.monotonic`; None if it was not
-    first       seconds from then to the first piece of the answer; None for one in no pieces
-    refused     whether it answered that it would not do it, for which none charges
-    result      what it answered
-    raw_reply   the file that this is kept in as it came; empty if it is not
+    Args:
+        parent: Id of its turn for observers; empty for none.
+
+    Attributes:
+        id: Id of the call for observers; empty without observers.
+        sent: Time of the request by `Clock.monotonic`; None if it was not sent.
+        first: Seconds until the first chunk of the answer; None if it was not streamed.
+        refused: Whether the service refused the request, which is not charged.
+        result: Result of the call.
+        raw_reply: File with the unmodified reply; empty if it is not saved.
     """
 
     id: str = ""
@@ -58,9 +61,10 @@ class CallRecord:
 
 
 class Observation:
-    """What is under way, and what it has come to, filled in by who does it.
+    """An observed operation and its outcome, filled in by the caller.
 
-    id   as observers are told it; empty if there are none
+    Args:
+        id: Id for observers; empty without observers.
     """
 
     answer: Answer | None = None
@@ -75,10 +79,11 @@ Watching = AbstractContextManager[Observation]
 
 
 class Observers:
-    """The plugins that implement `genai_on_...` hooks, called as pluggy calls hooks: wrappers run,
-    `tryfirst` comes first, of others the plugin that was registered last.
+    """Plugins that implement `genai_on_...` hooks. They are called in pluggy's order: wrappers,
+    then `tryfirst`, then the plugin that was registered last.
 
-    manager   of the working plugins; None if there are none
+    Args:
+        manager: Manager of the working plugins; None for no plugins.
     """
 
     def __init__(self, manager: pluggy.PluginManager | None = None) -> None:
@@ -88,21 +93,20 @@ class Observers:
         self._numbers = itertools.count(1)
 
     def tell(self, hook: str, **news: Any) -> None:
-        """Call a hook of each plugin that has it."""
+        """Call a hook of each plugin that implements it."""
         if self._hooks is not None:
             getattr(self._hooks, hook)(**news)
 
     def headers(self, id: str, route: RouteInfo) -> dict[str, str]:
-        """What plugins add to the headers of a call; of two that add the same one, what the
-        first of them says."""
+        """Headers that plugins add to a call; for a header added twice, the first plugin wins."""
         headers: dict[str, str] = {}
         if self._hooks is not None:
             given = self._hooks.genai_call_headers(id=id, route=route)
             try:
                 for each in reversed(given):
                     headers.update(_headers(each))
-            except Exception:  # noqa: BLE001 - a wrapper may give anything
-                # not what it gives: headers may have secrets
+            except Exception:  # noqa: BLE001 - a wrapper may return anything
+                # headers may contain secrets, so the value is not logged
                 _log.warning("genai_call_headers gives a %s", type(given).__name__, exc_info=True)
         return headers
 
@@ -114,7 +118,7 @@ class Observers:
         clock: Clock,
         report: CallRecord,
     ) -> Watching:
-        """Tell of the start and the end of one call of a model."""
+        """Report the start and the end of a model call."""
         if not self._is_watched("call"):
             return nullcontext(Observation())
         about = {"parent": report.parent, "operation": operation, "route": route, "call": call}
@@ -128,21 +132,21 @@ class Observers:
     def turn(
         self, feature: str, turn: Turn[Any], conversation: str, model: str, clock: Clock
     ) -> Watching:
-        """The same of a turn of a feature."""
+        """Report the start and the end of a turn."""
         if not self._is_watched("turn"):
             return nullcontext(Observation())
         about = {"feature": feature, "turn": turn, "conversation": conversation, "model": model}
         return self._watching("turn", clock, about, lambda watched: {"answer": watched.answer})
 
     def tool(self, parent: str, call: ToolCall, clock: Clock) -> Watching:
-        """The same of a tool that runs."""
+        """Report the start and the end of a tool call."""
         if not self._is_watched("tool"):
             return nullcontext(Observation())
         about = {"parent": parent, "call": call}
         return self._watching("tool", clock, about, lambda watched: {"output": watched.output})
 
     def request(self, request: RouteRequest, route: str, clock: Clock) -> Watching:
-        """The same of a request over HTTP."""
+        """Report the start and the end of an HTTP request."""
         if not self._is_watched("request"):
             return nullcontext(Observation())
         about = {"request": request, "route": route}
@@ -179,7 +183,7 @@ class Observers:
             )
 
     def _is_watched(self, what: str) -> bool:
-        """Plugins come before the first call, and stay: each hook is looked up once."""
+        """Whether a plugin implements a hook. Plugins do not change, so the result is cached."""
         found = self._watched.get(what)
         if found is None:
             hooks = [getattr(self._hooks, f"genai_on_{what}_{end}", None) for end in _ENDS]
@@ -192,12 +196,14 @@ _ENDS = ("start", "end")
 
 
 class _Guard:
-    """A plugin whose hooks raise nothing: they are its attributes."""
+    """A plugin with guarded hooks as attributes, which never raise."""
 
 
 def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay | None:
-    """The hooks that observe, of the same plugins in the same order; None if no plugin observes.
-    An observer must not break what it observes, and pluggy stops at the first hook that raises."""
+    """Guarded observer hooks, of the same plugins in the same order; None if there are none.
+
+    pluggy stops at the first hook that raises, but an observer must not affect other code.
+    """
     guards: dict[str, _Guard] = {}
     for name, plugin in manager.list_name_plugin():
         guard = _Guard()
@@ -243,7 +249,7 @@ def _guard(
         try:
             result = function(*arguments, **named)
             return result if read is None else read(result)
-        except Exception:  # noqa: BLE001 - an observer must not break what it observes
+        except Exception:  # noqa: BLE001 - an observer must not affect other code
             failed()
             return None
 
@@ -253,15 +259,15 @@ def _guard(
 def _guard_of_wrapper(
     function: Callable[..., Any], failed: Callable[[], None]
 ) -> Callable[..., Any]:
-    """One that fails before it yields is as if it was not there, one that fails afterwards leaves
-    the result as it was."""
+    """A wrapper that fails before it yields is skipped; one that fails afterwards leaves the result
+    unchanged."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
         wrapping: Any = function(*arguments, **named)
         try:
             next(wrapping)
-        except Exception:  # noqa: BLE001 - an observer must not break what it observes
+        except Exception:  # noqa: BLE001 - an observer must not affect other code
             failed()
             return (yield)
         try:
@@ -274,7 +280,7 @@ def _guard_of_wrapper(
             raise RuntimeError("it yields twice")
         except StopIteration as end:
             return end.value
-        except Exception:  # noqa: BLE001 - an observer must not break what it observes
+        except Exception:  # noqa: BLE001 - an observer must not affect other code
             failed()
             _close(wrapping, failed)
             return result
@@ -283,10 +289,10 @@ def _guard_of_wrapper(
 
 
 def _close(wrapping: Any, failed: Callable[[], None]) -> None:
-    """A generator that yields while it is closed raises."""
+    """Close a generator, which may raise or yield again."""
     try:
         wrapping.close()
-    except Exception:  # noqa: BLE001 - an observer must not break what it observes
+    except Exception:  # noqa: BLE001 - an observer must not affect other code
         failed()
 
 

@@ -1,4 +1,4 @@
-"""What the plugins declared, by kind and name, and which plugin declared it."""
+"""Contributions of the plugins, by kind and name, with the plugin of each."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from genai_host.util.names import APP, COMMANDS
 
 @frozen
 class Registry:
-    """All that is declared. Names are unique by kind: a plugin claims all of its names
-    before any of it is added, and gets all of them or none."""
+    """Registered contributions. Names are unique by kind: a plugin claims all of its names before
+    its contributions are added, and gets all of them or none."""
 
     providers: dict[str, ProviderType[Any]] = field(factory=dict)
     dialects: dict[str, Dialect[Any, Any]] = field(factory=dict)
@@ -51,10 +51,8 @@ class Registry:
         self._owners.update((("command", name), APP) for name in COMMANDS)
 
     def claim(self, plugin: str, declared: Contributions) -> None:
-        """Take all the names that a plugin declares, or none.
-
-        Raises `PluginError` for a name that is malformed, or taken already.
-        """
+        """Claim all names of a plugin, or none. Raises `PluginError` if a name is malformed or
+        already claimed."""
         claims: set[Claim] = set()
         for kind, name in declared.claims():
             if (kind, name) in claims:
@@ -70,7 +68,7 @@ class Registry:
         self._owners.update((claim, plugin) for claim in claims)
 
     def add(self, declared: Contributions) -> None:
-        """Take in what a plugin declares, once it has its names."""
+        """Add the contributions of a plugin, after `claim`."""
         for name, kind in KINDS.items():
             mine, new = getattr(self, name), getattr(declared, name)
             if isinstance(mine, list):
@@ -80,11 +78,11 @@ class Registry:
 
     @property
     def tool_sets(self) -> dict[str, ToolSet[Any]]:
-        """The sources of tools that have settings."""
+        """Declared tool sets."""
         return {name: each for name, each in self.tool_sources.items() if isinstance(each, ToolSet)}
 
     def owner(self, kind: str, name: str) -> str:
-        """The plugin that declared it; empty if none did."""
+        """The plugin that declared a name; empty if none did."""
         return self._owners.get((kind, name), "")
 
 

@@ -1,8 +1,8 @@
-"""Plugins are loaded on trial in another process, before this one imports them.
+"""Loads plugins in another process first, before this process imports them.
 
-A plugin may end the process that loads it (`os._exit`, a crash in C), never end, or raise what
-stands for the user's Ctrl-C. There it ends only the trial. What it raises besides is no danger to
-this process, which loads it and tells what is wrong.
+A plugin may end the process that loads it (`os._exit`, a crash in C), never return, or raise
+`KeyboardInterrupt`. In the trial, that ends only the trial process. Other exceptions are safe for
+this process, which loads the plugin and reports the error.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from genai_host.plugins.index import InstalledPlugin, LoadResult, must_not_load
 from genai_host.util.interpreter import has_interpreter, interpreter_command
 
 LOAD_SECONDS = 20.0
-"""How long a plugin may take to load on trial."""
+"""Timeout for loading a plugin in the trial, in seconds."""
 
-_START_SECONDS = 20.0  # of the interpreter and the host
+_START_SECONDS = 20.0  # for starting the interpreter and the host
 _PROGRAM = "from genai_host.plugins.trial import main\nmain()"
 _INTERRUPTS = "it raises KeyboardInterrupt when it is loaded"
 
 
 class _Trial(NamedTuple):
-    """
-    began   whether it could begin at all
-    ended   key of each plugin that ended, to why it must not be loaded here; empty if it may
-    code    exit code as shells have it; None if the time was over
+    """Result of a trial.
+
+    Attributes:
+        began: Whether the process started.
+        ended: Keys of the plugins that finished, with the reason not to load each one; empty if
+            safe.
+        code: Exit code, in the shell's convention; None after a timeout.
     """
 
     began: bool
@@ -42,12 +45,14 @@ class _Trial(NamedTuple):
 def try_plugins(
     plugins: Sequence[InstalledPlugin], seconds: float = LOAD_SECONDS
 ) -> dict[str, LoadResult]:
-    """Load plugins in another process, all of them in one, and one alone when it ends that.
+    """Load plugins in another process: all in one, and again alone after one that ends the process.
 
-    seconds   how long each plugin may take
+    Args:
+        plugins: Plugins to load.
+        seconds: Timeout per plugin.
 
-    Returns, by key, those that must not be loaded in this process. Nothing is said of any where
-    no other process can be started.
+    Returns:
+        Plugins that must not be loaded in this process, by key; empty if no process can be started.
     """
     faults: dict[str, LoadResult] = {}
     waiting = list(plugins)
@@ -59,7 +64,7 @@ def try_plugins(
         while done < len(waiting) and waiting[done].key in trial.ended:
             done += 1
         if done < len(waiting) > 1 and trial.code != _alarm_code():
-            alone = _run([waiting[done]], seconds)  # the one before it may be to blame
+            alone = _run([waiting[done]], seconds)  # the previous plugin may be the cause
             trial = alone._replace(ended=trial.ended | alone.ended)
         for found in waiting[: done + 1]:
             reason = trial.ended.get(found.key, _reason(trial.code, seconds))
@@ -92,7 +97,7 @@ def _run(plugins: Sequence[InstalledPlugin], seconds: float) -> _Trial:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for this process, which ends that one
+            start_new_session=True,  # Ctrl-C is handled by this process, which ends the trial
         )
     except OSError:
         return nothing
@@ -113,7 +118,7 @@ def _run(plugins: Sequence[InstalledPlugin], seconds: float) -> _Trial:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """It and what it has started."""
+    """Kill a process and its children."""
     with suppress(OSError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
@@ -124,21 +129,24 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _lines(said: bytes) -> Iterable[list[str]]:
     for line in said.splitlines():
-        with suppress(ValueError, RecursionError):  # cut off, or written by a plugin
+        with suppress(ValueError, RecursionError):  # truncated, or written by a plugin
             read: Any = json.loads(line)
             if isinstance(read, list) and all(isinstance(each, str) for each in read):
                 yield read
 
 
 def main() -> None:
-    """The other process: it reads what to load, and writes a list when it has begun, and one
-    with key and fault for each plugin that has ended."""
+    """Entry point of the trial process.
+
+    It reads the list of plugins, and writes a line when it has started and one with the key and
+    fault of each plugin that has finished.
+    """
     asked: Any = json.load(sys.stdin)
     answers = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):  # what plugins read and write is nobody's
+    for standard in (0, 1, 2):  # discard input and output of plugins
         os.dup2(nothing, standard)
-    if hasattr(os, "register_at_fork"):  # else the answer ends when what they start ends
+    if hasattr(os, "register_at_fork"):  # otherwise the output ends only when child processes end
         os.register_at_fork(after_in_child=lambda: os.close(answers))
     sys.path[:] = asked["path"]
     from genai_host.plugins.discovery import load_on_trial
@@ -154,11 +162,11 @@ def main() -> None:
             fault = _INTERRUPTS
         _set_alarm(0)
         os.write(answers, json.dumps([found.key, fault]).encode() + b"\n")
-    os._exit(0)  # threads and exit handlers of plugins are no part of the trial
+    os._exit(0)  # skip threads and exit handlers of plugins
 
 
 def _set_alarm(seconds: float) -> None:
-    """The system ends the process then, whatever holds the interpreter's lock."""
+    """Let the system end the process after a timeout, even if the GIL is held."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
