@@ -1,6 +1,6 @@
-"""Where secrets are stored: a file of the user, or the system's keyring.
+"""Storage of secrets: a file of the user, or the system keyring.
 
-The file is used where there is no keyring. It is JSON that only its owner can read:
+The file is used if there is no keyring. It is JSON that only its owner can read:
 
     {"version": 1, "keys": {"my-service": {"api_key": "...", "token": {"in": "keyring"}}}}
 
@@ -35,8 +35,12 @@ Kept = dict[str, dict[str, Any]]
 
 
 class KeyFile:
-    """Raises `ConfigurationError` where the file is damaged, is of a newer version, or can
-    be read by others; it is not changed then."""
+    """A file with secrets.
+
+    Raises:
+        ConfigurationError: The file is damaged, has a newer version, or can be read by other users.
+            It is not changed then.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -50,8 +54,8 @@ class KeyFile:
 
     @contextlib.contextmanager
     def edit(self) -> Iterator[Kept]:
-        """What it holds, to be changed: one process at a time, whole or not at all."""
-        path = os.path.realpath(self.path)  # a link to it stays one
+        """Edit the content: one process at a time, and atomically."""
+        path = os.path.realpath(self.path)  # preserve a symbolic link
         with alone(path):
             kept = self.read()
             yield kept
@@ -61,7 +65,7 @@ class KeyFile:
                 write_text(path, f"{text}\n")
 
     def _must_be_private(self) -> None:
-        """As OpenSSH has it: a key that others could read is used by nobody."""
+        """Reject a file that other users can read, as OpenSSH does."""
         if os.name != "nt" and os.stat(self.path).st_mode & _OTHERS:
             raise ConfigurationError(
                 f"{self.path} has keys, and other users can read it",
@@ -74,7 +78,7 @@ class KeyFile:
             data = json.loads(text)
             version, kept = data["version"], data["keys"]
         except (ValueError, LookupError, TypeError, RecursionError):
-            raise self._damaged() from None  # what was raised quotes the file
+            raise self._damaged() from None  # the original error quotes the file
         if type(version) is int and version > _VERSION:
             raise ConfigurationError(
                 f"{self.path} was written by a newer genai-host",
@@ -102,7 +106,7 @@ def _is_kept(kept: Any) -> bool:
 
 
 class Backend(Protocol):
-    """What is used of a keyring's backend."""
+    """The part of a keyring backend that is used."""
 
     def get_password(self, service: str, username: str) -> str | None: ...
 
@@ -112,20 +116,20 @@ class Backend(Protocol):
 
 
 class KeyRing:
-    """Secrets by name.
+    """Secrets by name in a keyring.
 
     Args:
-        backend: None for the one that the library finds, when it is first needed.
+        backend: Backend; None for the one that the library finds on first use.
 
     Raises:
-        ConfigurationError: The keyring refuses.
+        ConfigurationError: The keyring reports an error.
     """
 
     def __init__(self, backend: Backend | None = None) -> None:
         self._given = backend
 
     def lack(self) -> str:
-        """Why there is none; empty if there is one."""
+        """Why there is no keyring; empty if there is one."""
         found = self._find()
         return found if isinstance(found, str) else ""
 
@@ -134,7 +138,7 @@ class KeyRing:
             found = self._backend().get_password(service or _service(), name)
         except ConfigurationError:
             raise
-        except Exception as error:  # noqa: BLE001 - each backend raises errors of its own
+        except Exception as error:  # noqa: BLE001 - each backend has its own exceptions
             raise _refused("asked", error) from None
         return Secret(found) if found else None
 
@@ -147,7 +151,7 @@ class KeyRing:
             raise _refused("written", error, secret) from None
 
     def delete(self, name: str) -> None:
-        """One that is not there is no error."""
+        """Delete a secret, if it exists."""
         try:
             if self._backend().get_password(_service(), name) is not None:
                 self._backend().delete_password(_service(), name)
@@ -173,7 +177,7 @@ class KeyRing:
             return f"keyring is not installed: pip install '{APP}[keyring]'"
         try:
             found = keyring.get_keyring()
-        except Exception as error:  # noqa: BLE001 - whatever it finds is imported there
+        except Exception as error:  # noqa: BLE001 - it imports third-party backends
             return f"keyring finds none: {describe_exception(error)}"
         if isinstance(found, (fail.Keyring, null.Keyring)):
             return "this machine has none that keyring could use"
@@ -181,13 +185,13 @@ class KeyRing:
 
 
 def _service() -> str:
-    """What moves with the files of the host moves with its secrets."""
+    """Service name of the secrets; depends on the data directory of the host."""
     home = os.environ.get("GENAI_HOST_HOME")
     return f"{APP} {os.path.abspath(home)}" if home else APP
 
 
 def _refused(what: str, error: Exception, secret: Secret | None = None) -> ConfigurationError:
-    """What a backend says may hold what it was given."""
+    """The error for a failed backend, without the secret that its message may contain."""
     why = describe_exception(error)
     if secret is not None:
         why = why.replace(secret.reveal(), "***")
