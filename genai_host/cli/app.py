@@ -1,5 +1,4 @@
-"""What commands share: the host and the store, made when first needed, and closed at the
-end."""
+"""State shared by commands: the host and the store, opened on first use and closed at the end."""
 
 from __future__ import annotations
 
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
     from genai_host.store import Store
 
 PATIENCE = 5.0
-"""Seconds to wait for another process that writes to the store."""
+"""Timeout for another process that writes to the store, in seconds."""
 
 
 class App:
-    """The state of one run of the command line: as a context, it closes its host and its
-    store.
+    """State of one run of the command line. The context manager closes the host and the store.
 
-    arguments   of this run
-    worker      what the process has of its supervisor, if it is one of several that serve
+    Args:
+        arguments: Command line arguments.
+        worker: Connection to the supervisor, if this is one of several server processes.
     """
 
     def __init__(self, arguments: Sequence[str] = (), worker: WorkerProcess | None = None) -> None:
@@ -44,13 +43,13 @@ class App:
 
     @property
     def host(self) -> Host:
-        """The host, with one warning for each broken plugin when it is made."""
+        """The host. Prints a warning for each broken plugin when it is created."""
         if self._host is None:
             from genai_host.host import Host
 
             self._begin_log()
-            # the output is the command's alone, whatever plugins print while they are loaded:
-            # a program may read it
+            # while plugins load, only the command may write to standard output,
+            # since a program may read it
             with contextlib.redirect_stdout(sys.stderr):
                 self._host = Host()
                 all_broken = self._host.plugins.broken
@@ -63,8 +62,8 @@ class App:
 
     @property
     def store(self) -> Store:
-        """Where the user's conversations are kept. Most commands do without: it takes its
-        time to import. Raises `ConfigurationError` if it is not known where."""
+        """Store of the user's conversations. Most commands do not need it, and importing it is
+        slow. Raises `ConfigurationError` if its location is unknown."""
         if self._store is None:
             from genai_host.config import read_config
 
@@ -77,7 +76,7 @@ class App:
         return self._store
 
     def instance(self, name: str) -> ProviderInstance:
-        """The provider instance of that name. Raises `NoRoute` if there is none."""
+        """The provider instance with this name. Raises `NoRoute` if there is none."""
         return self.host.instances[name]
 
     @property
@@ -85,7 +84,7 @@ class App:
         return self._verbose > 0
 
     def show_log(self, verbose: int) -> None:
-        """Show what happens, until `end_log`: 0 for warnings alone, 2 for all."""
+        """Show the log until `end_log`: 0 for warnings, 2 for all messages."""
         from genai_host.cli.log import show_log
 
         self.end_log()
@@ -93,7 +92,7 @@ class App:
         self._end_log = show_log(verbose)
 
     def show_log_as_json(self) -> None:
-        """From now on, in lines of JSON."""
+        """Show the log as JSON lines."""
         from genai_host.cli.log import show_log
 
         self.end_log()
@@ -123,7 +122,7 @@ class App:
         self.close()
         if self.worker is not None:
             self.worker.close()
-        if not self._verbose:  # else errors are explained in it yet
+        if not self._verbose:  # otherwise it still logs errors
             self.end_log()
 
 
@@ -131,9 +130,10 @@ pass_app = click.make_pass_decorator(App)
 
 
 def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
-    """A command that a plugin brings; None if none does.
+    """A command of a plugin; None if there is none.
 
-    Raises `PluginError` if it cannot be loaded.
+    Raises:
+        PluginError: The command cannot be loaded.
     """
     import importlib
 
@@ -147,7 +147,7 @@ def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
     module, _, attribute = declared.load.partition(":")
     try:
         command = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a plugin's command must not break the others
+    except Exception as error:  # a plugin's command must not break others
         raise PluginError(
             f"cannot load command {name!r} of plugin {plugin!r}: {error}",
             plugin=plugin,

@@ -1,4 +1,4 @@
-"""`genai-host ask`: one question, one answer."""
+"""`genai-host ask`: one prompt, one answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from genai_host.prompts.templates import Template
 
 _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
-"""Options that no template has."""
+"""Options that templates do not have."""
 
 
 @click.command(name="ask")
@@ -134,7 +134,7 @@ def command(
             echo(json.dumps(answer.data, indent=2, ensure_ascii=False), raw=raw)
         else:
             show_answer(app, conversation, answer, whole=whole, raw=raw, as_json=as_json)
-        # what is JSON stays so
+        # JSON output stays valid
         show = None if as_json else echo if returns is None else note
         show_reactions_of(app, answer, save_images, show=show)
         if details:
@@ -154,10 +154,8 @@ def question(
     *,
     optional: bool = False,
 ) -> list[str | Part]:
-    """What is asked: the fragments, the words, what is piped in, and what is attached.
-
-    optional   whether it may be nothing
-    """
+    """Build the prompt: fragments, words, piped input, and attachments. It may be empty if
+    `optional`."""
     from genai_host.prompts.attachments import attachments, read_fragments, with_fragments
 
     said = asked_text(words, (*fragments, *attach))
@@ -176,7 +174,7 @@ def question(
 
 
 def asked_text(words: tuple[str, ...], sources: tuple[str, ...] = ()) -> str:
-    """The words, and what is piped in, unless that is one of the sources."""
+    """The words and the piped input, unless the input is one of the sources."""
     said = [" ".join(words)] if words else []
     if "-" not in sources:
         piped = piped_text().strip()
@@ -193,10 +191,10 @@ def answered(
     whole: bool = False,
     raw: bool = False,
 ) -> Answer:
-    """The answer, printed as it is written, unless it is wanted whole.
+    """Run a turn, and print the answer as it is streamed unless `whole`.
 
-    regenerate   whether this takes the place of the last message and its answer; no message
-            stands for the same one. A turn that has not ended is ended by it
+    With `regenerate`, the message replaces the last one and its answer; None sends the last message
+    again. A turn in progress is abandoned.
     """
     if regenerate:
         conversation.abandon()
@@ -212,14 +210,17 @@ def resumed(
     give: str,
     **how: Any,
 ) -> Answer:
-    """Go on with a turn that waits, or was interrupted; the answer, printed.
+    """Resume a waiting or interrupted turn, and print its answer.
 
-    value     JSON where it can be, else a string; None if it is not given
-    decided   on the calls that it waits for an approval of; None if nothing is said of them
-    give      the command that gives what it waits for
-    how       as `ask.heard` takes it
+    Args:
+        conversation: The conversation.
+        value: JSON or text; None if not given.
+        decided: Decisions on calls that wait for approval; None if not given.
+        give: Command that answers the waiting turn, for the error.
+        **how: Arguments of `heard`.
 
-    Raises `TurnPaused` if it waits for what is not given, and nobody can be asked.
+    Raises:
+        TurnPaused: The turn waits for input that is not given, and there is no terminal.
     """
     from genai_host.errors import ReplayError, TurnPaused
 
@@ -248,8 +249,8 @@ def heard(
     whole: bool = False,
     raw: bool = False,
 ) -> Answer:
-    """The answer that a turn ends with; see `answered`. Where it waits for calls of tools to
-    be approved of, the user is asked, if somebody is there."""
+    """Consume the events of a turn, and return its answer. If tool calls wait for approval, the
+    user is asked at a terminal."""
     from genai_host.errors import TurnPaused
 
     printing = Printing(raw)
@@ -265,7 +266,7 @@ def heard(
 
 
 def _asked_for(conversation: Conversation) -> dict[str, bool] | None:
-    """What the user decides on the calls that wait; None if nobody does."""
+    """The user's decisions on waiting calls; None without an answer."""
     calls = calls_of(conversation.waiting)
     if calls is None or not can_ask():
         return None
@@ -279,7 +280,7 @@ def _asked_for(conversation: Conversation) -> dict[str, bool] | None:
 def _heard(events: Generator[Event, None, None], printing: Printing, whole: bool) -> Answer:
     answer: Answer | None = None
     try:
-        with closing(events):  # the turn ends here, before its store is closed
+        with closing(events):  # ends the turn before its store is closed
             for event in events:
                 if event.kind == "progress":
                     printing.progress(event.data.text)
@@ -291,14 +292,14 @@ def _heard(events: Generator[Event, None, None], printing: Printing, whole: bool
     except (GenaiError, KeyboardInterrupt):
         printing.break_off()
         raise
-    assert answer is not None  # the last event of a turn that does not raise
+    assert answer is not None  # the last event of a successful turn has it
     if not whole:
         printing.finish(answer.text)
     return answer
 
 
 class Printing:
-    """Prints an answer as it is written, and in the end what is missing of it."""
+    """Prints an answer as it is streamed, and the missing part at the end."""
 
     def __init__(self, raw: bool = False) -> None:
         self._raw = raw
@@ -309,7 +310,8 @@ class Printing:
         self._noted_before = 0
 
     def begin_again(self) -> None:
-        """The same turn goes on, and tells of its progress from its beginning."""
+        """Restart the progress count for a resumed turn, which reports its progress from the
+        start."""
         self._noted_before, self._noted = max(self._noted_before, self._noted), 0
 
     def progress(self, text: str) -> None:
@@ -331,7 +333,7 @@ class Printing:
             self._print(event.text)
 
     def finish(self, text: str) -> None:
-        """An answer need not be what was written last: then it is printed in full."""
+        """Print the missing part; the whole answer if it differs from the printed text."""
         if self._printed.endswith(text):
             echo("")
         elif text.startswith(self._printed):
@@ -340,7 +342,7 @@ class Printing:
             echo(f"\n{text}", raw=self._raw)
 
     def break_off(self) -> None:
-        """What is printed next begins a line of its own."""
+        """Start the next output on a new line."""
         if self._printed and not self._printed.endswith("\n"):
             self._print("\n")
             self._is_broken_off = True
@@ -354,10 +356,8 @@ class Printing:
 def show_answer(
     app: App, conversation: Conversation, answer: Answer, *, whole: bool, raw: bool, as_json: bool
 ) -> None:
-    """Print what was not printed while it was written.
-
-    whole   whether nothing was
-    """
+    """Print an answer as JSON, or as text if nothing was printed while it was streamed
+    (`whole`)."""
     if as_json:
         echo_json(_as_json(app, conversation, answer))
     elif whole:
@@ -365,7 +365,7 @@ def show_answer(
 
 
 def show_details(answer: Answer, show: Callable[..., None] = note) -> None:
-    """What is behind an answer, on standard error unless said."""
+    """Show details, usage and cost of an answer, by default on standard error."""
     for detail in answer.details:
         show(f"{detail.kind}: {detail.title}", bold=True)
         for name, value in detail.data.items():

@@ -1,4 +1,4 @@
-"""`genai-host batch`: thousands of prompts from a file."""
+"""`genai-host batch`: many prompts from a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from genai_host.batch import Progress, Task
 
 _AT_ONCE = 8
-_DRAWN = 0.2  # seconds between two looks of the progress bar
+_DRAWN = 0.2  # seconds between updates of the progress bar
 _BAR = 24  # characters
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -100,7 +100,7 @@ def run_command(
     bar = _Bar(shown=not quiet and is_terminal(sys.stderr))
     config = app.host.config
     if record or config.record or config.budgets.are_kept:
-        app.host.store = app.store  # which counts calls, whether rows are kept or not
+        app.host.store = app.store  # it aggregates usage, even if rows are not recorded
     with _executor(app, executor, named_values(executor_settings, "--with")) as elsewhere:
         batch = Batch(
             app.host,
@@ -182,7 +182,7 @@ def _show(progress: Progress, output: Path, as_json: bool) -> None:
 
 
 class _Bar:
-    """How far it is, on a line of standard error that is written again and again."""
+    """Progress bar on one line of standard error."""
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown

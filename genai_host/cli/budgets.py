@@ -1,4 +1,4 @@
-"""`genai-host budgets`: what may be spent, and what was."""
+"""`genai-host budgets`: budgets and current spending."""
 
 from __future__ import annotations
 

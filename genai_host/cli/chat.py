@@ -1,4 +1,4 @@
-"""`genai-host chat`: a conversation, turn by turn."""
+"""`genai-host chat`: an interactive conversation."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def command(
 
 
 def _lines(chat: Chat, conversation: Conversation) -> Iterator[str]:
-    """What the user says; at a terminal, after the end of what was said before."""
+    """Lines of input; on a terminal, after the end of the previous conversation is shown."""
     if not is_terminal(sys.stdin):
         yield from piped_lines()
         return
@@ -101,8 +101,8 @@ def _lines(chat: Chat, conversation: Conversation) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
-    """In the end, tell how to go on with it. A new one in which nothing was said is not
-    kept."""
+    """Print at the end how to continue the conversation. A new conversation without messages is
+    deleted."""
     from genai_host.errors import GenaiError
 
     is_empty = False
@@ -110,7 +110,7 @@ def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
         yield
     finally:
         if conversation.id and conversation.record_error is None:
-            with contextlib.suppress(GenaiError):  # what matters was told before
+            with contextlib.suppress(GenaiError):  # the main error was already reported
                 is_empty = is_new and app.store.summary(conversation.id).turns == 0
                 if is_empty:
                     app.store.delete(conversation.id)
@@ -130,7 +130,7 @@ def _must_be_for_chats(template: Template) -> None:
 
 
 def typed_lines(commands: list[str]) -> Iterator[str]:
-    """What is typed at the terminal, with a history that outlives the chat."""
+    """Lines typed at the terminal, with a persistent history."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -156,14 +156,13 @@ def typed_lines(commands: list[str]) -> Iterator[str]:
         try:
             yield session.prompt("> ")
         except KeyboardInterrupt:
-            continue  # what was typed is dropped
+            continue  # the typed line is discarded
         except EOFError:
             return
 
 
 def _typed_before() -> History:
-    """What was typed in earlier chats, which only the user can read; where that cannot
-    be kept, what is typed in this one."""
+    """History of earlier chats, readable only by the user; in memory if it cannot be stored."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     from genai_host.util import paths
@@ -179,11 +178,13 @@ def _typed_before() -> History:
 
 
 class Chat:
-    """Takes what the user types: commands, which begin with a slash, and messages.
+    """Processes the user's input: commands, which begin with a slash, and messages.
 
-    template   whose prompt each message is put into, where it has a place for it; it
-               stands before the first one, where it has none
-    show       shows what there is to see of an answer beside its text
+    Args:
+        conversation: Conversation of the chat.
+        template: Template whose prompt each message is inserted into; a prompt without a place for
+            input precedes the first message.
+        show: Shows an answer's content other than text.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class Chat:
         self._is_over = False
 
     def take(self, line: str) -> bool:
-        """Do what a line says; False if the chat is over. An error does not end it."""
+        """Process a line. Errors do not end the chat. Returns False at the end of the chat."""
         from genai_host.errors import Conflict, GenaiError, TurnPaused
 
         name, _, rest = line.strip().partition(" ")
@@ -227,7 +228,7 @@ class Chat:
             elif line.strip():
                 self._say(line)
         except Conflict:
-            raise  # nothing more can be said here
+            raise  # the conversation cannot continue
         except GenaiError as error:
             if isinstance(error, TurnPaused):
                 for call in calls_of(self._conversation.waiting) or ():
@@ -239,7 +240,7 @@ class Chat:
         return not self._is_over
 
     def begin_with(self, fragments: Sequence[str]) -> None:
-        """Put these files and addresses before the next message."""
+        """Prepend these files and URLs to the next message."""
         from genai_host.prompts.attachments import read_fragments
 
         self._fragments = read_fragments(fragments)
@@ -266,10 +267,11 @@ class Chat:
         self._answer([with_fragments(self._fragments, text), *self._attached])
         self._fragments = []
         if template is not None and not template.takes_input:
-            self._template = None  # it has been said
+            self._template = None  # it was sent
 
     def _say_again(self, message: Message | None = None) -> None:
-        """In place of the last message, which stays if this one fails; None for itself."""
+        """Replace the last message, or send it again if None; it remains if the new answer
+        fails."""
         self._answer(message, regenerate=True)
 
     def _answer(self, message: Said | None, *, regenerate: bool = False) -> None:
@@ -359,14 +361,14 @@ class Chat:
 
 
 def _words(message: Message) -> str:
-    """What the user typed: the first text. Others are files that were sent along."""
+    """The typed text of a message: its first text; other texts are attached files."""
     from genai_host.api import Text
 
     return next((part.text for part in message.content if isinstance(part, Text)), "")
 
 
 def _with_words(message: Message, text: str) -> Message:
-    """The same message with other words, and all that was sent along with them."""
+    """A copy of a message with another typed text and the same attachments."""
     from attrs import evolve
 
     from genai_host.api import Text

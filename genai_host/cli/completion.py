@@ -1,4 +1,4 @@
-"""`genai-host completion`: what a shell needs to complete our command lines."""
+"""`genai-host completion`: shell completion of command lines."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def command(ctx: click.Context, shell: str) -> None:
     genai-host completion fish > ~/.config/fish/completions/genai-host.fish
     """
     kind = get_completion_class(shell)
-    assert kind is not None  # click has a class for each of the choices
+    assert kind is not None  # click has a class for each choice
     variable = f"_{APP.upper().replace('-', '_')}_COMPLETE"
     echo(kind(ctx.find_root().command, {}, APP, variable).source(), raw=True)

@@ -1,4 +1,4 @@
-"""`genai-host config`: the configuration file and the instances of providers in it."""
+"""`genai-host config`: the configuration file and its provider instances."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def _set(app: App, values: Mapping[str, str]) -> None:
 
 
 def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
-    """Whatever names a feature, a model or a provider must name one that there is."""
+    """Check that the feature, model or provider named by a value exists."""
     from genai_host.config.schema import MODELS, ModelConfig
 
     if key == ("defaults", "feature"):
@@ -304,7 +304,8 @@ def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
 
 
 def check_configuration(app: App, name: str, config: ModelConfig) -> None:
-    """One that cannot run for now may be told: its key may come later."""
+    """Check a model configuration. A model without a usable route is accepted, because its key may
+    be added later."""
     reason = app.host.check_configuration(name, config)
     if reason:
         note(f"warning: {name} cannot run for now: {reason}", fg="yellow")
@@ -314,7 +315,8 @@ def check_configuration(app: App, name: str, config: ModelConfig) -> None:
 
 
 def _check_model(app: App, name: str, operation: Operation | None) -> None:
-    """One that cannot run for now may be told: its key may come later."""
+    """Check a model. A model without a usable route is accepted, because its key may be added
+    later."""
     catalog = app.host.catalog
     found = catalog.explain(name, None, operation or catalog.model_named(name).operation)
     if not any(candidate.runs for candidate in found):

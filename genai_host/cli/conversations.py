@@ -1,4 +1,4 @@
-"""`genai-host conversations`: what is kept of what was said."""
+"""`genai-host conversations`: saved conversations."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from genai_host.util.text import message_of
 if TYPE_CHECKING:
     from genai_host.store.records import Summary
 
-_SHORT = 12  # digits of an id in a table: the time, and some by chance
+_SHORT = 12  # digits of an id in a table: the time and a few random ones
 _LIMIT = 20
 _MOST = 1_000_000
 
@@ -101,7 +101,7 @@ def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
 
 
 def _ids(summaries: Sequence[Summary]) -> list[str]:
-    """For people as short as they can be told apart by."""
+    """The shortest unique ids, for display."""
     ids = [summary.id for summary in summaries]
     short = [id[:_SHORT] for id in ids]
     return short if is_terminal(sys.stdout) and len({*short}) == len(ids) else ids
@@ -155,7 +155,7 @@ def show(app: App, id: str, details: bool, as_json: bool) -> None:
     for name, value in _facts(summary):
         echo(f"{name + ':':<10}{value}", dim=True)
     opened = entries[0]
-    assert isinstance(opened, Opened)  # as it was retold
+    assert isinstance(opened, Opened)  # the first entry is always `Opened`
     show_transcript(opened.history, turns, times, details=details)
     if details:
         echo("")
@@ -342,7 +342,7 @@ def delete(
         _must_agree(chosen.values())
     deleted = 0
     for id in chosen:
-        with contextlib.suppress(NotFound):  # somebody else was quicker
+        with contextlib.suppress(NotFound):  # another process deleted it already
             app.store.delete(id)
             deleted += 1
     note(f"deleted: {deleted}")

@@ -1,4 +1,4 @@
-"""`genai-host count`: how many tokens a question would take."""
+"""`genai-host count`: the number of input tokens of a prompt."""
 
 from __future__ import annotations
 

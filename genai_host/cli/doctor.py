@@ -1,4 +1,4 @@
-"""`genai-host doctor`: everything that can be out of order, looked at."""
+"""`genai-host doctor`: checks of the installation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from genai_host.errors import GenaiError
     from genai_host.host import Host
 
-_MOST_SHOWN = 5  # leftovers of installers
+_MOST_SHOWN = 5  # remains of interrupted installers
 
 
 class Check(NamedTuple):
-    """One thing that was looked at.
+    """A check and its result.
 
-    status   `ok`, `warning` or `failed`
-    fix      what to do about it
-    facts    more of what was found, for programs
+    Attributes:
+        status: `ok`, `warning` or `failed`.
+        fix: How to fix a problem.
+        facts: Further results, for programs.
     """
 
     what: str
@@ -37,7 +38,7 @@ class Check(NamedTuple):
     facts: Mapping[str, Any] = {}
 
     def row(self) -> dict[str, Any]:
-        """In JSON."""
+        """The check as JSON."""
         row = self._asdict()
         del row["facts"]
         return {**row, **self.facts}
@@ -107,7 +108,7 @@ def _checks(app: App) -> Iterator[Check]:
     from genai_host.host import Host
     from genai_host.plugins.discovery import InstalledPlugins
 
-    discovery = InstalledPlugins(on_trial="all")  # none keeps it waiting without a name
+    discovery = InstalledPlugins(on_trial="all")  # a hanging plugin is reported by name
     with Host(config=config._replace(strict=False), discovery=discovery) as host:
         yield from _check_plugins(host)
         yield from _check_providers(host)
@@ -154,7 +155,7 @@ def _check_store(app: App) -> Check:
 
 
 def _nearest(folder: str) -> str:
-    """The folder itself, or else the nearest above it that exists."""
+    """The directory, or its nearest existing parent."""
     while not os.path.exists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
     return folder
@@ -206,7 +207,7 @@ def _found(served: ProviderInfo) -> str:
 
 
 def _check_keys(host: Host) -> Iterator[Check]:
-    """Where they are kept, and which source won for each."""
+    """Location of stored secrets, and the source of each one."""
     from genai_host.api.settings import describe
     from genai_host.errors import ConfigurationError
 
@@ -230,7 +231,7 @@ def _check_keys(host: Host) -> Iterator[Check]:
 
 
 def _check_configurations(host: Host) -> Iterator[Check]:
-    """Of models: each has to lead to one, and to take the parameters that it has."""
+    """Check that each model configuration refers to a model and has valid parameters."""
     from genai_host.errors import GenaiError
 
     for name, config in host.config.configurations.items():
@@ -252,7 +253,7 @@ def _check_preferred(host: Host) -> Iterator[Check]:
 
 
 def _as_probed(host: Host, error: GenaiError) -> GenaiError:
-    """The error of a default model, with the services that do not answer taken into account."""
+    """The error of a default model, considering services that do not respond."""
     from genai_host.errors import NoRoute
 
     if isinstance(error, NoRoute):

@@ -1,4 +1,4 @@
-"""How the command line shows an error: what is wrong, where, and the next step."""
+"""Formats errors for the command line: what failed, where, and the next step."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from genai_host.errors import (
 
 
 def show_error(error: GenaiError) -> None:
-    """One line for what is wrong and where, then the reasons, then the next step; at -v
-    what caused it before."""
+    """Print an error: the message and its place, the reasons, and the next step; with -v, first the
+    cause."""
     log_cause(error)
     note(f"error: {error}{_place(error)}", fg="red")
     for reason in getattr(error, "reasons", ()):
@@ -29,7 +29,7 @@ def show_error(error: GenaiError) -> None:
 
 
 def _place(error: GenaiError) -> str:
-    """Which model and which provider, unless the message says so itself."""
+    """Model and provider of the error, unless the message names them."""
     names = [name for name in (error.model, error.provider) if name]
     if all(name in str(error) for name in names):
         return ""
@@ -37,7 +37,7 @@ def _place(error: GenaiError) -> str:
 
 
 def _usual_hint(error: GenaiError) -> str:
-    """The next step after an error that tells none itself."""
+    """The next step for an error without a hint."""
     after = getattr(error, "retry_after", None)
     wait = "wait a while" if after is None else f"wait {math.ceil(after)} s"
     if isinstance(error, AuthenticationFailed):

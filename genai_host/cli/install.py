@@ -33,14 +33,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _FURTHER = f"{APP}.further"
 _LIST = "list plugins: genai-host plugins"
-_PATIENCE = 120.0  # seconds for all plugins to be loaded
-# in another process, as the modules of this one may be older than the installed ones
+_PATIENCE = 120.0  # seconds for loading all plugins
+# in another process, because modules of this process may be older than the installed ones
 _COMMAND = "from genai_host.cli.main import main\nmain()"
 _BUILD = ("name", "distribution", "version", "record")
 
 
 class InstallerCommand(click.Command):
-    """A command whose arguments after `--` are for the installer, see `_further`."""
+    """A command that passes arguments after `--` to the installer; see `_further`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -173,24 +173,20 @@ def uninstall(ctx: click.Context, plugins: tuple[str, ...], dry_run: bool) -> in
 
 
 def _as_path(plugin: str) -> str:
-    """Complete the path of a directory or a file. A name stays a name, even if there is a
-    directory of that name here."""
+    """Complete the path of a directory or a file. A plain name is not treated as a path."""
     path = os.path.expanduser(plugin)
     is_path = os.path.dirname(path) or path in (os.curdir, os.pardir) or path.endswith(".whl")
     return os.path.abspath(path) if is_path and os.path.exists(path) else plugin
 
 
 def _distributions() -> list[str]:
-    """The normal names of the distributions that have plugins."""
+    """Normalized names of the distributions with plugins."""
     found = PluginIndex().plugins()
     return list(dict.fromkeys(normal_name(each.distribution) for each in found))
 
 
 def _must_be_installed(action: str, names: Sequence[str], installed: Iterable[str]) -> None:
-    """
-    Raises:
-        ConfigurationError: One of the names is not among the installed ones.
-    """
+    """Raise `ConfigurationError` if a name is not among the installed distributions."""
     for name in names:
         if name not in installed:
             from genai_host.errors import ConfigurationError
@@ -211,17 +207,17 @@ def _meant(name: str) -> str:
 def _must_be_trusted(
     wanted: Sequence[str], sources: Mapping[str, str], *, yes: bool, again: str
 ) -> None:
-    """Ask before installing code that is neither of this project nor installed from an index
-    already. Files of this machine need no question.
+    """Ask before installing third-party code that was not installed from an index before. Local
+    files need no question.
 
     Args:
-        wanted: What the installer gets.
-        sources: Of the distributions that are installed.
+        wanted: Requirements for the installer.
+        sources: Sources of the installed distributions.
         yes: Whether the user has agreed.
-        again: The command that agrees.
+        again: Command that agrees, for the hint.
 
     Raises:
-        ConfigurationError: There is no terminal to ask at.
+        ConfigurationError: There is no terminal for the question.
         click.Abort: The user declines.
     """
     strange = {each: why for each in wanted if (why := _why_strange(each, sources))}
@@ -239,7 +235,7 @@ def _must_be_trusted(
 
 
 def _why_strange(wanted: str, sources: Mapping[str, str]) -> str:
-    """Why the code may be anyone's; empty if it is known."""
+    """Why the code is untrusted; empty if it is trusted."""
     if "git+" in wanted:
         return f"is a Git repository, not a distribution of {APP}"
     if "://" in wanted:
@@ -254,7 +250,7 @@ def _why_strange(wanted: str, sources: Mapping[str, str]) -> str:
 
 
 def _ours(wanted: str) -> str:
-    """Which distribution of this project may be meant."""
+    """A distribution of this project with a similar name."""
     from genai_host.util.text import close_matches
 
     name = required_name(wanted)
@@ -315,12 +311,12 @@ def _run(command: Sequence[str]) -> int:
         try:
             return process.wait()
         except KeyboardInterrupt:
-            process.wait()  # it was interrupted as well, and tidies up
+            process.wait()  # the installer was interrupted as well, and cleans up
             raise
 
 
 def _errors() -> int:
-    """Standard error; nothing where it is closed, or no file."""
+    """Standard error; the null device if it is closed or has no descriptor."""
     try:
         return sys.stderr.fileno() if sys.stderr is not None else subprocess.DEVNULL
     except (OSError, ValueError):
@@ -334,12 +330,12 @@ def _loaded() -> list[dict[str, Any]]:
         The rows of `plugins --json`.
 
     Raises:
-        PluginError: The host itself does not start any more.
+        PluginError: The host itself no longer starts.
     """
     from genai_host.errors import PluginError
 
     try:
-        _genai_host("plugins", "check", seconds=_PATIENCE)  # its output may have what plugins print
+        _genai_host("plugins", "check", seconds=_PATIENCE)  # may print output of plugins
     except subprocess.TimeoutExpired:
         note(f"warning: loading the plugins takes longer than {_PATIENCE:g} s", fg="yellow")
     done = _genai_host("plugins", "--json")

@@ -1,4 +1,4 @@
-"""`genai-host keys`: the secrets of provider instances."""
+"""`genai-host keys`: secrets of provider instances."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def remove(app: App, name: str, setting: str | None) -> None:
 
 
 def _secret_of(app: App, name: str, setting: str | None) -> Setting:
-    """The setting that is meant: the one that is named, or the first."""
+    """The named secret setting of an instance, or the first one."""
     secrets = {
         each.name: each for each in describe(app.instance(name).type.settings) if each.secret
     }
@@ -88,7 +88,8 @@ def _secret_of(app: App, name: str, setting: str | None) -> Setting:
 
 
 def _read_secret(what: str) -> Secret:
-    """Never from an argument: others can see those, and shells keep them."""
+    """Read a secret from a prompt or standard input, because other users can see arguments and
+    shells store them."""
     if is_terminal(sys.stdin):
         text: str = click.prompt(what, hide_input=True, err=True)
     else:

@@ -1,14 +1,14 @@
-"""The log on standard error, in words or as JSON lines.
+"""The log on standard error, as text or as JSON lines.
 
-In words, each warning is one line; `-v` adds what happens, and the cause of an error. As JSON,
-each record is one line, for programs that collect logs:
+As text, each warning is one line; `-v` adds informational messages, and the cause of an error. As
+JSON, each record is one line, for log collectors:
 
     {"time": "2026-11-23T21:05:00.123Z", "level": "info", "logger": "genai_host", "message": "..."}
 
 `time` is when the record was logged, in UTC (RFC 3339). A record of an exception has its class in
 `exception`, and with `-v` the traceback in `trace`. A record of a request has `method`, `path`,
-`status`, `seconds` and `user`. Characters beyond ASCII are escaped, so that no record can control
-a terminal.
+`status`, `seconds` and `user`. Characters beyond ASCII are escaped, so that no record can control a
+terminal.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _log = logging.getLogger(__name__)
 
 
 def show_log(verbose: int, *, as_json: bool = False) -> Callable[[], None]:
-    """Show the host's log from now on, and give what ends that.
+    """Show the host's log, and return a function that stops it.
 
-    verbose   0 for warnings alone, 1 for what happens, 2 or more for all
-    as_json   in lines of JSON
+    Args:
+        verbose: 0 for warnings, 1 for informational messages, 2 or more for all messages.
+        as_json: Whether to write JSON lines.
     """
     logger = logging.getLogger("genai_host")
     level = logger.level
@@ -61,27 +62,27 @@ def _handler(verbose: int, *, as_json: bool) -> logging.Handler:
 
 
 class _Notes(logging.Handler):
-    """They drive no terminal: what is logged may be what a model or a plugin said."""
+    """Prints log messages, escaped: they may contain text of models or plugins."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note(self.format(record))
 
 
 class _Warnings(logging.Handler):
-    """Where it happened is for those who ask."""
+    """Prints warnings without a traceback, which `-v` shows."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note(f"warning: {one_line(record.getMessage())}", fg="yellow")
 
 
 def log_error(error: BaseException) -> None:
-    """Log where an error came from."""
+    """Log the traceback of an error."""
     _log.info("where it failed", exc_info=error)
 
 
 def log_cause(error: BaseException) -> None:
-    """Log what caused an error, and where. On the way to a service it goes without what
-    libraries say: they quote addresses and headers whole, and keys stand in those."""
+    """Log the cause of an error with its traceback. For errors of provider calls, messages of
+    libraries are omitted, because they may quote headers with keys."""
     cause = error.__cause__
     if cause is None:
         return
@@ -92,7 +93,7 @@ def log_cause(error: BaseException) -> None:
 
 
 def _without_messages(error: BaseException) -> str:
-    """A traceback, the deepest cause first, with no more of each than its class."""
+    """A traceback, deepest cause first, with only the class of each exception."""
     text = ""
     cause: BaseException | None = error
     while cause is not None:
@@ -106,9 +107,7 @@ _REQUESTS = "genai_host.requests"
 
 
 class JsonLines(logging.Handler):
-    """
-    traces   whether exceptions are shown with where they came from
-    """
+    """Writes JSON lines, with tracebacks of exceptions if `traces`."""
 
     def __init__(self, *, traces: bool) -> None:
         super().__init__()
@@ -122,19 +121,19 @@ class JsonLines(logging.Handler):
                 if self._traces:
                     fields["trace"] = "".join(traceback.format_exception(*record.exc_info))
             _write(record.created, record.levelname, record.name, fields)
-        except Exception:  # noqa: BLE001 - as every handler of logging does it
+        except Exception:  # noqa: BLE001 - like all handlers of logging
             self.handleError(record)
 
 
 def write_answered(answered: AccessLogEntry) -> None:
-    """A line for a request that was answered."""
+    """Write a line for an answered request."""
     now = datetime.now(UTC).timestamp()
     fields = {"message": str(answered), **attrs.asdict(answered)}
     _write(now, "INFO", _REQUESTS, {**fields, "seconds": round(answered.seconds, 6)})
 
 
 def write_note(text: str) -> None:
-    """A line for what a command says beside its output."""
+    """Write a line for a message of a command."""
     now = datetime.now(UTC).timestamp()
     _write(now, "WARNING", "genai_host.cli", {"message": text.removeprefix("warning: ")})
 

@@ -1,9 +1,8 @@
-"""`genai-host`: the group of all commands, and what becomes of errors.
+"""`genai-host`: the command group, and error handling.
 
-Exit codes: 0 done, 1 an error that was expected (or nobody reads the output, which is
-no news to anyone), 2 a wrong use, 3 the turn waits for something that can be given to it,
-130 interrupted. What the system refuses is expected
-as well. Bugs are tracebacks.
+Exit codes: 0 success, 1 an expected error (including errors of the operating system, and a closed
+output pipe), 2 wrong usage, 3 the turn waits for input, 130 interrupted. Bugs are shown as
+tracebacks.
 """
 
 from __future__ import annotations
@@ -23,14 +22,15 @@ if TYPE_CHECKING:
     from genai_host.cli.app import App
 
 _WAITING = 3
-_FILES = dict.fromkeys(("install", "uninstall", "upgrade"), "install")  # several commands in one
+_FILES = dict.fromkeys(("install", "uninstall", "upgrade"), "install")  # share a file
 
 
 class Commands(click.Group):
-    """The host's commands, imported when they run, and those of plugins."""
+    """Commands of the host and of plugins. Modules are imported when a command runs."""
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """It is answered after the options that it depends on, wherever they stand."""
+        """Make the help option not eager, so that it is processed after the options it depends
+        on."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.is_eager = False
@@ -39,7 +39,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A question in place of a command is asked: no command has a space in its name."""
+        """Use `ask` for a question in place of a command: text with a space or a question mark."""
         if any(each.isspace() for each in args[0].strip()) or args[0].endswith("?"):
             args = ["ask", *args]
         try:
@@ -68,7 +68,7 @@ class Commands(click.Group):
         return plugin_command(ctx, name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From what is known of them: help imports no command, and no plugin."""
+        """List the commands from the index; help imports no command and no plugin."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
         commands = _plugin_commands()
@@ -78,8 +78,7 @@ class Commands(click.Group):
 
 
 def _plugin_commands() -> dict[str, str]:
-    """Name and help of the commands that plugins brought when they were last loaded,
-    those left out that are not to be loaded now."""
+    """Name and help of plugin commands from the last load, without those of blocked plugins."""
     from genai_host.cli.terminal import safe
     from genai_host.config import read_config, unread_config
     from genai_host.errors import ConfigurationError
@@ -87,7 +86,7 @@ def _plugin_commands() -> dict[str, str]:
 
     try:
         config = read_config()
-    except ConfigurationError:  # help is there whatever is wrong
+    except ConfigurationError:  # help must work with any error
         config = unread_config()
     index = PluginIndex()
     outcomes = index.outcomes()
@@ -100,13 +99,13 @@ def _plugin_commands() -> dict[str, str]:
 
 def _use_config(ctx: click.Context, option: click.Parameter, file: str | None) -> None:
     if file is not None:
-        # for what this command starts, too, wherever it starts that
+        # for child processes too, in any directory
         os.environ["GENAI_HOST_CONFIG"] = os.path.abspath(file)
 
 
 def _keep_safe(ctx: click.Context, option: click.Parameter, safe: bool) -> None:
     if safe:
-        os.environ[SAFE] = "1"  # for what this command starts, too
+        os.environ[SAFE] = "1"  # for child processes too
 
 
 def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
@@ -116,7 +115,7 @@ def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None
         ctx.ensure_object(App).show_log(verbose)
 
 
-# its options hold before a command is looked up, since a plugin may bring it
+# its options are processed before the command is looked up, which may be a plugin's
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=APP, is_eager=False)
 @click.option(
@@ -161,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line, and return the exit code."""
     from genai_host.cli.app import App
 
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -169,10 +168,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_worker(arguments: Sequence[str]) -> int:
-    """Run the command line as one of several processes that serve; the exit code.
+    """Run the command line as one of several server processes, and return the exit code.
 
-    arguments   what its supervisor hands on: descriptors of listener and channel, with a
-                comma between them, and then those of the command line
+    Args:
+        arguments: Descriptors of listener and channel from the supervisor, separated by a comma,
+            then the arguments of the command line.
     """
     from genai_host.cli.app import App
     from genai_host.server.supervisor import WorkerProcess
@@ -202,7 +202,7 @@ def _run(app: App, arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
-        if sys.stderr is not None:  # click would take standard output in its place
+        if sys.stderr is not None:  # click would use standard output instead
             try:
                 error.show()
             except OSError:
@@ -219,7 +219,7 @@ def _run(app: App, arguments: Sequence[str]) -> int:
 
 
 def _expected(error: Exception) -> int:
-    """Print an expected error; raise any other. The exit code."""
+    """Print an expected error, and return the exit code; raise any other error again."""
     from genai_host.cli.errors import show_error
     from genai_host.cli.log import log_error
     from genai_host.cli.terminal import drop, note
@@ -240,7 +240,7 @@ def _expected(error: Exception) -> int:
 
 
 def commands() -> Iterable[tuple[str, Any]]:
-    """The host's commands by name, imported: for the documentation and its tests."""
+    """Import the host's commands and yield them by name, for the documentation and its tests."""
     context = click.Context(cli, **cli.context_settings)
     for name in COMMANDS:
         yield name, cli.get_command(context, name)

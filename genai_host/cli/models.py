@@ -1,4 +1,4 @@
-"""`genai-host models`: the list of models, and the model configurations of the user."""
+"""`genai-host models`: the list of models, and the user's model configurations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The one step that helps where nothing can answer: offered at a terminal, and taken on yes.
+"""Offers a step if no model can answer, at a terminal, and performs it if the user agrees.
 
     open_conversation → next_step → Step.take → open_conversation again
 
-In this order: a provider prepares itself (it downloads weights); an API key is entered; one of this
-project's distributions is installed; another model answers, one that works.
+The steps in order: prepare a provider (download weights), enter an API key, install a distribution
+of this project, use another model that works.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _INSTALL = re.compile(rf'{APP} install "?([a-z-]+(?:\[starter\])?)"?')
 
 
 class Step(NamedTuple):
-    """A step that may help.
+    """A step that may solve the problem.
 
     Attributes:
-        question: What the user is asked, to be answered with yes or no.
-        take: Takes it, and returns which options of the command to change.
+        question: Yes-or-no question for the user.
+        take: Performs it, and returns the changed options of the command.
     """
 
     question: str
@@ -79,7 +79,7 @@ def _steps(app: App, error: GenaiError, model: str | None, provider: str | None)
 
 
 def _candidates(app: App, model: str | None, provider: str | None) -> list[Candidate]:
-    """What the model could run on, if something were done."""
+    """Candidate routes of the model that a step could make available."""
     try:
         found = app.host.explain(model, provider)
     except GenaiError:
@@ -88,7 +88,7 @@ def _candidates(app: App, model: str | None, provider: str | None) -> list[Candi
 
 
 def missing_key(instance: ProviderInstance) -> Setting | None:
-    """The secret that an instance lacks; None if it takes none, or has one."""
+    """The secret that an instance lacks; None if it needs none, or has it."""
     secrets = [each for each in describe(instance.type.settings) if each.secret]
     try:
         lacks = instance.config.enabled and not any(map(instance.find_key, secrets))
@@ -117,19 +117,20 @@ def _set_key(app: App, name: str, setting: Setting) -> Mapping[str, Any]:
 
 
 def _install(app: App, distribution: str) -> Mapping[str, Any]:
-    """A new process has the new plugins: the command is run again there."""
+    """Install a distribution, and run the command again in a new process, which has the new
+    plugins."""
     program = [sys.executable, "-m", "genai_host"]
     done = subprocess.run([*program, "install", distribution])
     if done.returncode == 0:
         app.close()
         if os.name == "posix":
-            os.execv(program[0], [*program, *app.arguments])  # noqa: S606 - it needs no shell
+            os.execv(program[0], [*program, *app.arguments])  # noqa: S606 - needs no shell
         done = subprocess.run([*program, *app.arguments])
     raise click.exceptions.Exit(done.returncode)
 
 
 def _others(app: App, error: GenaiError, model: str | None, provider: str | None) -> Iterator[Step]:
-    """Models that work in place of one that does not."""
+    """Working models as alternatives to a model without a route."""
     if not isinstance(error, NoRoute):
         return
     catalog = app.host.probe()

@@ -1,4 +1,4 @@
-"""Options that commands share, and what was used last.
+"""Options shared by commands, and the last used ones.
 
 With `defaults.remember`, the last choices of a user are stored in a separate file. The
 configuration changes only on request.
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds, which `nan` is in whatever they are."""
+    """A number in a range, excluding `nan`, which click accepts in every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -45,14 +45,14 @@ class FiniteRange(click.FloatRange):
 
 
 class Chosen(NamedTuple):
-    """Names, as the user said them; None for what was not said."""
+    """Names given by the user; None for omitted ones."""
 
     feature: str | None = None
     model: str | None = None
     provider: str | None = None
 
     def over(self, last: Chosen) -> Chosen:
-        """This, filled up with what was chosen before. A model and its provider belong
+        """These names, completed with earlier ones. A model and its provider are replaced
         together."""
         feature = self.feature or last.feature
         if self.model or self.provider:
@@ -61,10 +61,10 @@ class Chosen(NamedTuple):
 
 
 class LastUsed:
-    """Reads and writes it. What cannot be read or written is as if nothing was chosen:
-    no answer depends on it.
+    """Last used names in a file. Read and write errors are ignored, since no answer depends on it.
 
-    file   None for the usual one
+    Args:
+        file: Path of the file; None for the default.
     """
 
     def __init__(self, file: str | None = None) -> None:
@@ -194,7 +194,7 @@ def model_options(function: F) -> F:
 
 
 def conversation_options(function: F) -> F:
-    """Add them to a command, which gets them by name."""
+    """Add conversation options to a command, by name."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -229,7 +229,7 @@ def _template_names(ctx: click.Context, param: click.Parameter, typed: str) -> l
 
 
 def chosen_template(name: str | None, variables: tuple[str, ...]) -> Template | None:
-    """The template of that name, with values for its variables."""
+    """The template with this name, with values for its variables."""
     values = named_texts(variables, "--var")
     if name is None:
         if values:
@@ -241,18 +241,18 @@ def chosen_template(name: str | None, variables: tuple[str, ...]) -> Template | 
 
 
 def fragment_option(sources: str, help: str) -> Callable[[F], F]:
-    """The option `fragments` of a command: what it takes, and what it does with it."""
+    """The option `fragments` of a command: its sources and help text."""
     return click.option("--fragment", "-F", "fragments", multiple=True, metavar=sources, help=help)
 
 
 def attach_option(sources: str, help: str) -> Callable[[F], F]:
-    """The option `attach` of a command: what it takes, and what it does with it."""
+    """The option `attach` of a command: its sources and help text."""
     return click.option("--attach", "-a", "attach", multiple=True, metavar=sources, help=help)
 
 
 def open_conversation(app: App, *, record: bool = True, **chosen: Any) -> Conversation:
-    """The conversation that the options ask for, as `changes` takes them; then what was used
-    last, if the configuration asks for that."""
+    """Open a conversation according to the options (see `changes`), completed with the last used
+    ones if configured."""
     from genai_host.conversations.record import InMemoryRecord
 
     host = app.host
@@ -274,8 +274,8 @@ def open_conversation(app: App, *, record: bool = True, **chosen: Any) -> Conver
 def _step_taken(
     app: App, error: ConfigurationError, wanted: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """What changes once the user has taken the step that helps. Raises the error if there is
-    none, or if the user does not want it."""
+    """Options changed by the step that the user agreed to. Raises the error if there is no step, or
+    the user declines it."""
     from genai_host.cli.next_step import next_step
 
     step = next_step(app, error, wanted["model"], wanted["provider"])
@@ -288,11 +288,8 @@ def _step_taken(
 
 
 def with_last_used(app: App, given: Chosen, use: Callable[[Chosen], T], *, keep: bool = True) -> T:
-    """Use what is given, and for the rest what was used last, if the configuration asks for
-    that. What was used last may be gone: then it is as if it had not been.
-
-    keep   whether this is what was used last then
-    """
+    """Call `use` with the given names, completed with the last used ones if configured, and save
+    them if `keep`. Last used names that are no longer valid are ignored."""
     if not app.host.config.remember:
         return use(given)
 
@@ -325,8 +322,7 @@ def changes(
     max_cost: float | None = None,
     template: Template | None = None,
 ) -> dict[str, Any]:
-    """What the options ask for, and the template where they say nothing, as `Host.open`
-    takes it."""
+    """Arguments of `Host.open` from the options, completed by the template."""
     from genai_host.conversations.driver import TurnLimits
 
     chosen = named_values(settings, "--set")
@@ -357,7 +353,7 @@ def changes(
 
 
 def _tool_names(given: tuple[str, ...], none: bool) -> list[str] | None:
-    """Of the tools that may be used; None for all."""
+    """Names of allowed tools; None for all."""
     if given and none:
         raise click.UsageError("use either --tools or --no-tools")
     names = [name.strip() for each in given for name in each.split(",")]
@@ -365,12 +361,12 @@ def _tool_names(given: tuple[str, ...], none: bool) -> list[str] | None:
 
 
 def named_texts(given: tuple[str, ...], option: str) -> dict[str, str]:
-    """`NAME=VALUE` pairs, with the values as they are written."""
+    """Parse `NAME=VALUE` pairs with text values."""
     return dict(_pair(each, option) for each in given)
 
 
 def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
-    """`NAME=VALUE` pairs; a value is JSON where it can be, else a string."""
+    """Parse `NAME=VALUE` pairs; a value is JSON if it can be parsed, otherwise a string."""
     values: dict[str, Any] = {}
     for each in given:
         name, value = _pair(each, option)
@@ -379,7 +375,7 @@ def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
 
 
 def model_parameters(given: tuple[str, ...]) -> dict[str, Any]:
-    """The same of `--param`: `extra_body.NAME=VALUE` is one field of `extra_body`."""
+    """Parse `--param` pairs; `extra_body.NAME=VALUE` is one field of `extra_body`."""
     values: dict[str, Any] = {}
     for name, value in named_values(given, "--param").items():
         outer, dot, inner = name.partition(".")
@@ -396,7 +392,7 @@ def _pair(given: str, option: str) -> tuple[str, str]:
 
 
 def json_or_text(value: str) -> Any:
-    """A value from the command line: JSON where it can be, else a string."""
+    """Parse a value as JSON, or else return the string."""
     try:
         return read_json(value)
     except ValueError:
@@ -404,7 +400,7 @@ def json_or_text(value: str) -> Any:
 
 
 def read_schema(given: str) -> dict[str, Any]:
-    """A JSON Schema from a file, or written out."""
+    """Read a JSON Schema from a file or from the argument itself."""
     text: str | bytes = given
     if not given.lstrip().startswith("{"):
         try:
@@ -424,7 +420,7 @@ def read_schema(given: str) -> dict[str, Any]:
 
 
 def checked_schema(schema: dict[str, Any], place: str) -> dict[str, Any]:
-    """The same. Raises `click.BadParameter` that names the place if it is no JSON Schema."""
+    """The schema. Raises `click.BadParameter`, naming the place, if it is invalid."""
     try:
         for each in SchemaValidator(schema).unenforced():
             note(f"note: {each}")

@@ -1,4 +1,4 @@
-"""`genai-host plugins`: works whatever is broken, since listing loads no plugin."""
+"""`genai-host plugins`. Listing loads no plugin, so it works with broken ones."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def enable(names: tuple[str, ...]) -> None:
 
 
 def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
-    """The entries that keep plugins from being loaded: `mock` is kept by `mock`, and by
-    `some-distribution:mock`. Raises `ConfigurationError` for one that nothing keeps, or
-    what would be taken back for others as well."""
+    """Entries of `plugins.disabled` for these plugins: `mock` is disabled by `mock` and by
+    `some-distribution:mock`. Raises `ConfigurationError` for a plugin that is not disabled, or an
+    entry that also disables others."""
     from genai_host.errors import ConfigurationError
 
     found: dict[str, None] = {}
@@ -173,8 +173,8 @@ def new(kind: str, name: str, directory: str) -> None:
 
 
 def _config() -> Config:
-    """The configuration; where it is not in order, a warning and the defaults, since
-    this is where a user comes to set things right."""
+    """The configuration; if it is invalid, print a warning and use the defaults, so that users can
+    repair it."""
     from genai_host.config import read_config, unread_config
     from genai_host.errors import ConfigurationError
 

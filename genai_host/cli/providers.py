@@ -1,4 +1,4 @@
-"""`genai-host providers`; the values of the configuration, and where each comes from.
+"""`genai-host providers`, and the values of the configuration with their sources.
 
 Of a secret, only the location is shown, never the value.
 """
@@ -35,8 +35,8 @@ HIDDEN = "***"
 
 
 class Configured(NamedTuple):
-    """A key, its value, and where that comes from: `file`, `default`, or, in words, the
-    environment variable or the place of a secret."""
+    """A key, its value, and the source: `file`, `default`, or a description of the environment
+    variable or location of a secret."""
 
     key: str
     value: Any
@@ -47,7 +47,7 @@ class Configured(NamedTuple):
 
 
 def configured(host: Host) -> list[Configured]:
-    """All of it, the defaults of the host as well, and of instances what is set."""
+    """All values, including defaults of the host and the settings of instances."""
     config = host.config
     overrides = overrides_in(os.environ)
     rows = []
@@ -75,7 +75,7 @@ def configured(host: Host) -> list[Configured]:
 
 
 def of_instance(host: Host, instance: ProviderInstance) -> list[Configured]:
-    """An instance, with the defaults of its type."""
+    """Values of an instance, including defaults of its type."""
     config, name = instance.config, instance.name
     where = "file" if name in host.config.providers else "default"
     enabled = Configured(f"providers.{name}.enabled", config.enabled, where)
@@ -102,8 +102,8 @@ def of_instance(host: Host, instance: ProviderInstance) -> list[Configured]:
 
 
 def value_of(config: Config, key: str) -> Any:
-    """The value of a key that is not one of an instance; of an alias, what it stands for.
-    Raises `ConfigurationError` for an alias that there is not."""
+    """Value of a key that does not belong to an instance; for an alias, its model. Raises
+    `ConfigurationError` for an unknown alias."""
     table, _, name = key.partition(".")
     if table == "aliases":
         if name not in config.aliases:
@@ -115,7 +115,7 @@ def value_of(config: Config, key: str) -> Any:
 
 
 def _of_tools(host: Host) -> Iterator[Configured]:
-    """Each set of tools, with its defaults; of one that is not there no value is shown."""
+    """Values of each tool set, with defaults; values of unknown settings are hidden."""
     known = host.registry.tool_sets
     for name in {**known, **host.config.tools}:
         config = host.config.tools.get(name, SetConfig())
@@ -152,7 +152,7 @@ def _secret(find: Callable[[Setting], FoundKey | None], setting: Setting) -> Con
 
 
 def _overridden(row: Configured, overrides: Mapping[str, str]) -> Configured:
-    """By the environment; where secrets are is known to who looks for them."""
+    """The row with an overriding environment variable. Secrets have a separate lookup."""
     setting = row.key.split(".", 2)[2]
     if setting not in overrides or row.value == HIDDEN:
         return row
@@ -161,7 +161,7 @@ def _overridden(row: Configured, overrides: Mapping[str, str]) -> Configured:
 
 
 def _of_unknown_type(config: Config, name: str) -> Iterator[Configured]:
-    """Which of its settings are secret is not known: none is shown."""
+    """Settings of an unknown type, without values, because any of them may be secret."""
     instance = config.providers[name]
     yield Configured(f"providers.{name}.type", instance.type, "file")
     for setting in instance.settings:
@@ -206,7 +206,7 @@ def _show(row: dict[str, Any]) -> None:
 
 
 def echo_settings(settings: Iterable[Mapping[str, Any]]) -> None:
-    """A table of described settings."""
+    """Print a table of described settings."""
     columns = ("setting", "type", "default", "environment", "what it is")
     keys = ("name", "type", "default", "env", "help")
     echo_table(columns, [[setting[key] for key in keys] for setting in settings])

@@ -1,5 +1,5 @@
-"""What tools gave for people to see, below an answer or an output: reactions as text, and
-pictures, which are kept as files where the user says so."""
+"""Output of tools for the user, shown below an answer: reactions as text, and images, which can be
+saved as files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_SHOWN = 100
-"""Reactions that are shown, and pictures."""
+"""Maximum number of reactions and images shown."""
 
-_PIPED_WIDTH = 100  # columns where nobody says how many there are
+_PIPED_WIDTH = 100  # columns if the output is piped
 _LEAST_WIDTH, _MOST_WIDTH = 20, 500
 
-# of the types that RFC 2048 and its followers have registered, those that are in use
+# commonly used media types with a registration (RFC 2048 and successors)
 _SUFFIXES = {
     "image/avif": "avif",
     "image/bmp": "bmp",
@@ -44,7 +44,7 @@ _OTHER_SUFFIX = "image"
 
 
 def images_option(function: F) -> F:
-    """Add `--save-images` to a command, which gets it as `save_images`."""
+    """Add `--save-images` to a command, as `save_images`."""
     return click.option(
         "--save-images",
         metavar="DIR",
@@ -56,7 +56,7 @@ def images_option(function: F) -> F:
 def show_reactions_of(
     app: App, answer: Answer, save_images: str | None, *, show: Callable[[str], None] | None = echo
 ) -> None:
-    """Show what tools gave in a turn. See `show_reactions`."""
+    """Show the tool output of a turn. See `show_reactions`."""
     show_reactions(app, answer.reactions, answer.pictures, save_images, answer.text, show=show)
 
 
@@ -69,14 +69,18 @@ def show_reactions(
     *,
     show: Callable[[str], None] | None = echo,
 ) -> None:
-    """Show reactions as text, as far as their types have one, and name the others and the
-    pictures on standard error.
+    """Show reactions that have a text form; list others and images on standard error.
 
-    save_images   folder that pictures are kept in; None for none
-    said          what was printed already: a reaction that says the same is left out
-    show          prints a line; None where only pictures are kept
+    Args:
+        app: The application.
+        reactions: Reactions to show.
+        pictures: Images to list or save.
+        save_images: Directory for the images; None to save none.
+        said: Text printed before: a reaction with the same text is skipped.
+        show: Prints a line; None to only save images.
 
-    Raises `ConfigurationError` if a picture cannot be kept.
+    Raises:
+        ConfigurationError: An image cannot be saved.
     """
     if not reactions and not pictures:
         return
@@ -112,20 +116,20 @@ def show_reactions(
 
 
 def _is_same(text: str, said: str) -> bool:
-    """Whether it says the same, however it is broken into lines."""
+    """Whether a text is the same, apart from line breaks."""
     return text.split() == said.split()
 
 
 def _named(reaction: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in reaction.items() if name != "type"}
     text = ""
-    with contextlib.suppress(RecursionError):  # nested as deeply as could just be read
+    with contextlib.suppress(RecursionError):  # nested too deeply to serialize
         text = json.dumps(rest, ensure_ascii=False, separators=(",", ":")) if rest else ""
     return f"reaction: {reaction['type']} {text}".rstrip()
 
 
 def _fitting(text: str, width: int) -> str:
-    """One line that no terminal obeys, and that is no wider than there is room."""
+    """One safe line of at most the given width."""
     from rich.cells import cell_len, set_cell_size
 
     from genai_host.tools.reactions import MOST_LETTERS
@@ -136,7 +140,7 @@ def _fitting(text: str, width: int) -> str:
 
 
 def _told(picture: Image, folder: str | None) -> str:
-    """What a picture is, on one line, and where it is kept."""
+    """Description of an image on one line, with its file if it is saved."""
     if picture.url:
         return f"picture: {one_line(picture.url)}"
     kind = one_line(picture.media_type) or "of unknown type"
@@ -145,8 +149,8 @@ def _told(picture: Image, folder: str | None) -> str:
 
 
 def save_picture(picture: Image, folder: str) -> str:
-    """Keep a picture in a folder, which is made if there is none, under a name that is
-    not taken; its path. Raises `ConfigurationError` if it cannot be written."""
+    """Save an image in a directory, which is created if needed, under an unused name; return its
+    path. Raises `ConfigurationError` if writing fails."""
     from genai_host.util.files import writing
 
     folder = os.path.expanduser(folder)
@@ -155,7 +159,7 @@ def save_picture(picture: Image, folder: str) -> str:
         os.makedirs(folder, exist_ok=True)
         for number in itertools.count(1):
             path = os.path.join(folder, f"picture-{number}.{suffix}")
-            # what stands there is not touched, be it a link
+            # existing files are never overwritten, including links
             with contextlib.suppress(FileExistsError):
                 _write(path, picture.data)
                 return path
@@ -167,7 +171,7 @@ def _plain_type(media_type: str) -> str:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Raises `FileExistsError` if it is there, and `OSError`; leaves nothing then."""
+    """Write a new file, or none if writing fails. Raises `FileExistsError` and `OSError`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -1,4 +1,4 @@
-"""`genai-host routes`: the join of models and providers."""
+"""`genai-host routes`: routes from models to providers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _line(candidate: Candidate) -> list[str]:
 
 
 def _show_matrix(candidates: Sequence[Candidate]) -> None:
-    """A line for each model, a column for each provider, the dialects in between."""
+    """Print a row per model and a column per provider, with dialects as cells."""
     providers = list(dict.fromkeys(candidate.provider for candidate in candidates))
     cells: dict[str, dict[str, list[str]]] = {}
     for candidate in candidates:

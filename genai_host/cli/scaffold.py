@@ -35,19 +35,19 @@ _TEMPLATES = {
     "README.md": "<kind>/readme.txt",
     "<module>.py": "<kind>/module.txt",
     "tests/test_<module>.py": "<kind>/tests.txt",
-}  # by their path in the distribution
+}  # by path in the distribution
 _USED = frozenset(
     {"genai_tools", "hookimpl", "len", "str", "text", "tool"}
-)  # names that the module of a tool uses
+)  # names that a tool's module uses
 
 
 @frozen
 class Scaffold:
-    """A distribution to write.
+    """A plugin distribution to write.
 
     Attributes:
         kind: `vendor`, `feature` or `tool`.
-        name: Name of the provider or the feature; a tool has it as `function`.
+        name: Name of the provider, the feature or the tool.
     """
 
     kind: str
@@ -59,29 +59,29 @@ class Scaffold:
 
     @property
     def function(self) -> str:
-        """The name as that of a function."""
+        """The name of the function."""
         word = self.name.replace("-", "_")
         if word[0].isdigit():
             return f"_{word}"
         return f"{word}_" if keyword.iskeyword(word) or word in _USED else word
 
     def files(self) -> dict[str, str]:
-        """Fill the templates; path in the distribution to text."""
+        """Fill the templates, and return the text of each file by its path in the distribution."""
         filled = self._filled
         return {filled(path): filled(self._read(file)) for path, file in _TEMPLATES.items()}
 
     def next_steps(self, folder: Path) -> str:
-        """Write what to do once it is in that directory, with commands to type."""
+        """Return the next steps for the plugin in a directory, with commands."""
         return self._filled(self._read("<kind>/next.txt"), folder=str(folder)).rstrip()
 
     def write(self, parent: Path) -> Path:
-        """Write it into a new directory in `parent`.
+        """Write the distribution into a new directory in `parent`.
 
         Returns:
             The new directory.
 
         Raises:
-            ConfigurationError: Something of that name is there already.
+            ConfigurationError: The directory exists already.
         """
         folder = parent / self.distribution
         try:
@@ -116,19 +116,19 @@ class Scaffold:
             "distribution": self.distribution,
             "module": f"{_PREFIXES[self.kind]}_{word}".replace("-", "_"),
             "function": self.function,
-            # no shell takes a variable that begins with a digit
+            # shells do not accept variable names that begin with a digit
             "variable": f"_{variable}" if variable[0].isdigit() else variable,
             "class": "".join(each.capitalize() for each in self.name.split("-")),
         }
 
 
 def new_scaffold(kind: str, name: str, index: PluginIndex) -> Scaffold:
-    """Choose what to write for a name.
+    """Make the scaffold for a name.
 
     Args:
         kind: `vendor`, `feature` or `tool`.
         name: Name of the provider, the feature or the tool.
-        index: The installed plugins, which need not load.
+        index: Index of the installed plugins, which are not loaded.
 
     Raises:
         ConfigurationError: The name is invalid or taken.

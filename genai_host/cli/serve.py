@@ -1,4 +1,4 @@
-"""`genai-host serve`: everything that the host can do, over HTTP."""
+"""`genai-host serve`: the HTTP server."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Listening = Callable[[str, str], None]
-"""Told the address, and what stands before all paths there, once it is listened at."""
+"""Called with the address and the path prefix once the server is listening."""
 
 _FILES = 65536
-_ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # of mallopt, as malloc.h has them
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # options of mallopt, see malloc.h
 
 
 class Log(NamedTuple):
-    """What shows a request that was answered, and what shows a warning."""
+    """Functions that show an answered request and a warning."""
 
     answered: Callable[[AccessLogEntry], None]
     warning: Callable[[str], None]
@@ -84,7 +84,7 @@ def _option(
 
 
 def _read(key: Key, context: click.Context, option: click.Parameter, value: Any) -> Any:
-    """Read the value of an option as that of its key; None if it was not given."""
+    """Parse an option as the value of its key; None if it was not given."""
     if value in (None, ()):
         return None
     try:
@@ -143,13 +143,13 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
 
 
 def _bound_kept_memory() -> None:
-    """Bound what the C library keeps of memory that was freed (mallopt(3)).
+    """Limit memory that the C library retains after it is freed (mallopt(3)).
 
-    All threads allocate from two arenas: glibc makes eight for each core, and each keeps what the
-    largest request in one of its threads took. Blocks from 64 KiB on are mapped, and so given back
-    when they are freed: glibc raises that limit up to 32 MiB as such blocks are freed.
+    All threads allocate from two arenas: by default, glibc creates eight per core, and each retains
+    the memory of its largest request. Blocks from 64 KiB on are mapped, and therefore returned to
+    the system when freed: by default, glibc raises that threshold up to 32 MiB.
     """
-    # another C library has no such options
+    # other C libraries lack these options
     with contextlib.suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_ARENA_MAX, 2)
@@ -157,7 +157,7 @@ def _bound_kept_memory() -> None:
 
 
 def _log(app: App, as_json: bool) -> Log:
-    """Have the log shown, and give what shows a request that was answered, or a warning."""
+    """Show the log, and return the functions that show requests and warnings."""
     if not as_json:
         return Log(lambda answered: note(str(answered)), lambda line: note(line, fg="yellow"))
     from genai_host.cli.log import write_answered, write_note
@@ -167,7 +167,7 @@ def _log(app: App, as_json: bool) -> Log:
 
 
 def _supervise(app: App, server: ServerConfig, listening: Listening, log: Log) -> None:
-    """Serve in several processes, which this one supervises."""
+    """Supervise several server processes."""
     from genai_host.server.listener import listen, url_of
     from genai_host.server.supervisor import Child, Supervisor, must_share
 
@@ -184,10 +184,10 @@ def _supervise(app: App, server: ServerConfig, listening: Listening, log: Log) -
 
 
 def _work(app: App, worker: WorkerProcess, chosen: dict[str, Any]) -> None:
-    """Serve as one of several processes: their number and address are the supervisor's."""
+    """Serve as one of several processes, with the number and address of the supervisor."""
     try:
         server = app.host.config.server._replace(**chosen)
-        # the next request of a client may come to another of them
+        # another process may receive the client's next request
         server = server._replace(workers=max(2, server.workers))
         log = _log(app, server.log_format == "json")
         worker.run(_server(app, server, log, worker.listener))
@@ -214,10 +214,10 @@ def _server(
 
 
 def _take_files() -> None:
-    """As many open files as may be had: each client is one, and each call to a service."""
+    """Raise the limit of open files: each client and each provider call needs one."""
     try:
         import resource
-    except ImportError:  # not there on Windows, which has no such limit
+    except ImportError:  # not available on Windows, which has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
@@ -226,9 +226,8 @@ def _take_files() -> None:
 
 
 def _collect_seldom() -> None:
-    """What answers a request leaves no cycles behind. To look for some whenever a few hundred
-    objects more are in use than before, as there are with each request under way, would take a
-    twentieth of the time, and hold up all of them for a tenth of a second now and then."""
+    """Reduce garbage collection: answering a request leaves no reference cycles. The default
+    threshold of a few hundred new objects would cost 5 % of the time, and pauses of 0.1 s."""
     import gc
 
     gc.set_threshold(10_000, 10, 10)

@@ -1,4 +1,4 @@
-"""A conversation at the terminal: opened or resumed; approvals asked for.
+"""A conversation at the terminal: opening, resuming, and approvals.
 
 `ask` and `chat` use a new conversation, the last one or a named one, recorded or not.
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 KIND = "approval"
-_SHOWN = 4000  # characters of the arguments of a call; all are in `conversations waiting --json`
+_SHOWN = 4000  # characters of arguments shown; `conversations waiting --json` has all
 
 Calls = Sequence[Mapping[str, Any]]
-"""Each with an `id` of its own, a `tool` and its `arguments`."""
+"""Calls, each with a unique `id`, a `tool` and its `arguments`."""
 
 
 def calls_of(wait: Pause[Any] | None) -> Calls | None:
-    """The calls that a turn waits for a decision on; None if it waits for something else."""
+    """The calls that wait for a decision; None if the turn waits for something else."""
     payload = None if wait is None or wait.kind != KIND else wait.payload
     calls = payload.get("calls") if isinstance(payload, Mapping) else None
     if not isinstance(calls, Sequence) or isinstance(calls, str) or not calls:
@@ -50,7 +50,7 @@ def calls_of(wait: Pause[Any] | None) -> Calls | None:
 
 
 def show_call(call: Mapping[str, Any]) -> None:
-    """A call, on standard error: what is in it that does not show is escaped."""
+    """Show a call on standard error, with invisible characters escaped."""
     note(f"{visible(call['tool'])} ({visible(call['id'])})", bold=True)
     text = _json(call.get("arguments"))
     note(f"  {text[:_SHOWN]}")
@@ -59,7 +59,7 @@ def show_call(call: Mapping[str, Any]) -> None:
 
 
 def show_wait(wait: Pause[Any]) -> None:
-    """What a turn waits for, a line for each call; nothing is left out."""
+    """Show everything that a turn waits for, with a line per call."""
     calls = calls_of(wait)
     if calls is None:
         echo(f"  {visible(wait.kind)}: {_json(wait.payload)}")
@@ -73,13 +73,12 @@ def _json(value: Any) -> str:
 
 
 def visible(text: str) -> str:
-    """A text in which whatever has no sign of its own, or that of something else, such as
-    a space of another width, is an escape of JSON."""
+    """Escape invisible characters and unusual spaces, as in JSON."""
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def ask_for_each(calls: Calls) -> dict[str, bool]:
-    """What the user says of each call. Raises `click.Abort` if that is nothing."""
+    """Ask the user about each call. Raises `click.Abort` if there is no answer."""
     decided = {}
     for call in calls:
         show_call(call)
@@ -90,10 +89,16 @@ def ask_for_each(calls: Calls) -> dict[str, bool]:
 def decided_by(
     calls: Calls | None, *, yes: bool, no: bool, allowed: Sequence[str]
 ) -> dict[str, bool] | None:
-    """What options say of each call; None if none of them is given. Raises
-    `click.UsageError` for what they cannot say.
+    """Decisions from options; None if no option is given.
 
-    allowed   ids; those that are not named may not run
+    Args:
+        calls: The calls that wait.
+        yes: Whether to approve all.
+        no: Whether to deny all.
+        allowed: Ids of approved calls; others are denied.
+
+    Raises:
+        click.UsageError: The options are invalid.
     """
     given = yes + no + bool(allowed)
     if not given:
@@ -115,15 +120,15 @@ def decided_by(
 F = TypeVar("F", bound=Callable[..., Any])
 
 LAST = "last"
-"""Stands for the id of the conversation that was gone on with last. No id has an l."""
+"""Alias of the last used conversation. Ids have no letter l."""
 
 _SIGNS = {"user": ">", "assistant": " "}
-_MESSAGES = 4  # that are shown again
-_LENGTH = 200  # characters that are shown of each
+_MESSAGES = 4  # number of messages shown again
+_LENGTH = 200  # characters shown of each message
 
 
 def complete_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The ids of the last conversations, with their titles."""
+    """Ids of recent conversations with their titles, for shell completion."""
     return [
         CompletionItem(each.id, help=" ".join(each.title.split()))
         for each in ctx.ensure_object(App).store.conversations()
@@ -146,15 +151,14 @@ _OPTIONS = (
 
 
 def talk_options(function: F) -> F:
-    """Add them to a command, which gets them by name."""
+    """Add conversation options to a command, by name."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 def found(app: App, id: str) -> Summary:
-    """The conversation that is meant: `last`, or the beginning of an id. Raises
-    `NotFound`."""
+    """Find a conversation by `last` or a prefix of its id. Raises `NotFound`."""
     from genai_host.errors import NotFound
 
     if id != LAST:
@@ -170,8 +174,8 @@ def found(app: App, id: str) -> Summary:
 
 
 def talk(app: App, *, last: bool, cid: str | None, no_record: bool, **chosen: Any) -> Conversation:
-    """The conversation that the options ask for, new or reopened. Other options that are
-    given hold from here on."""
+    """Open a new or saved conversation according to the options. Other options apply to further
+    turns."""
     record = app.host.config.record and not no_record
     if last or cid is not None:
         return reopened(app, LAST if cid is None else cid, record=record, **changes(**chosen))
@@ -183,8 +187,8 @@ def talk(app: App, *, last: bool, cid: str | None, no_record: bool, **chosen: An
 def reopened(
     app: App, id: str, *, record: bool = True, feature: str | None = None, **changed: Any
 ) -> Conversation:
-    """The conversation that `found` finds, with what is changed from here on. Raises
-    `ConversationBusy` if another process is at it."""
+    """Reopen a saved conversation with changes for further turns. Raises `ConversationBusy` if
+    another process is running a turn."""
     from genai_host.errors import ConfigurationError, ConversationBusy
 
     summary = found(app, id)
@@ -206,11 +210,9 @@ def leave_out(
     give: str = "genai-host conversations resume last VALUE",
     again: str = "genai-host ask --again",
 ) -> None:
-    """Something new is said: a turn that was interrupted is left out; its record stays.
-    One that waits is for the user to decide: `ConversationBusy`.
-
-    give, again   commands that give it what it waits for, or say its message again
-    """
+    """Prepare a conversation for a new message: skip an interrupted turn, whose record remains.
+    Raises `ConversationBusy` if a turn waits for input; its hint has the commands `give` and
+    `again`."""
     from genai_host.errors import ConversationBusy
 
     if conversation.status == "waiting":
@@ -224,7 +226,7 @@ def leave_out(
 
 
 def asked(conversation: Conversation) -> str:
-    """What a turn waits for, with what there is to decide."""
+    """What a turn waits for, with the number of calls or the payload."""
     from genai_host.util.text import one_line
 
     wait = conversation.waiting
@@ -238,7 +240,7 @@ def asked(conversation: Conversation) -> str:
 
 
 def give_in_chat(conversation: Conversation) -> str:
-    """How to give it in a chat."""
+    """How to answer a waiting turn in a chat."""
     return (
         "answer it: /resume VALUE"
         if calls_of(conversation.waiting) is None
@@ -247,7 +249,7 @@ def give_in_chat(conversation: Conversation) -> str:
 
 
 def described(conversation: Conversation) -> str:
-    """Which feature it is with, and which models."""
+    """Feature and models of a conversation."""
     models = ", ".join(
         name if role == "main" else f"{role}: {name}" for role, name in conversation.models.items()
     )
@@ -255,8 +257,7 @@ def described(conversation: Conversation) -> str:
 
 
 def show_end(conversation: Conversation) -> None:
-    """The end of what was said, in a few lines, and what can be done about a turn that
-    was not answered."""
+    """Show the last messages in a few lines, and the next step for an unanswered turn."""
     for message in conversation.history[-_MESSAGES:]:
         if message.role in _SIGNS and message.text:
             note(f"{_SIGNS[message.role]} {shortened(message.text)}", dim=True)
@@ -280,7 +281,7 @@ def shortened(text: str) -> str:
 
 
 def give_command(conversation: Conversation) -> str:
-    """The command that gives a turn what it waits for."""
+    """The command that answers a waiting turn."""
     if not conversation.id:
         return "not possible, since the conversation is not saved"
     resume = f"genai-host conversations resume {conversation.id}"
@@ -291,11 +292,8 @@ def give_command(conversation: Conversation) -> str:
 
 @contextlib.contextmanager
 def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator[None]:
-    """Errors name the command that comes next. Where a turn waits for calls to be approved
-    of, they are shown.
-
-    as_json   whether what a turn waits for is printed as JSON
-    """
+    """Add the next command to errors, and show calls that wait for approval, as JSON if
+    `as_json`."""
     from genai_host.errors import Conflict, TurnPaused
 
     try:

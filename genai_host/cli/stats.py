@@ -1,4 +1,4 @@
-"""`genai-host stats`: what calls of models came to."""
+"""`genai-host stats`: usage of model calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from genai_host.store.usage import UsageRow
 
 _BAR = 40  # characters
-_PARTS = " ▏▎▍▌▋▊▉"  # eighths of one
+_PARTS = " ▏▎▍▌▋▊▉"  # eighths of a character
 _PLOTS = ("calls", "tokens", "cost", "failed", "p50", "p95")
 
 
@@ -85,7 +85,7 @@ def _show(groups: Sequence[str], rows: Sequence[UsageRow]) -> None:
 
 
 def _draw(what: str, groups: Sequence[str], rows: Sequence[UsageRow]) -> None:
-    """A bar for each; piped, the name and the number."""
+    """Draw a bar for each group; piped, print the name and the number."""
     named = [
         (" ".join(row.of[group] or "-" for group in groups), _value(what, row)) for row in rows
     ]
@@ -100,7 +100,7 @@ def _draw(what: str, groups: Sequence[str], rows: Sequence[UsageRow]) -> None:
 
 
 def bar(value: float, most: float) -> str:
-    """As long as the value is beside the largest."""
+    """A bar with a length proportional to the value."""
     eighths = round(8 * _BAR * value / most) if most > 0 else 0
     return "█" * (eighths // 8) + _PARTS[eighths % 8].strip()
 
@@ -117,7 +117,7 @@ def _value(what: str, row: UsageRow) -> float:
 
 
 def _cost(row: UsageRow) -> str:
-    """`+` says that there are calls whose cost is not known."""
+    """The cost; `+` marks a sum with calls of unknown cost."""
     return f"${row.cost.dollars:.4f}{'+' * bool(row.cost.unknown)}"
 
 

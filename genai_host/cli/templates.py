@@ -30,10 +30,8 @@ def save_as_template(
     params: tuple[str, ...],
     settings: tuple[str, ...],
 ) -> str:
-    """Write what the options of `ask` say, over what another template says; the file.
-
-    Files are kept by their whole paths, since a template is used from anywhere.
-    """
+    """Save options of `ask` as a template, based on another template, and return its file. Files
+    are stored as absolute paths, since templates are used in any directory."""
     from genai_host.prompts.templates import NO_TEMPLATE, Template, read_template, save_template
 
     base = NO_TEMPLATE if template is None else read_template(template)

@@ -1,7 +1,7 @@
-"""What is written to the terminal and piped in: text, notes, costs, times.
+"""Terminal output and piped input: text, notes, costs, times.
 
-Text of models and plugins is untrusted: at a terminal its control characters are shown as visible
-signs, not interpreted. Piped output is exact. Any of the three standard streams may be closed, and
+Text of models and plugins is untrusted: on a terminal its control characters are shown as visible
+symbols, not interpreted. Piped output is exact. Any of the three standard streams may be closed; it
 is None then.
 """
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from genai_host.api import Cost
 
 
-_NARROWEST = 40  # columns of a table
-_FRACTION = 4  # digits after the point of what is a cent at least
+_NARROWEST = 40  # minimum width of a table, in columns
+_FRACTION = 4  # decimal places of amounts from one cent
 
 
 def cost_text(cost: Cost) -> str:
-    """In US dollars, on a few digits: `$0.0125`, or `at least $0.0125`."""
+    """Format US dollars with few digits: `$0.0125`, or `at least $0.0125`."""
     text = f"${dollars_text(cost.dollars)}"
     return f"at least {text}" if cost.unknown else text
 
 
 def dollars_text(dollars: float) -> str:
-    """An amount without its sign. What is less than a cent has three digits that count."""
+    """Format an amount without a sign, below one cent with three significant digits."""
     if dollars >= 0.01:
         return f"{dollars:.{_FRACTION}f}"
     digits, _, exponent = f"{dollars:.2e}".partition("e")
@@ -50,16 +50,13 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def local(moment: float) -> str:
-    """For people: the user's own time, to the minute.
-
-    moment   seconds since 1970
-    """
+    """Format a time (seconds since 1970) in the local time zone, to the minute."""
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def read_date(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """The callback of an option that takes a date, or a date with a time (ISO 8601), in the
-    user's own time unless it says otherwise: seconds since 1970."""
+    """Option callback for a date with an optional time (ISO 8601), in local time by default;
+    returns seconds since 1970."""
     if value is None:
         return None
     try:
@@ -71,7 +68,7 @@ def read_date(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def read_age(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """The same for one that takes how long ago that was, as `30d`."""
+    """Option callback for an age, for example `30d`; returns the time in seconds since 1970."""
     if value is None:
         return None
     read = re.fullmatch(r"([0-9]{1,6})([mhdw])", value)
@@ -83,7 +80,7 @@ def read_age(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     return time.time() - int(number) * _UNITS[unit]
 
 
-# C0 but tab and newline, DEL, C1, and what reorders text (Unicode TR9)
+# C0 except tab and newline, DEL, C1, and bidirectional controls (Unicode TR9)
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 
 
@@ -94,7 +91,7 @@ P = TypeVar("P", str, bytes)
 
 
 def safe(text: str) -> str:
-    """The text with control characters as visible signs; newline and tab stay."""
+    """Replace control characters except newline and tab by visible symbols."""
     return _CONTROLS.sub(lambda found: _sign(found.group()), text.replace("\r\n", "\n"))
 
 
@@ -111,24 +108,28 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def can_ask() -> bool:
-    """Whether there is somebody who sees a question, and can answer it."""
+    """Whether a person can see a question and answer it."""
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 def color() -> bool | None:
-    """What click takes as `color`: None for colours at a terminal, False for none, where the user
-    wants none (https://no-color.org) or the terminal has none."""
+    """Value for `color` of click: None for colors on a terminal, False if the user disabled them
+    (https://no-color.org) or the terminal has none."""
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return False if is_plain else None
 
 
 def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None:
-    """Print to standard output, at once.
+    """Print to standard output, and flush.
 
-    raw     exactly as it is, at a terminal too
-    style   of `click.style`, at a terminal alone
+    Args:
+        text: Text to print.
+        end: Appended to the text.
+        raw: Whether to print control characters unchanged on a terminal.
+        style: Arguments of `click.style`, used on a terminal only.
 
-    Raises `OSError` that names standard output if it takes no more.
+    Raises:
+        OSError: Writing failed; the error names standard output.
     """
     output: TextIO | None = sys.stdout
     if output is None:
@@ -140,8 +141,8 @@ def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None
     try:
         try:
             output.write(text)
-        except UnicodeEncodeError:  # a terminal of few letters
-            if output.errors == "surrogateescape":  # bytes go through, as in the C locale
+        except UnicodeEncodeError:  # the encoding of the terminal lacks characters
+            if output.errors == "surrogateescape":  # bytes pass through, as in the C locale
                 text = text.encode("utf-8", "backslashreplace").decode("ascii", "surrogateescape")
             else:
                 text = text.encode(output.encoding, "backslashreplace").decode(output.encoding)
@@ -152,8 +153,7 @@ def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None
 
 
 def note(text: str, **style: Any) -> None:
-    """Print to standard error: what is said about the output, and no part of it. That
-    nobody can be told is no reason to stop."""
+    """Print a message to standard error, separate from the output. Write errors are ignored."""
     try:
         click.secho(safe(text), err=True, color=color(), **style)
     except OSError:
@@ -161,15 +161,15 @@ def note(text: str, **style: Any) -> None:
 
 
 def drop(stream: TextIO | None) -> None:
-    """Keep the interpreter from flushing, in the end, into what takes nothing."""
+    """Prevent the interpreter from flushing a broken stream at exit."""
     if stream is not None:
-        with contextlib.suppress(OSError, ValueError):  # as where it is captured
+        with contextlib.suppress(OSError, ValueError):  # for example, if it is captured
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def piped_text() -> str:
-    """All that is piped in; nothing at a terminal. Raises `ConfigurationError` if it is not
-    text, or more than 20 MiB."""
+    """All piped input; empty on a terminal. Raises `ConfigurationError` if it is not text, or
+    larger than 20 MiB."""
     source: TextIO | None = sys.stdin
     if source is None or source.isatty():
         return ""
@@ -177,12 +177,12 @@ def piped_text() -> str:
 
 
 def piped_lines() -> Iterator[str]:
-    """What is piped in, line by line. Raises `ConfigurationError` where it is not text."""
+    """Lines of piped input. Raises `ConfigurationError` if the input is not text."""
     source: TextIO | None = sys.stdin
     if source is None:
         return
     for line in source.buffer:
-        if encoding_of(line).startswith(("utf-16", "utf-32")):  # its lines do not end in one byte
+        if encoding_of(line).startswith(("utf-16", "utf-32")):  # its line ends have several bytes
             whole = _bounded(line + source.buffer.read(MOST_PIPED + 1))
             yield from _piped_as_text(whole, source).splitlines()
         else:
@@ -201,8 +201,8 @@ def _piped_as_text(data: bytes, source: TextIO) -> str:
 
 
 def piped_bytes() -> bytes:
-    """All of standard input, whatever it is. Raises `ConfigurationError` if there is
-    none, or more than 20 MiB."""
+    """All of standard input as bytes. Raises `ConfigurationError` if there is none, or more than 20
+    MiB."""
     source: TextIO | None = sys.stdin
     if source is None:
         from genai_host.errors import ConfigurationError
@@ -212,7 +212,7 @@ def piped_bytes() -> bytes:
 
 
 def _bounded(piped: P) -> P:
-    """As where what is piped in has no end."""
+    """The piped input, with an error if it exceeds the limit."""
     if len(piped) > MOST_PIPED:
         from genai_host.errors import ConfigurationError
 
@@ -221,17 +221,17 @@ def _bounded(piped: P) -> P:
 
 
 def echo_json(value: Any) -> None:
-    """Print JSON, indented; escaped to ASCII, so that it is safe anywhere."""
+    """Print indented JSON, escaped to ASCII, so that it is safe on every terminal."""
     echo(json.dumps(value, indent=2))
 
 
 def echo_json_line(value: Any) -> None:
-    """The same on one line, for who reads line by line."""
+    """Print JSON on one line, for programs that read lines."""
     echo(json.dumps(value))
 
 
 def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table for people; where it is piped, tab-separated lines without a head."""
+    """Print a table; piped, tab-separated lines without a header."""
     lines = [[_cell(value) for value in row] for row in rows]
     if not is_terminal(sys.stdout):
         for line in lines:
@@ -247,7 +247,7 @@ def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     for line in lines:
         table.add_row(*(Text(safe(cell), style=_STYLES.get(cell, "")) for cell in line))
     console = Console(highlight=False)
-    console.width = max(console.width, _NARROWEST)  # in fewer, cells have no letter
+    console.width = max(console.width, _NARROWEST)  # narrower cells would be empty
     console.print(table)
 
 

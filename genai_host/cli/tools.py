@@ -1,4 +1,4 @@
-"""`genai-host tools`: what models may ask for."""
+"""`genai-host tools`: the tools that models can call."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _plugin(app: App, tool: Tool) -> str:
 
 
 def _why_not(app: App, tool: Tool) -> str:
-    """Why it is not offered; empty if it is."""
+    """Why a tool is not offered; empty if it is."""
     from genai_host.api.cancellation import Cancellation
 
     try:
@@ -160,7 +160,7 @@ def _row(app: App, tool: Tool) -> dict[str, Any]:
 
 
 def _parameter(name: str, schema: Any, required: bool) -> str:
-    """A line for people, as far as a schema can be told in one."""
+    """One line that describes a parameter, as far as possible."""
     told = schema if isinstance(schema, Mapping) else {}
     words = [name, str(told.get("type", ""))]
     words.append("required" if required else f"default {told.get('default')!r}")
@@ -174,7 +174,7 @@ def _arguments(app: App, tool: Tool, given: tuple[str, ...]) -> dict[str, Any]:
     arguments = named_values(given, "ARGUMENTS")
     parameters = _row(app, tool)["parameters"]
     texts = {name: text for name, _, text in (pair.partition("=") for pair in given)}
-    # what looks like JSON may be a text
+    # text may look like JSON
     return {**arguments, **{name: texts[name] for name in texts if _is_text(parameters, name)}}
 
 

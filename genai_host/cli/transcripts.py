@@ -1,4 +1,4 @@
-"""A conversation that was kept, as people read it."""
+"""Text output of saved conversations."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from genai_host.conversations.transcript import TurnSummary, content_as_markdown
 if TYPE_CHECKING:
     from genai_host.store.records import Found, StoredTry, Summary
 
-_AROUND = 40  # characters before the words that are shown with them
+_AROUND = 40  # characters shown before the match
 
 
 def title_of(summary: Summary) -> str:
-    """On one line."""
+    """The title on one line."""
     return " ".join(summary.title.split())
 
 
 def show_tries(tries: Iterable[StoredTry]) -> None:
-    """Print every call of a model, failed ones as well."""
+    """Print all attempts of model calls, including failed ones."""
     for each in tries:
         used = f"{each.input_tokens or 0} in, {each.output_tokens or 0} out"
         ended = used if each.code is None else f"failed: {each.code}"
@@ -36,8 +36,8 @@ def show_tries(tries: Iterable[StoredTry]) -> None:
 
 
 def show_found(found: Found, id: str, words: str) -> None:
-    """Print one message that was searched for, on one line: the text around the words,
-    which are marked at a terminal."""
+    """Print a search result on one line: the text around the words, which are highlighted on a
+    terminal."""
     from genai_host.store.search import pattern_for
 
     sought = pattern_for(words)
@@ -62,11 +62,7 @@ def show_transcript(
     *,
     details: bool = False,
 ) -> None:
-    """Print what was said.
-
-    began   messages that the conversation began with
-    times   when each turn was begun, in seconds since 1970
-    """
+    """Print a conversation: initial messages, and turns with their start in seconds since 1970."""
     _show_messages(began)
     for turn in turns:
         mark = "" if turn.outcome == "answered" else f" (turn {turn.number}, {turn.outcome})"
@@ -82,8 +78,8 @@ def show_transcript(
 
 
 def _answers(turn: TurnSummary) -> Sequence[Message]:
-    """What the answer says, as it entered the history; itself if it did not."""
-    assert turn.answer is not None  # the caller has looked
+    """Messages of the answer as added to the history, or else the answer itself."""
+    assert turn.answer is not None  # checked by the caller
     new = [each for each in added(turn.answer, turn.message) if each.role != "user"]
     return new or [Message("assistant", turn.answer.summary)]
 
