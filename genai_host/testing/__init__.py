@@ -1,16 +1,16 @@
-"""What plugins are tested with; docs/testing.md shows how.
+"""Testing tools for plugins; see docs/testing.md.
 
-- `clock`: time that passes when a test says so
-- `plugins`: plugins made on the spot
-- `fake_model`: a model in this process that says what a function says
-- `fake_service`: a service over HTTP on this machine that does what a test says
-- `route_server`: the routes of plugins over HTTP on this machine
-- `environments`: distributions in a folder; wheels, and environments to install them into
-- `replaying`: a conversation made again from its record, after every entry
+- `clock`: a clock that tests control
+- `plugins`: inline plugins
+- `fake_model`: a model in this process that answers with a function
+- `fake_service`: an HTTP service on this machine, controlled by a test
+- `route_server`: HTTP routes of plugins on this machine
+- `environments`: distributions in a directory; wheels, and environments to install them into
+- `replaying`: replay of a conversation after every entry of its record
 
-For these pytest is needed, `pip install genai-host[testing]`:
+These need pytest, `pip install genai-host[testing]`:
 
-- `suites`: tests for a plugin's own to subclass
+- `suites`: test classes for plugins to subclass
 - `pytest_plugin`: fixtures
 """
 

@@ -1,7 +1,7 @@
-"""Distributions and environments made for a test.
+"""Distributions and environments for tests.
 
 `make_distribution` writes a module and its metadata into a directory, as if it were installed.
-`make_environment` makes an environment in which wheels are really installed, with uv:
+`make_environment` makes an environment into which wheels are really installed, with uv:
 
     environment = make_environment(tmp_path / "venv", tmp_path / "home")
     environment.install("genai-host", str(build_wheel(Path("my-plugin"), tmp_path)))
@@ -61,7 +61,7 @@ def make_distribution(
 
 
 def _record_line(folder: Path, path: str) -> str:
-    """As the specification of RECORD has it (PyPA, Recording installed projects)."""
+    """A line of RECORD (PyPA, Recording installed projects)."""
     content = (folder / path).read_bytes()
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
     return f"{path},sha256={digest},{len(content)}\n"
@@ -101,7 +101,7 @@ class Environment:
         )
 
     def install(self, *wanted: str) -> None:
-        """Install distributions, by name or as wheels and folders by their path."""
+        """Install distributions by name, or wheels and directories by path."""
         uv("pip", "install", "--quiet", "--python", str(self.python), *wanted)
 
     def uninstall(self, *names: str) -> None:
@@ -109,7 +109,7 @@ class Environment:
 
     @property
     def site(self) -> Path:
-        """Where distributions are installed."""
+        """Directory of the installed distributions."""
         code = "import sysconfig; print(sysconfig.get_path('purelib'))"
         done = subprocess.run(
             [str(self.python), "-c", code], capture_output=True, text=True, check=True
@@ -118,13 +118,13 @@ class Environment:
 
 
 def make_environment(folder: Path, home: Path) -> Environment:
-    """An empty environment for the Python that runs."""
+    """Make an empty environment for the running Python."""
     uv("venv", "--quiet", "--python", sys.executable, str(folder))
     return Environment(folder, home)
 
 
 def build_wheel(source: Path, out: Path) -> Path:
-    """Build the wheel of a distribution into a folder; the wheel."""
+    """Build the wheel of a distribution into a directory, and return its path."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out) as made:
         uv("build", "--quiet", "--wheel", "--python", sys.executable, "-o", made, str(source))
@@ -133,11 +133,11 @@ def build_wheel(source: Path, out: Path) -> Path:
 
 
 def uv(*arguments: str) -> None:
-    """Run uv, which is looked for beside this Python and on PATH.
+    """Run uv, found next to this Python or on PATH.
 
     Raises:
-        FileNotFoundError: It is not installed.
-        RuntimeError: It fails.
+        FileNotFoundError: uv is not installed.
+        RuntimeError: uv fails.
     """
     places = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     found = shutil.which("uv", path=places)

@@ -56,7 +56,7 @@ def _respond(turn: Turn[NoSettings]) -> FeatureSteps:
 ASKING = Feature("asking", NoSettings, _respond, help="ask a model")
 
 
-_WORD = 8  # characters that a streamed answer comes in
+_WORD = 8  # characters per chunk of a streamed answer
 _SIZE = 8
 
 
@@ -80,13 +80,13 @@ class RecordedPrompt:
 
     @property
     def text(self) -> str:
-        """What was said last."""
+        """Text of the last message."""
         return self.messages[-1].text
 
 
 Said = str | Completion | Act
-"""What it may be told to say: a text, all of a completion, or `HANG` for no answer until
-the call is cancelled."""
+"""Answer of the model: a text, a completion, or `HANG` for no answer until the call is
+cancelled."""
 
 
 def echo(heard: RecordedPrompt) -> str:
@@ -232,7 +232,7 @@ class _Events:
         return self._events
 
     def close(self) -> None:
-        """Nothing of it waits."""
+        """Do nothing."""
 
 
 def _event(value: Any) -> StreamEvent:

@@ -1,13 +1,12 @@
-"""A service over HTTP on this machine that does what a test says, faults included.
+"""An HTTP service on this machine that a test controls, including faults.
 
     with FakeService() as service:
         service.replies += [json_reply({"a": 1}), sse_reply([b"one", b"two"], CUT)]
         ...  # let a provider with base_url=service.url call it
         assert service.requests[0].headers["authorization"] == "Bearer key"
 
-It speaks over plain sockets, so that each byte, and each end of a connection, is the
-test's choice. Nothing in it waits for time to pass: what is held up waits for the test
-(`HOLD` and `let_go`) or for the client to close.
+It uses plain sockets, so that the test controls each byte and the end of each connection. It uses
+no timers: a held reply waits for the test (`HOLD` and `let_go`) or until the client closes.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-_PATIENCE = 30.0  # seconds, in real time, for what a test waits for
+_PATIENCE = 30.0  # timeout for events that a test waits for, in seconds of real time
 
 
 class Act(Enum):
-    """What a reply does between its bytes."""
+    """An action of a reply between its bytes."""
 
     CUT = "end the connection, as if all had been sent"
     RESET = "reset the connection"
@@ -43,8 +42,7 @@ Step = bytes | Act | Callable[[], object]
 
 @frozen
 class Reply:
-    """What is sent for one request: bytes as they stand, and acts between them; functions
-    are called when it is their turn.
+    """A reply: bytes, actions between them, and functions that are called in their place.
 
     Attributes:
         keep: Whether the connection stays open for another request.
@@ -56,7 +54,7 @@ class Reply:
 
 @frozen
 class Received:
-    """One request; the names of headers in lower case."""
+    """A request; names of headers are in lower case."""
 
     method: str
     path: str
@@ -74,13 +72,13 @@ def reply(
     *,
     keep: bool = True,
 ) -> Reply:
-    """A whole reply."""
+    """Make a whole reply."""
     head = _head(status, {"Content-Length": str(len(body)), **(headers or {})})
     return Reply([head + body], keep)
 
 
 def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    """A whole reply of JSON."""
+    """Make a whole reply with JSON."""
     return reply(
         json.dumps(value).encode(), status, {"Content-Type": "application/json", **(headers or {})}
     )
@@ -93,8 +91,8 @@ def stream_reply(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
-    """A reply in chunks, one for each piece. An act that ends the connection leaves
-    the reply without its end."""
+    """Make a chunked reply with a chunk per piece. An action that ends the connection truncates the
+    reply."""
     steps: list[Step] = [
         _head(
             status,
@@ -110,7 +108,7 @@ def stream_reply(
 
 
 def sse_reply(events: Sequence[Step], **options: Any) -> Reply:
-    """A reply of server-sent events, by the data of each."""
+    """Make a reply of server-sent events from the data of each."""
     pieces = [b"data: " + each + b"\n\n" if isinstance(each, bytes) else each for each in events]
     return stream_reply(pieces, **options)
 
@@ -150,7 +148,7 @@ class FakeService:
 
     @property
     def url(self) -> str:
-        """Its address, without a path."""
+        """Its URL, without a path."""
         host = "localhost" if self._tls else "127.0.0.1"
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}"
 
@@ -227,7 +225,7 @@ class FakeService:
             self._changed.notify_all()
 
     def _answer(self, connection: socket.socket, reader: Any) -> bool:
-        """One request and its reply; whether there may be another."""
+        """Answer a request. Returns whether the connection stays open for another."""
         received = _receive(reader)
         if received is None:
             return False

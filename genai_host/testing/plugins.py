@@ -1,4 +1,4 @@
-"""A plugin made on the spot."""
+"""Inline plugins."""
 
 from __future__ import annotations
 

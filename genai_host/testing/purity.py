@@ -1,4 +1,4 @@
-"""Checks of features: no I/O; and data that is not a valid reply.
+"""Checks that features do no I/O; and invalid replies.
 
 `Watched` records whether a feature gets the time or random numbers, or uses a network, other than
 through the host. `NO_REPLIES` and `damaged` give what a service may send instead of a valid reply.
@@ -29,7 +29,7 @@ _FORBIDDEN = frozenset(
     }
     | {("posix", "urandom"), ("nt", "urandom"), ("_uuid", "generate_time_safe")}
 )
-_CHANCE = random.random.__self__  # type: ignore[attr-defined]  # the one that all share
+_CHANCE = random.random.__self__  # type: ignore[attr-defined]  # the shared generator
 
 
 class Watched:
@@ -61,7 +61,7 @@ class Watched:
             except GeneratorExit:
                 story.close()
                 raise
-            except BaseException as error:  # noqa: BLE001 - the story's own, to handle
+            except BaseException as error:  # noqa: BLE001 - handled by the feature
                 act = partial(story.throw, error)
             else:
                 act = partial(story.send, result)
@@ -70,7 +70,7 @@ class Watched:
     def _eye(self) -> Generator[None, None, None]:
         before = sys.getprofile()
         collects = gc.isenabled()
-        gc.disable()  # what others do when garbage is collected is not the feature's doing
+        gc.disable()  # finalizers of other objects are not part of the feature
         sys.setprofile(self._look)
         try:
             yield
@@ -113,7 +113,7 @@ NO_REPLIES: tuple[bytes, ...] = (
     b"[" * 100_000,
     b'{"a":' * 100_000,
 )
-"""Bodies that are no reply in any format."""
+"""Bodies that are invalid in every format."""
 
 _OTHERS: tuple[Any, ...] = (
     *(None, True, -1, 2**70, 1.5),
@@ -127,8 +127,8 @@ _NOTHING: Any = object()
 
 
 def damaged(data: bytes) -> Iterator[bytes]:
-    """The same text with one fault each: what is JSON with each of its values missing, or
-    of another kind; whatever it is, ended too soon."""
+    """Damaged versions of the data: JSON with each value missing or of another type; any data,
+    truncated."""
     for length in range(len(data.rstrip())):
         yield data[:length]
     try:
@@ -140,7 +140,7 @@ def damaged(data: bytes) -> Iterator[bytes]:
 
 
 def with_faults(value: Any) -> Iterator[Any]:
-    """The same value with one fault each: a part of it missing, or of another kind."""
+    """Versions of a JSON value with one fault each: a part is missing or has another type."""
     for place in places_in(value):
         for other in _OTHERS:
             yield with_other(value, place, other)
@@ -149,8 +149,7 @@ def with_faults(value: Any) -> Iterator[Any]:
 
 
 def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
-    """The place of each value in a JSON value, its own first: names and numbers, from the
-    outermost inwards."""
+    """Paths of all values in a JSON value, outermost first, as keys and indexes."""
     yield place
     if isinstance(value, (dict, list)):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
@@ -158,7 +157,7 @@ def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
 
 
 def with_other(value: Any, place: Place, other: Any) -> Any:
-    """The same JSON value with another in a place."""
+    """A copy of a JSON value with another value at a path."""
     if not place:
         return other
     changed = value.copy()

@@ -1,10 +1,9 @@
-"""Fixtures for the tests of plugins. Enable them in the `conftest.py` at the top of your
-tests:
+"""Fixtures for tests of plugins. Enable them in the top-level `conftest.py` of your tests:
 
     pytest_plugins = ["genai_host.testing.pytest_plugin"]
 
-They are not enabled by being installed: `home` is there for every test, and a project
-that merely uses the host has tests that it would be of no use to.
+They are not enabled automatically, because `home` is an autouse fixture, and projects that only use
+the host do not need it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from genai_host.plugins.discovery import StaticPlugins
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService
 
-if TYPE_CHECKING:  # it is imported where it is used
+if TYPE_CHECKING:  # imported lazily
     from genai_host.store import Store
 
 MakeHost = Callable[..., Host]
@@ -34,14 +33,15 @@ _ONCE = RetryPolicy(max_attempts=1, max_total_attempts=1)
 
 @pytest.fixture(scope="session")
 def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folders that are made by who writes into them: `tmp_path` would make one for each test."""
+    """Base directories; unlike with `tmp_path`, the directory of a test is created on first
+    write."""
     folder = tmp_path_factory.mktemp("homes")
     return (folder / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
 def home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder where this test's hosts keep their files, so that none touches yours."""
+    """Data directory of the test's hosts, so that they do not use your files."""
     folder = next(_homes)
     monkeypatch.setenv("GENAI_HOST_HOME", str(folder))
     monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
@@ -52,17 +52,17 @@ def home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Time that passes when the test says so: `make_host(clock=clock)`."""
+    """A clock controlled by the test: `make_host(clock=clock)`."""
     return ManualClock()
 
 
 @pytest.fixture
 def make_host() -> Iterator[MakeHost]:
-    """Makes hosts of given plugins, and closes them: `make_host(mine=my_module)`.
+    """A function that makes hosts with the given plugins, and closes them:
+    `make_host(mine=my_module)`.
 
-    The host's own dialects are in it; a plugin that is None is left out. `config`,
-    `clock`, `patience`, `store` and `prices` go to the host, which tries calls once unless
-    told otherwise.
+    The host's own dialects are included; a plugin that is None is left out. `config`, `clock`,
+    `patience`, `store` and `prices` are passed to the host. By default, calls are attempted once.
     """
     import genai_host.dialects
 
@@ -97,6 +97,6 @@ def make_host() -> Iterator[MakeHost]:
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
-    """A service over HTTP on this machine; `service.replies` says what it answers."""
+    """An HTTP service on this machine, which sends `service.replies`."""
     with FakeService() as made:
         yield made

@@ -1,4 +1,4 @@
-"""Whether a feature can be replayed: its conversation, made again after every entry."""
+"""Replays a feature's conversation after every entry of its record."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def replay_from_every_entry(
 
 
 def _gone_on(conversation: Conversation, give: Callable[[str], object] | None) -> Answer:
-    """The answer of a turn that had not ended, with one `resume` for each of its waits."""
+    """Resume an unfinished turn, with one `resume` per pause, and return its answer."""
     while True:
         waiting = conversation.waiting
         result = None
@@ -78,7 +78,7 @@ def _answer_of(record: InMemoryRecord, turn: int) -> Answer:
 
 
 def timeless(answer: Answer) -> Answer:
-    """Without how long it took, which is another each time a step runs."""
+    """The answer without durations, which differ between runs."""
     details = [
         evolve(each, data={key: value for key, value in each.data.items() if key != "seconds"})
         for each in answer.details

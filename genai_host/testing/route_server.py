@@ -1,9 +1,9 @@
-"""The routes of plugins over HTTP on this machine, as a server would have them.
+"""Serves HTTP routes of plugins on this machine, for tests.
 
     with RouteServer(host) as server:
         requests.post(f"{server.url}/api/shop/orders", json={...})
 
-It is for tests: it lets in whoever connects, and keeps no time.
+It has no authentication and no timeouts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Server(ThreadingHTTPServer):
     routes: HttpRoutes
     user: str
     daemon_threads = True
-    block_on_close = False  # a client may keep its connection
+    block_on_close = False  # a client may keep its connection open
     request_queue_size = 256
 
     def __init__(self, *given: Any) -> None:
@@ -76,8 +76,8 @@ class _Server(ThreadingHTTPServer):
 
     @contextmanager
     def watching(self, connection: socket.socket) -> Iterator[Cancellation]:
-        """What ends when the client goes while it is answered. One that has sent its next
-        request by then is taken to stay."""
+        """Cancel when the client disconnects during its request. A client that has already sent its
+        next request counts as connected."""
         left = Cancellation()
         with self._lock:
             self._clients.register(connection, selectors.EVENT_READ, left)
@@ -85,11 +85,11 @@ class _Server(ThreadingHTTPServer):
             yield left
         finally:
             with self._lock:
-                if self._clients.get_map():  # which is None once it is closed
+                if self._clients.get_map():  # None once it is closed
                     self._clients.unregister(connection)
 
     def service_actions(self) -> None:
-        """See who has gone: whoever answers them may be blocked. It is called in between."""
+        """Detect disconnected clients, in the server's loop because handler threads may block."""
         with self._lock:
             if not self._clients.get_map():
                 return
@@ -103,7 +103,7 @@ class _Server(ThreadingHTTPServer):
             self._clients.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients go when they like."""
+        """Ignore errors of disconnected clients."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests print what they need."""
+        """Print no log."""
 
     def _answer(self) -> None:
         path, _, query = self.path.partition("?")
@@ -136,10 +136,10 @@ class _Handler(BaseHTTPRequestHandler):
             )
             self._send(self.server.routes.answer(request))
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - looked up so
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - names of the base class
 
     def _refusal(self, most: int) -> HttpProblem | None:
-        """Why the body is not read: it says beforehand how long it is, or it has no end."""
+        """The error for a body that is too long or has no length; None if it is read."""
         length = self.headers.get("content-length") or "0"
         if "transfer-encoding" in self.headers or not length.isdecimal():
             return HttpProblem(411, "length_required", "the length of the body is needed")
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
-        if self.close_connection:  # else a client would use it again, and find it closed
+        if self.close_connection:  # otherwise a client would reuse the closed connection
             self.send_header("connection", "close")
         if isinstance(reply.body, bytes):
             self.send_header("content-length", str(len(reply.body)))
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             self.wfile.write(b"0\r\n\r\n")
         except BaseException:
-            self.close_connection = True  # the client must not take it for whole
+            self.close_connection = True  # the client must not treat the reply as complete
             with suppress(OSError):
                 self.connection.close()
             raise
@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _has_ended(client: Any) -> bool:
-    """Whether there is nothing more to come from a client that was found readable."""
+    """Whether a readable client has closed its connection."""
     try:
         return not client.recv(1, socket.MSG_PEEK)
     except OSError:

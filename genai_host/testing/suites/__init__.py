@@ -1,20 +1,20 @@
-"""Suites that the tests of a plugin subclass in a few lines; docs/testing.md shows how.
-They need pytest: `pip install genai-host[testing]`.
+"""Suites that the tests of a plugin subclass in a few lines; see docs/testing.md. They need pytest:
+`pip install genai-host[testing]`.
 
-- `CountDialectSuite`: a dialect in which tokens are counted
-- `DialectSuite`: a dialect for chat
-- `EmbedDialectSuite`: a dialect for embeddings
-- `ModerateDialectSuite`: a dialect for moderation
+- `CountDialectSuite`: a dialect that counts tokens
+- `DialectSuite`: a chat dialect
+- `EmbedDialectSuite`: an embedding dialect
+- `ModerateDialectSuite`: a moderation dialect
 - `ProviderSuite`: any provider
-- `HttpProviderSuite`: a provider over HTTP, with every fault of a service
+- `HttpProviderSuite`: an HTTP provider, with all faults of a service
 - `ModelSuite`: models and offerings
 - `FeatureSuite`: a feature
 - `ToolSuite`: a tool
-- `ToolSourceSuite`: a source of tools, or a set of them
-- `ExecutorSuite`: where the rows of batches are done
+- `ToolSourceSuite`: a source of tools, or a tool set
+- `ExecutorSuite`: an executor of batches
 
-All tests of a suite are mandatory unless they are marked as `recommended`: a class that
-leaves one out, or has another in its place, says why in its `departures`.
+All tests of a suite are mandatory unless they are marked as `recommended`: a class that omits or
+replaces one gives the reason in its `departures`.
 """
 
 import pytest
@@ -23,7 +23,7 @@ _REWRITTEN = """
     base codec dialect executor feature http_provider http_replies http_stage http_streams
     model provider tool tool_source
 """
-# before they are imported, so that their assertions tell what was compared
+# before the imports, so that assertions show the compared values
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
 
 from genai_host.testing.suites.base import PluginSuite, Suite, recommended  # noqa: E402

@@ -1,4 +1,4 @@
-"""What all suites share: departures, and the plugin that is tested."""
+"""Base classes of all suites."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ _MAY_BE_IMPORTED = frozenset({"attr", "attrs", "genai_host", "pluggy", "typing_e
 
 
 def recommended(test: T) -> T:
-    """Marks a test that a plugin may leave out or change without saying why; all others
-    are mandatory."""
-    test.is_recommended = True  # type: ignore[attr-defined]  # it is a mark
+    """Mark a test that a plugin may omit or change without a reason; all others are mandatory."""
+    test.is_recommended = True  # type: ignore[attr-defined]  # a marker
     return test
 
 
@@ -40,10 +39,9 @@ class Suite:
     """Base of all suites.
 
     Attributes:
-        departures: Mandatory tests that do not hold for this plugin, or hold in another way, by
-            name, each with the reason. One that the subclass does not define itself is skipped for
-            that reason; one that it defines is run.
-        patience: Seconds, in real time, to wait for what must come.
+        departures: Mandatory tests that the plugin changes or does not pass, by name, each with the
+            reason. A test that the subclass does not override is skipped for that reason.
+        patience: Timeout in seconds of real time.
     """
 
     departures: ClassVar[Mapping[str, str]] = {}
@@ -65,14 +63,14 @@ class Suite:
             pytest.skip(f"{type(self).__name__} departs: {self.departures[name]}")
 
     def ended(self, future: Future[Any]) -> BaseException | None:
-        """What was raised in the background, once that has ended, which it does soon."""
+        """Wait for a background call, and return the exception it raised."""
         try:
             return future.exception(self.patience)
         except futures.TimeoutError:
             raise AssertionError(f"it has not ended after {self.patience:g} s") from None
 
     def test_departures_have_reasons(self) -> None:
-        """The mandatory tests are there as the suite has them, or it says why not."""
+        """Mandatory tests are unchanged, or have a reason."""
         kind = type(self)
         faults = [
             f"{kind.__name__} changes {name}, which is mandatory: give the reason in `departures`"
@@ -92,13 +90,13 @@ class Suite:
 
 
 def in_background(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Run a function in a thread of its own, which a test that fails leaves behind."""
+    """Run a function in a separate thread, which is abandoned if the test fails."""
     future: Future[Any] = Future()
 
     def run() -> None:
         try:
             future.set_result(function(*arguments))
-        except BaseException as error:  # noqa: BLE001 - it is the test's
+        except BaseException as error:  # noqa: BLE001 - handled by the test
             future.set_exception(error)
 
     threading.Thread(target=run, name="suite", daemon=True).start()
@@ -106,7 +104,7 @@ def in_background(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 
 
 def _changed(kind: type) -> Iterator[str]:
-    """The mandatory tests that a class has otherwise than its suite."""
+    """Mandatory tests that a class changes."""
     suites = [each for each in kind.__mro__ if each.__module__.startswith(__package__)]
     names = {name for each in suites for name in vars(each) if name.startswith("test_")}
     for name in sorted(names):
@@ -117,18 +115,18 @@ def _changed(kind: type) -> Iterator[str]:
 
 
 class PluginSuite(Suite):
-    """Base of the suites of what a plugin brings.
+    """Base of the suites for contributions of plugins.
 
     Attributes:
-        plugin: The module with the hooks, or an object with them.
-        beside: Further plugins that it needs, by name; the host's own dialects are there.
+        plugin: Module with the hooks, or an object with them.
+        beside: Further required plugins, by name; the host's own dialects are included.
     """
 
     plugin: Any
     beside: Mapping[str, Any] = {}
 
     def plugins(self, **further: Any) -> StaticPlugins:
-        """Where a host finds the plugin, with all that it needs."""
+        """Source of the plugin and its required plugins, for a host."""
         import genai_host.dialects
 
         return StaticPlugins(
@@ -136,7 +134,7 @@ class PluginSuite(Suite):
         )
 
     def declared(self) -> Contributions:
-        """What the plugin declares."""
+        """Contributions of the plugin."""
         found = {each.found.name: each for each in Plugins(self.plugins(), Config()).results}
         tested = found["tested"]
         assert isinstance(tested, LoadedPlugin), f"{tested}"
@@ -147,8 +145,8 @@ class PluginSuite(Suite):
             assert not isinstance(result, BrokenPlugin), f"{result.line()}\n{result.trace}"
 
     def test_its_settings_are_described(self) -> None:
-        """Those of all that it declares, for help and forms: each has a help text and a type,
-        and what is secret is a `Secret`."""
+        """All settings have a help text and a type, for help and forms; secrets are of type
+        `Secret`."""
         declared = self.declared()
         sets = [each for each in declared.tool_sources if isinstance(each, ToolSet)]
         found: list[Any] = [*declared.providers, *declared.features, *declared.executors, *sets]
@@ -164,8 +162,7 @@ class PluginSuite(Suite):
                     assert setting.secret, f"{name} is shown: its type is to be Secret"
 
     def test_loading_it_is_cheap(self) -> None:
-        """Declarations import no SDK, and nothing else that takes time: what they name
-        imports it when it is used."""
+        """Declarations import no SDK or other slow module; such imports happen on first use."""
         if not inspect.ismodule(self.plugin):
             pytest.skip("the plugin is not a module")
         hooks = [name for name in vars(hookspecs) if name.startswith("genai_")]

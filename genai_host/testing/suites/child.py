@@ -1,5 +1,4 @@
-"""Runs a part of a `FeatureSuite` in a process of its own: as a program, with JSON that
-says which."""
+"""Runs a part of a `FeatureSuite` in a separate process, with arguments as JSON."""
 
 from __future__ import annotations
 

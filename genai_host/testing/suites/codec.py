@@ -1,4 +1,4 @@
-"""The suite that dialects of all operations share."""
+"""Base suite for dialects of all operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_TYPES: Mapping[str, Any] = {
 
 
 def sample_of(schema: Any) -> Any:
-    """A value that a simple schema takes; what it is for others, nobody knows."""
+    """A value that a simple schema accepts; undefined for other schemas."""
     if not isinstance(schema, Mapping):
         return "sample"
     for given in ("const", "default"):
@@ -49,13 +49,13 @@ def sample_of(schema: Any) -> Any:
 
 
 class CodecSuite(Suite):
-    """Use `DialectSuite` or `EmbedDialectSuite`.
+    """Base of the dialect suites; use `DialectSuite` or `EmbedDialectSuite`.
 
     Attributes:
-        dialect: The one that is tested.
-        reply: Body of a whole reply, as the service sends it.
-        refusals: Replies of status 400 or more: status, body, the error's class.
-        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
+        dialect: Tested dialect.
+        reply: Body of a whole reply, as sent by the service.
+        refusals: Error replies: status (400 or more), body, class of the error.
+        parameter_values: Values for parameters whose JSON Schema does not suffice to make one.
     """
 
     dialect: Dialect[Any, Any]
@@ -64,11 +64,11 @@ class CodecSuite(Suite):
     parameter_values: Mapping[str, Any] = {}
 
     def call(self) -> Any:
-        """A call with all that the dialect can write."""
+        """A call with all content that the dialect can write."""
         raise NotImplementedError
 
     def data(self, call: Call) -> Any:
-        """The body that the dialect writes, read again."""
+        """The body written by the dialect, parsed."""
         return json.loads(self.dialect.prepare_request(call).data())
 
     def test_it_declares_what_it_is(self) -> None:
@@ -88,7 +88,7 @@ class CodecSuite(Suite):
         json.loads(request.data())
 
     def test_equal_calls_are_written_equally(self) -> None:
-        """Whatever was written between them: a dialect keeps nothing."""
+        """Calls in between have no effect: a dialect has no state."""
         first = self.dialect.prepare_request(self.call())
         self.dialect.prepare_request(evolve(self.call(), model_id="m-2"))
         second = self.dialect.prepare_request(self.call())
@@ -115,7 +115,7 @@ class CodecSuite(Suite):
         for body in NO_REPLIES:
             try:
                 found = self.extracted(body)
-            except (GenaiError, RecursionError):  # the host makes a typed error of this one
+            except (GenaiError, RecursionError):  # the host raises a typed error for this one
                 continue
             except Exception as error:
                 raise AssertionError(f"{short(body)} raises {error!r}") from error
@@ -127,7 +127,7 @@ class CodecSuite(Suite):
             assert found is None or self.is_sound(found), f"{short(body)} is read as {found!r}"
 
     def test_a_reply_that_is_cut_is_never_whole(self) -> None:
-        """A whole reply, as one that is closed by the end of its connection may be cut."""
+        """A reply that ends with its connection may be truncated."""
         for length in range(len(self.reply.rstrip())):
             body = self.reply[:length]
             assert read(body, self.extracted, body) is None, short(body)
@@ -149,7 +149,7 @@ class CodecSuite(Suite):
         return self.dialect.extract_result(self.call(), ProviderReply(body))
 
     def is_sound(self, result: Any) -> bool:
-        """Whether a result is what it should be, whatever it says."""
+        """Whether a result has the right types, whatever its content."""
         raise NotImplementedError
 
     def parameter_value(self, name: str) -> Any:
@@ -158,8 +158,7 @@ class CodecSuite(Suite):
 
 
 def read(data: bytes, read: Callable[[Any], Any], given: Any) -> Any:
-    """What is read of the data, in the form given; None where it is refused as it
-    should be."""
+    """The parsed result; None if the data is rejected with a valid error."""
     try:
         return read(given)
     except (GenaiError, RecursionError):

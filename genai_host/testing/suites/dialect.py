@@ -1,7 +1,7 @@
-"""Suites of dialects: chat, embeddings, moderation, counted tokens.
+"""Suites of dialects: chat, embeddings, moderation, token counts.
 
-They test that a dialect is a codec: it writes everything it is given or refuses it, reads valid
-and any other replies of services, and has no state.
+They test that a dialect is a codec: it writes or rejects all content, reads valid and invalid
+replies of services, and has no state.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Unheard(Part):
 
 
 class DialectSuite(CodecSuite):
-    """The suite of a dialect for chat.
+    """Suite for a chat dialect.
 
         class TestMyDialect(DialectSuite):
             dialect = MyDialect()
@@ -60,18 +60,17 @@ class DialectSuite(CodecSuite):
             usage = Usage(3, 2)
 
     Attributes:
-        dialect: The one that is tested.
-        reply: Body of a whole reply, as the service sends it.
-        stream: The data of the events of the same reply, streamed; the last one is the format's
-            mark of the end. None for a format without streams.
-        closing_events: How many of the last events come once the answer has ended: more than the
-            mark alone, where a service may leave that out.
-        text: What the reply says.
-        usage: What it says was used.
-        calls: Reply and stream in which the model asks for a tool, where the format can say that:
-            `(reply, stream)`.
-        refusals: Replies of status 400 or more: status, body, the class of the error.
-        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
+        dialect: Tested dialect.
+        reply: Body of a whole reply, as sent by the service.
+        stream: Data of the events of the same reply, streamed; the last one is the end marker of
+            the format. None for a format without streams.
+        closing_events: Number of events after the end of the answer; more than the end marker if
+            the service may omit them.
+        text: Text of the reply.
+        usage: Usage in the reply.
+        calls: Reply and stream with a tool call, `(reply, stream)`, if the format supports them.
+        refusals: Error replies: status (400 or more), body, class of the error.
+        parameter_values: Values for parameters whose JSON Schema does not suffice to make one.
     """
 
     stream: Sequence[bytes] | None
@@ -119,7 +118,7 @@ class DialectSuite(CodecSuite):
             assert self.data(evolve(call, tools=(), schema=_CITY)) != plain
 
     def test_parts_are_written_or_refused(self) -> None:
-        """Nothing that a user says is left out in silence."""
+        """Each part is written or rejected, never dropped silently."""
         for part, capability in ((_PICTURE, "images"), (_DOCUMENT, "files")):
             call = ChatCall(model_id="m-1", messages=[Message("user", ["look", part])])
             if capability in self.dialect.capabilities:
@@ -136,7 +135,7 @@ class DialectSuite(CodecSuite):
             assert (error.part, error.dialect) == ("unheard-of", self.dialect.name)
 
     def test_what_another_dialect_left_in_the_history_is_no_matter(self) -> None:
-        """What was thought, and parts of other vendors, need not be written."""
+        """Reasoning and vendor-specific parts may be omitted."""
         said: list[str | Part] = [Reasoning("hm"), VendorPart("another", {"id": 1}), "hello"]
         call = ChatCall(
             model_id="m-1",
@@ -179,7 +178,7 @@ class DialectSuite(CodecSuite):
         assert request.stream
 
     def test_a_stream_that_is_cut_is_no_answer(self) -> None:
-        """After any of its events; the text that came is kept."""
+        """A stream truncated after any event is an error with the received text."""
         events = self.events()
         for count in range(len(events) - self.closing_events + 1):
             decoder = self.decoder()
@@ -230,7 +229,7 @@ class DialectSuite(CodecSuite):
         return decoder
 
     def decoded(self, events: Sequence[bytes]) -> tuple[list[Any], Any]:
-        """The pieces of a stream, and the whole."""
+        """The chunks of a stream, and the result."""
         decoder = self.decoder()
         return list(_fed(decoder, events)), decoder.finish()
 
@@ -245,7 +244,7 @@ def _fed(decoder: StreamDecoder[Any], events: Sequence[bytes]) -> Iterator[Any]:
 
 
 class CountDialectSuite(CodecSuite):
-    """The suite of a dialect in which tokens are counted.
+    """Suite for a dialect that counts tokens.
 
         class TestMyCount(CountDialectSuite):
             dialect = MyCount()
@@ -253,11 +252,11 @@ class CountDialectSuite(CodecSuite):
             count = 12
 
     Attributes:
-        dialect: The one that is tested.
+        dialect: Tested dialect.
         reply: Body of a whole reply.
-        count: The tokens that it tells of.
-        refusals: Replies of status 400 or more: status, body, the class of the error.
-        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
+        count: Tokens in the reply.
+        refusals: Error replies: status (400 or more), body, class of the error.
+        parameter_values: Values for parameters whose JSON Schema does not suffice to make one.
     """
 
     count: int
@@ -288,7 +287,7 @@ class CountDialectSuite(CodecSuite):
 
 
 class EmbedDialectSuite(CodecSuite):
-    """The suite of a dialect for embeddings.
+    """Suite for an embedding dialect.
 
         class TestMyDialect(EmbedDialectSuite):
             dialect = MyDialect()
@@ -296,12 +295,12 @@ class EmbedDialectSuite(CodecSuite):
             vectors = [[1, 0], [0, 1]]
 
     Attributes:
-        dialect: The one that is tested.
+        dialect: Tested dialect.
         reply: Body of a whole reply with the vectors of two texts.
         vectors: These vectors.
-        usage: What the reply says was used.
-        refusals: Replies of status 400 or more: status, body, the class of the error.
-        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
+        usage: Usage in the reply.
+        refusals: Error replies: status (400 or more), body, class of the error.
+        parameter_values: Values for parameters whose JSON Schema does not suffice to make one.
     """
 
     vectors: Sequence[Sequence[float]]
@@ -332,7 +331,7 @@ class EmbedDialectSuite(CodecSuite):
 
 
 class ModerateDialectSuite(CodecSuite):
-    """The suite of a dialect for moderation.
+    """Suite for a moderation dialect.
 
         class TestMyDialect(ModerateDialectSuite):
             dialect = MyDialect()
@@ -340,11 +339,11 @@ class ModerateDialectSuite(CodecSuite):
             flagged = True
 
     Attributes:
-        dialect: The one that is tested.
+        dialect: Tested dialect.
         reply: Body of a whole reply.
-        flagged: Whether it says that the text breaks the rules.
-        refusals: Replies of status 400 or more: status, body, the class of the error.
-        parameter_values: For parameters whose JSON Schema is not enough to find one, a value.
+        flagged: Whether the reply flags the text.
+        refusals: Error replies: status (400 or more), body, class of the error.
+        parameter_values: Values for parameters whose JSON Schema does not suffice to make one.
     """
 
     flagged: bool

@@ -1,4 +1,4 @@
-"""The suite of an executor: it does what is submitted, says what came of it, and ends."""
+"""Suite for executors: they run jobs, return their results, and close."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _AT_ONCE = 4
 
 
 class ExecutorSuite(PluginSuite):
-    """The suite of an `ExecutorType`.
+    """Suite for an `ExecutorType`.
 
         class TestCluster(ExecutorSuite):
             plugin = genai_cluster
             executor = "cluster"
             settings = {"workers": 1}
 
-    Attributes:
-        plugin: The module with the hooks, or an object with them.
-        executor: Its name.
-        settings: With which it does four things at once, at least, on this machine.
+    For values from fixtures, use an autouse fixture: `self.settings = ...`.
 
-    What needs a fixture is set in one that is used by all: `self.settings = ...`.
+    Attributes:
+        plugin: Module with the hooks, or an object with them.
+        executor: Name of the executor.
+        settings: Settings for at least four parallel jobs on this machine.
     """
 
     executor: str
@@ -53,7 +53,8 @@ class ExecutorSuite(PluginSuite):
         return found.open(read_settings(found.settings, self.settings, owner=self.executor))
 
     def test_what_is_done_comes_back(self, opened: Executor) -> None:
-        """Each its own, though all are the same function, and some have the same arguments."""
+        """Each result belongs to its call, although all calls use the same function, some with the
+        same arguments."""
         futures = [opened.submit(divmod, number // 2, 3) for number in range(_MANY)]
         found = [future.result(self.patience) for future in futures]
         assert found == [divmod(number // 2, 3) for number in range(_MANY)]
@@ -66,7 +67,7 @@ class ExecutorSuite(PluginSuite):
         assert (tmp_path / "all").read_text() == "." * _AT_ONCE
 
     def test_several_are_done_at_once(self, opened: Executor, tmp_path: Path) -> None:
-        """Each waits until all of them have begun."""
+        """Each call waits until all of them have started."""
         futures = [
             opened.submit(_meet, str(tmp_path), number, _AT_ONCE, self.patience)
             for number in range(_AT_ONCE)
@@ -91,7 +92,7 @@ class ExecutorSuite(PluginSuite):
 
     def test_closing_waits_for_nothing_if_it_is_not_to(self, tmp_path: Path) -> None:
         executor = self.open()
-        future = executor.submit(_meet, str(tmp_path), 0, 2, self.patience)  # nobody else comes
+        future = executor.submit(_meet, str(tmp_path), 0, 2, self.patience)  # never meets another
         until = time.monotonic() + self.patience
         while not any(tmp_path.iterdir()):
             assert time.monotonic() < until
@@ -115,7 +116,7 @@ def _note(path: str) -> None:
 
 
 def _meet(folder: str, number: int, all: int, patience: float) -> bool:
-    """Whether so many have come, in whatever process."""
+    """Whether all calls have started, in any process."""
     Path(folder, str(number)).touch()
     until = time.monotonic() + patience
     while len(os.listdir(folder)) < all:

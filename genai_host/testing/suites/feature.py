@@ -1,5 +1,4 @@
-"""Whether a feature is a story: told the same way each time, that can be ended anywhere
-and gone on with from anywhere."""
+"""Suite for features: they are deterministic, and can be interrupted and resumed anywhere."""
 
 from __future__ import annotations
 
@@ -34,30 +33,28 @@ from genai_host.testing.suites.codec import sample_of
 
 _ONCE = RetryPolicy(max_attempts=1, max_total_attempts=1)
 _MODELS = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
-_MOST = 50  # places at which a feature is disturbed
+_MOST = 50  # maximum number of tested interruption points
 
 
 class FeatureSuite(PluginSuite):
-    """The suite of a feature; a model in this process stands in for real ones.
+    """Suite for a feature, with a fake model in this process.
 
         class TestPoet(FeatureSuite):
             plugin = genai_feature_poet
             feature = "poet"
             says = ["autumn", "another one"]
 
-    Attributes:
-        plugin: The module with the hooks, or an object with them.
-        feature: Its name.
-        says: What the user says, turn by turn; no two are equal.
-        settings: Of the feature.
-        answers: Method: what the model says to a prompt; equal prompts must get equal answers. It
-            echoes unless that is overridden, and where a schema is asked for it says JSON that
-            fits, if the schema is simple.
-        give: Method: what is given to a turn that waits, by the kind that it waits for.
-        beside: Further plugins that it needs, by name.
+    The attributes and methods are not fixtures, because some tests run in further processes.
 
-    These are attributes and methods of the class rather than fixtures, since some of it
-    runs in further processes.
+    Attributes:
+        plugin: Module with the hooks, or an object with them.
+        feature: Name of the feature.
+        says: Messages of the user, turn by turn; all different.
+        settings: Settings of the feature.
+        answers: Method: answer of the model to a prompt; equal prompts must get equal answers. By
+            default it echoes the prompt, or returns JSON that matches a simple schema.
+        give: Method: value for a paused turn, by the kind of the pause.
+        beside: Further required plugins, by name.
     """
 
     feature: str
@@ -79,7 +76,7 @@ class FeatureSuite(PluginSuite):
         for host in self._hosts:
             host.close()
 
-    # what it declares
+    # declarations
 
     def test_it_is_declared(self) -> None:
         feature = self.found()
@@ -133,7 +130,8 @@ class FeatureSuite(PluginSuite):
     # determinism
 
     def test_it_takes_the_same_steps_each_time(self) -> None:
-        """In another conversation, in another host, and whatever was said before."""
+        """The steps are the same in another conversation, in another host, and after other
+        messages."""
         host = self.host()
         runs = [self.steps(self.open(host)), self.steps(self.open(host)), self.steps(self.open())]
         assert runs[0] == runs[1], "it keeps something from one conversation to the next"
@@ -153,8 +151,8 @@ class FeatureSuite(PluginSuite):
             assert timeless(found[number]) == timeless(answer)
 
     def test_time_and_chance_are_steps(self) -> None:
-        """What it takes them from on its own would be another on replay."""
-        self.steps(self.open())  # what is imported late is imported now
+        """Otherwise, times and random values would differ on replay."""
+        self.steps(self.open())  # do lazy imports now
         host = self.host()
         feature = host.registry.features[self.feature]
         watched = Watched(feature.respond)
@@ -167,21 +165,22 @@ class FeatureSuite(PluginSuite):
         assert replay_from_every_entry(host, self.record(self.open(host)), give=self.give)
 
     def test_it_goes_on_under_another_hash_seed(self, tmp_path: Path) -> None:
-        """In other processes, which order sets otherwise."""
+        """A record can be replayed in other processes, where sets have another order."""
         for seed in ("1", "2"):
             self._run_child(tmp_path / "record.json", seed)
 
-    # endings
+    # interruption
 
     def test_a_failure_leaves_the_history_as_it_was(self) -> None:
-        """Wherever a model fails. The feature may handle it, and answer."""
+        """The history is unchanged if any model call fails, unless the feature handles the
+        failure."""
         for number in range(self.calls()):
             host = self.host()
             self.model.faults[number] = ServiceUnavailable("the suite wants it so", retryable=False)
             self._disturbed(self.open(host), GenaiError)
 
     def test_a_cancel_ends_it(self) -> None:
-        """Wherever it waits for a model."""
+        """A turn can be cancelled at any model call."""
         for number in range(self.calls()):
             host = self.host()
             self.model.faults[number] = HANG
@@ -194,7 +193,7 @@ class FeatureSuite(PluginSuite):
                 raise error
 
     def test_it_can_be_left_anywhere(self) -> None:
-        """By whoever listens; nothing is done in `finally`."""
+        """The reader can close the stream anywhere; `finally` has no effects."""
         for count in range(1, _MOST):
             conversation = self.open()
             events = conversation.stream(self.says[0])
@@ -209,7 +208,7 @@ class FeatureSuite(PluginSuite):
             assert conversation.status == "idle"
             self.take(conversation, self.says[0])
 
-    # what the tests are made of
+    # building blocks
 
     def found(self) -> Feature[Any]:
         by_name = {each.name: each for each in self.declared().features}
@@ -240,7 +239,7 @@ class FeatureSuite(PluginSuite):
         return host.open(self.feature, main, models=models, settings=self.settings)
 
     def take(self, conversation: Conversation, said: str) -> Answer:
-        """Say something, and give what the turn waits for."""
+        """Send a message, and answer all pauses."""
         try:
             return conversation.say(said)
         except TurnPaused as pause:
@@ -252,7 +251,7 @@ class FeatureSuite(PluginSuite):
                 waiting = pause
 
     def heard(self, conversation: Conversation, said: str) -> Iterator[Event]:
-        """The same, heard as it goes."""
+        """Like `take`, as a stream of events."""
         events: Iterator[Event] = conversation.stream(said)
         while True:
             try:
@@ -262,27 +261,27 @@ class FeatureSuite(PluginSuite):
                 events = conversation.resume_stream(self.give(waiting.kind))
 
     def record(self, conversation: Conversation) -> InMemoryRecord:
-        """The record of the conversation once all is said."""
+        """Record of the conversation after all messages."""
         for said in self.says:
             self.take(conversation, said)
         assert isinstance(conversation.record, InMemoryRecord)
         return conversation.record
 
     def steps(self, conversation: Conversation) -> list[tuple[Any, ...]]:
-        """The steps that it takes, in their order."""
+        """The steps of the conversation, in order."""
         entries = self.record(conversation).entries
         steps = [each for each in entries if isinstance(each, StepStarted)]
         return sorted((each.turn, each.path, each.step, each.digest) for each in steps)
 
     def calls(self) -> int:
-        """How often it calls a model, as far as that is looked at."""
+        """Number of model calls, up to the tested maximum."""
         conversation = self.open()
         self.record(conversation)
         return min(self.model.calls, _MOST)
 
     def go_on(self, file: Path) -> None:
-        """Replay the record in a file; write it first if there is none. Called in a
-        process of its own."""
+        """Replay the record in a file; write it first if it does not exist. Called in a separate
+        process."""
         self._hosts = []
         host = self.host()
         if not file.exists():
@@ -292,7 +291,7 @@ class FeatureSuite(PluginSuite):
         assert replay_from_every_entry(host, record, give=self.give)
 
     def _disturbed(self, conversation: Conversation, expected: type[GenaiError]) -> None:
-        """Say all, the turn that fails a second time."""
+        """Send all messages, and retry the failing turn."""
         for said in self.says:
             before = conversation.history
             try:

@@ -1,4 +1,4 @@
-"""Whether a provider over HTTP meets every fault of a service as it must."""
+"""Suite for HTTP providers: handling of every fault of a service."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _PLACES: dict[str, list[bytes | Act]] = {
 
 
 class HttpProviderSuite(HttpReplies, HttpStreams):
-    """The suite of a provider over HTTP: a service on this machine stands in for the real
-    one, with every fault that a service can have, whole and streamed.
+    """Suite for an HTTP provider, with a fake service on this machine and all faults that a service
+    can have, whole and streamed.
 
         class TestAcme(OpenAIChatReplies, HttpProviderSuite):
             plugin = genai_vendor_acme
@@ -44,40 +44,37 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
             settings = {"base_url": "{url}/v1"}
             keys = ["ACME_API_KEY"]
 
-    `OpenAIChatReplies` says how good replies look in the dialect `openai-chat`,
-    `AnthropicMessagesReplies` in `anthropic-messages`. For another dialect, give it:
+    `OpenAIChatReplies` has valid replies in the dialect `openai-chat`, `AnthropicMessagesReplies`
+    in `anthropic-messages`. For another dialect, define the attributes from `dialect` to
+    `late_error`.
 
     Attributes:
-        dialect: A dialect for chat that the provider serves.
-        model_id: Id of a model.
-        body: Method: the body of a whole reply that says a text.
-        events: Method: the data of the events of a reply that says some pieces, each piece in an
-            event of its own; the last is the format's mark of the end.
-        closing_events: How many of the last events come once the answer has ended: more than the
-            mark alone, where a service may leave that out.
-        stream_type: Content type of a streamed reply.
-        frame: Method: an event as bytes, where they are no server-sent ones.
-        malformed: An event that is malformed.
-        overflow: Body of a reply of status 400 that says that the prompt is too long.
-        filtered: Body of a reply that was ended by a filter of contents.
-        late_error: An event that tells of an error.
-
-    And what every provider's suite is given:
-
-    Attributes:
-        plugin: The module with the hooks, or an object with them.
+        plugin: Module with the hooks, or an object with them.
         provider: Name of the provider type.
-        settings: Of the instance; `{url}` stands for the address of the service.
+        settings: Settings of the instance; `{url}` is replaced by the address of the service.
         keys: Environment variables of its keys.
-        environment: Further environment variables that it needs.
-        carries_key: Method: whether a request shows that the key was used, where it does not stand
-            in a header as it is.
-        beside: Further plugins that it needs, by name.
+        environment: Further required environment variables.
+        carries_key: Method: whether a request shows that the key was used, if no header has the
+            unchanged key.
+        beside: Further required plugins, by name.
+        dialect: A chat dialect that the provider serves.
+        model_id: Id of a model.
+        body: Method: body of a whole reply with a text.
+        events: Method: data of the events of a streamed reply, one event per chunk of text; the
+            last one is the end marker of the format.
+        closing_events: Number of events after the end of the answer; more than the end marker if
+            the service may omit them.
+        stream_type: Content type of a streamed reply.
+        frame: Method: an event as bytes, if the format is not server-sent events.
+        malformed: A malformed event.
+        overflow: Body of a reply with status 400 for a prompt that is too long.
+        filtered: Body of a reply that was ended by a content filter.
+        late_error: An event that reports an error.
     """
 
     @recommended
     def test_its_models_are_listed(self) -> None:
-        """What it has instead of a list is a typed error."""
+        """A service without a list returns a typed error."""
         provider = self.stage().instances["tested"].provider
         for bad in (self.refusal(401), self.refusal(500), self.reply(b"<html>"), self.reply(b"[]")):
             self.service.replies = [bad]
@@ -101,7 +98,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
         with pytest.raises(ServiceUnavailable):
             provider.probe(Cancellation())
 
-    # endings
+    # cancellation and closing
 
     @both_ways
     @pytest.mark.parametrize("place", _PLACES)
@@ -140,7 +137,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
 
     @both_ways
     def test_faults_leave_nothing_behind(self, way: str) -> None:
-        """No connection and no thread, once the host is closed."""
+        """Connections and threads end when the host is closed."""
         before = _own_threads()
         host = self.stage(failures=1000)
         for reply in (*_bad(self), self.good(way)):
@@ -162,7 +159,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
         caplog: pytest.LogCaptureFixture,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        """In no output, log, traceback, repr, pickle, record or file."""
+        """The key is in no output, log, traceback, repr, pickle, record or file."""
         caplog.set_level(logging.DEBUG)
         self.service.replies = [_bad(self)[number]]
         host = self.stage()
@@ -183,7 +180,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
 
 
 def _own_threads() -> set[str]:
-    """The threads that are not the service's."""
+    """Threads that do not belong to the service."""
     return {each.name for each in threading.enumerate() if each.name != "fake-service"}
 
 
@@ -191,7 +188,7 @@ _TELLING = b'{"type":"error","error":{"message":"the key %b is wrong"}}' % CANAR
 
 
 def _bad(suite: HttpProviderSuite) -> list[Reply]:
-    """Replies with a fault of each kind."""
+    """Faulty replies of each kind."""
     first = suite.begun()
     return [
         suite.refusal(401, f"the key {CANARY} is wrong"),
@@ -230,10 +227,10 @@ def _shown_of_instance(host: Host) -> Iterator[str]:
 
 
 def _pickled(value: object) -> Iterator[str]:
-    """What a pickle of it holds; what refuses to be pickled shows nothing."""
+    """Content of the pickled value; empty if it cannot be pickled."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of what it is made of
+            warnings.simplefilter("ignore", DeprecationWarning)  # from the parts of the value
             text = repr(pickle.dumps(value))
         yield text
     except (TypeError, AttributeError, pickle.PicklingError):

@@ -1,4 +1,4 @@
-"""Services that refuse, break off, or answer nonsense; whole and streamed."""
+"""Tests with error replies, interrupted replies and invalid replies; whole and streamed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_an_answer_takes_one_request(self, way: str) -> None:
-        """With the key in a header, and nowhere else."""
+        """An answer takes one request, with the key in a header only."""
         self.service.replies = [self.good(way)]
         assert self.ask(self.stage(), way) == (ANSWER, ANSWER)
         [request] = self.service.requests
@@ -45,7 +45,7 @@ class HttpReplies(HttpStage):
         assert CANARY not in request.path
         assert CANARY.encode() not in request.body
 
-    # how often it is tried
+    # number of attempts
 
     @both_ways
     @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
@@ -131,7 +131,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_another_way_is_taken_before_the_first_token(self, way: str) -> None:
-        """After three tries; nothing is said twice."""
+        """Another route is used after three attempts, and no text is repeated."""
         self.service.replies = [*[self.refusal(500)] * 3, self.good(way)]
         host = self.stage(instances=self._others("second"))
         assert self.ask(host, way, at="") == (ANSWER, ANSWER)
@@ -147,7 +147,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_a_prompt_that_is_too_long_is_sent_once(self, way: str) -> None:
-        """A way with a smaller window would be no help."""
+        """A route with a smaller window would not help."""
         if self.overflow is None:
             pytest.skip("the service has no reply of its own for it: `overflow`")
         self.service.replies = [self.reply(self.overflow, 400), self.good(way)]
@@ -175,7 +175,7 @@ class HttpReplies(HttpStage):
         clock.advance(30)
         assert self.ask(host, way) == (ANSWER, ANSWER)
 
-    # what it may say
+    # invalid content
 
     @both_ways
     @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_a_bomb_is_stopped(self, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        for most in ("_LARGEST_REPLY", "_LARGEST_STREAM"):  # the host unpacks no more than needed
+        for most in ("_LARGEST_REPLY", "_LARGEST_STREAM"):  # limits what is decompressed
             monkeypatch.setattr(f"genai_host.http.transport.{most}", 1 << 20)
         self.service.replies = [self.reply(_bomb(), Content_Encoding="gzip")]
         _, error = self.ask(self.stage(patience=_ONCE), way)
@@ -229,7 +229,7 @@ class HttpReplies(HttpStage):
         self.ask(self.stage(), way)
         assert self.carries_key(self.service.requests[0])
 
-    # how long it may take
+    # timeouts
 
     @both_ways
     def test_silence_ends_at_its_deadline(self, way: str) -> None:
@@ -246,7 +246,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_60_calls_at_once_through_a_cap_of_20(self, way: str) -> None:
-        """Those that find no place in line are refused, with a time to wait."""
+        """Calls that exceed the queue are rejected with a retry time."""
         host = self.stage(patience=_ONCE, at_once=20, line=20)
         self.service.replies = [Reply([HOLD, *self.good(way).steps], keep=True)]
         with ThreadPoolExecutor(60) as pool:
@@ -265,5 +265,5 @@ class HttpReplies(HttpStage):
 
 @functools.cache
 def _bomb() -> bytes:
-    """One that is unpacked to more than any reply may have."""
+    """A compressed reply that exceeds every size limit."""
     return gzip.compress(bytes(65 << 20))

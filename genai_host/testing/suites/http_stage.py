@@ -1,5 +1,4 @@
-"""What the tests of a provider over HTTP stand on: a service on this machine that does
-what a test says, and how good replies of the real one look."""
+"""Base of the tests for HTTP providers: a fake service on this machine, and valid replies."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from genai_host.testing.fake_service import (
 from genai_host.testing.suites.provider import NO_WAITS, ProviderSuite
 
 CANARY = "sk-canary-5f2b91d07c"
-"""The key that must be seen nowhere but by the service."""
+"""An API key that only the service may see."""
 
 USUAL_BOUNDS = {"first_token": 60, "idle": 60, "total": 600}
 ANSWER = "hello"
@@ -77,8 +76,8 @@ class HttpStage(ProviderSuite):
         instances: Mapping[str, InstanceConfig] | None = None,
         **calls: Any,
     ) -> Host:
-        """As for any provider, with the usual deadlines, and no instance at the address of
-        the real service."""
+        """A host as for any provider, with the default timeouts and no instance at the real address
+        of the service."""
         nowhere = InstanceConfig(self.provider, enabled=False)
         return super().stage(
             settings=settings,
@@ -101,14 +100,13 @@ class HttpStage(ProviderSuite):
         self.service.wait_for_requests(1)
 
     def good(self, way: str) -> Reply:
-        """A reply that says `ANSWER`."""
+        """A reply with the text `ANSWER`."""
         if way == "whole":
             return self.reply(self.body(ANSWER))
         return self.streamed(self.frames(["hel", "lo"]))
 
     def reply(self, body: bytes, status: int = 200, **headers: str) -> Reply:
-        """A whole reply, as the service sends its JSON; `_` stands for `-` in the names of
-        headers."""
+        """A whole JSON reply; `_` stands for `-` in the names of headers."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return reply(body, status, {"Content-Type": self.json_type, **named})
 
@@ -119,27 +117,27 @@ class HttpStage(ProviderSuite):
         return stream_reply(frames, content_type=self.stream_type)
 
     def frames(self, pieces: Sequence[str]) -> list[bytes]:
-        """The events of a whole answer, as bytes."""
+        """Events of a whole answer, as bytes."""
         return [self.frame(event) for event in self.events(pieces)]
 
     def begun(self) -> list[bytes]:
-        """The events of an answer until its first piece has come, which is `hel`."""
+        """Events of an answer up to its first chunk, `hel`."""
         return self.frames(["hel", "lo"])[: self.begins(["hel", "lo"])]
 
     def begins(self, pieces: Sequence[str]) -> int:
-        """How many events it takes until the first piece has come."""
+        """Number of events up to the first chunk."""
         return next(
             count for count in range(1, 100) if self.heard(self.events(pieces)[:count], pieces)
         )
 
     def heard(self, events: Sequence[bytes], pieces: Sequence[str]) -> str:
-        """What these first events of an answer say. Override it where pieces do not stand
-        in events as they are; no two pieces of the suite are equal."""
+        """Text in the first events of an answer. Override it if events do not contain chunks
+        unchanged; the chunks in the suite are all different."""
         whole = b"".join(events)
         return "".join(piece for piece in pieces if piece.encode() in whole)
 
     def _keys(self) -> dict[str, Any]:
-        """By name they belong to the instance that is named like its type, and to no other."""
+        """Keys by variable. Variables apply only to the instance that has the name of its type."""
         kinds = [each for each in self.declared().providers if each.name == self.provider]
         return {
             setting.name: {"env": variable}

@@ -1,4 +1,4 @@
-"""Streams that are cut, stand still, drip, come in odd pieces or are malformed."""
+"""Tests with streams that are truncated, stalled, slow, oddly chunked or malformed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from genai_host.testing.suites.http_stage import ANSWER, HttpStage
 
 _ONCE = RetryPolicy(max_attempts=1)
 _TOKENS = [f"w{number:02} " for number in range(60)]
-_FEW = _TOKENS[:3]  # a first, a middle and a last one: more would be cut in the same ways
-_NEVER = 1_000_000_000  # failures until the breaker opens
+_FEW = _TOKENS[:3]  # first, middle and last: further ones would be truncated alike
+_NEVER = 1_000_000_000  # failures until the circuit opens
 
 
 class HttpStreams(HttpStage):
     """See `HttpProviderSuite`."""
 
-    # cuts
+    # truncation
 
     @pytest.mark.parametrize("act", [CUT, RESET])
     def test_a_stream_that_is_cut_before_the_first_token_is_tried_again(self, act: Act) -> None:
@@ -56,7 +56,7 @@ class HttpStreams(HttpStage):
             assert not outcome.retryable
 
     def test_a_stream_that_is_cut_after_it_is_not(self) -> None:
-        """Neither here nor elsewhere: the text that came is kept."""
+        """A truncated stream is not retried on any route; the error has the received text."""
         self.service.replies = [self.streamed([*self.begun(), CUT]), self.good("streamed")]
         second = InstanceConfig(self.provider, settings=self.settings)
         host = self.stage(instances={"second": second})
@@ -66,7 +66,8 @@ class HttpStreams(HttpStage):
         assert len(self.service.requests) == 1
 
     def test_an_end_without_its_mark_is_no_end(self) -> None:
-        """Though the connection ends as it should."""
+        """A stream without its end marker is an error, even if the connection is closed
+        normally."""
         self.service.replies = [self.streamed(self.frames(["hel", "lo"])[: -self.closing_events])]
         streamed, error = self.ask(self.stage(), "streamed")
         assert isinstance(error, IncompleteReply)
@@ -78,7 +79,7 @@ class HttpStreams(HttpStage):
         streamed, outcome = self.ask(self.stage(patience=_ONCE), "streamed")
         if act is CUT:
             assert (streamed, outcome) == (ANSWER, ANSWER)
-        else:  # what was sent may be lost with the connection; it is never doubled
+        else:  # data may be lost with the connection, but is never duplicated
             assert outcome == ANSWER or isinstance(outcome, GenaiError)
             assert ANSWER.startswith(streamed)
 
@@ -91,7 +92,8 @@ class HttpStreams(HttpStage):
         assert asking.result(self.patience) == (ANSWER, ANSWER)
 
     def test_a_cut_around_any_event_is_never_an_answer(self) -> None:
-        """Over the network: one byte before its end, at its end, and one byte after."""
+        """Truncate over the network: one byte before the end of an event, at its end, and one byte
+        after."""
         said = self._said_by_place()
         ends = itertools.accumulate(map(len, self.frames(_FEW)[:-1]))
         places = [end + by for end in ends for by in (-1, 0, 1)]
@@ -102,8 +104,8 @@ class HttpStreams(HttpStage):
             _must_be_cut(place, said[place], *self.ask(host, "streamed"))
 
     def test_a_cut_at_any_byte_is_never_an_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In memory, in place of the host's transport. The parsers of the host are tested at any
-        byte once, so that with these the bytes around the ends of lines are enough."""
+        """Truncate in memory, instead of in the host's transport. The host's parsers are tested
+        separately at every byte, so the bytes around line ends suffice here."""
         memory = _Memory(self.stream_type, b"".join(self.frames(_FEW)))
         monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
         host = self.stage(patience=_ONCE, failures=_NEVER)
@@ -115,8 +117,8 @@ class HttpStreams(HttpStage):
         assert memory.sent, "the provider does not use services.http"
 
     def _said_by_place(self) -> list[str]:
-        """What has been said if the stream is cut before a byte, by the number of the byte:
-        what the events say that are whole. The last event is the mark of the end."""
+        """Text of the complete events before each byte, by its number. The last event is the end
+        marker."""
         events = self.events(_FEW)
         said = [""]
         for count, event in enumerate(events[:-1], 1):
@@ -125,7 +127,7 @@ class HttpStreams(HttpStage):
             said.append(self.heard(events[:count], _FEW))
         return said + [said[-1]] * (len(self.frame(events[-1])) - 1)
 
-    # deadlines
+    # timeouts
 
     def test_headers_and_then_silence_end_at_the_first_token_deadline(self) -> None:
         clock = ManualClock()
@@ -145,7 +147,7 @@ class HttpStreams(HttpStage):
         assert next(event.text for event in events if event.text) == "hel"
         waiting = in_background(list, events)
         while not futures.wait([waiting], timeout=0.01).done:
-            clock.advance(30)  # it counts from when somebody reads
+            clock.advance(30)  # the time counts from the first read
         error = waiting.exception()
         assert isinstance(error, ProviderTimeout)
         assert (error.deadline, error.text) == ("idle", "hel")
@@ -177,7 +179,7 @@ class HttpStreams(HttpStage):
         self.service.let_go()
         assert [event.answer.text for event in events if event.answer] == [ANSWER]
 
-    # forms
+    # formats
 
     def test_one_byte_at_a_time_gives_the_same(self) -> None:
         text = b"".join(self.frames(["h\u2028é", "llo"]))
@@ -272,11 +274,11 @@ class _Memory:
         return _Cut(framing, self.text[: self.place])
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 class _Cut:
-    """The events of a reply that is cut after its text."""
+    """The events of a reply that is truncated after its text."""
 
     def __init__(self, framing: StreamParser, text: bytes) -> None:
         self._framing = framing
@@ -286,7 +288,7 @@ class _Cut:
         return self._framing(self._blocks())
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
     def _blocks(self) -> Iterator[bytes]:
         if self._text:

@@ -1,5 +1,4 @@
-"""Whether models are data that the host can join: named, of known dialects, with
-parameters and variants that these have."""
+"""Suite for models: valid names, known dialects, and parameters and variants that these support."""
 
 from __future__ import annotations
 
@@ -15,15 +14,15 @@ from genai_host.testing.suites.base import PluginSuite, recommended
 
 
 class ModelSuite(PluginSuite):
-    """The suite of a plugin that declares models, or offers those of others.
+    """Suite for a plugin that declares models or offerings.
 
         class TestMyModels(ModelSuite):
             plugin = my_models
 
     Attributes:
-        plugin: The module with the hooks, or an object with them.
-        beside: Further plugins by name: those that bring the dialects and the providers of the
-            models, and the models that are offered.
+        plugin: Module with the hooks, or an object with them.
+        beside: Further plugins by name: those with the dialects and the providers of the models,
+            and the offered models.
     """
 
     def test_it_declares_models_or_offers_some(self) -> None:
@@ -40,7 +39,7 @@ class ModelSuite(PluginSuite):
 
     @recommended
     def test_their_names_can_be_typed(self) -> None:
-        """`@`, `/` and `+` have a meaning of their own in what a user names."""
+        """`@`, `/` and `+` are separators in user input."""
         for model in self.declared().models:
             for name in (model.name, *model.aliases):
                 assert name == name.lower(), name
@@ -67,8 +66,7 @@ class ModelSuite(PluginSuite):
                 assert model.max_output <= model.window, model.name
 
     def test_their_parameters_are_taken(self) -> None:
-        """What a model says of a parameter is a JSON Schema that its usual value fits; what
-        it refuses is there to be refused, and what it is given is there to be taken."""
+        """Parameter schemas are valid; rejected parameters and defaults refer to known ones."""
         with self.host() as host:
             for model in self.declared().models:
                 dialects = [host.registry.dialects[name] for name in model.dialects]
@@ -95,7 +93,7 @@ class ModelSuite(PluginSuite):
                 _must_be_variants(dialect, variant, model.name)
 
     def test_their_providers_are_there(self) -> None:
-        """Those that are offered somewhere are so in a dialect that is served there."""
+        """Offerings use a dialect that their provider serves."""
         with self.host() as host:
             for name, provider in self.places():
                 assert provider in host.registry.providers, f"nobody has {provider}: {name}"
@@ -112,7 +110,7 @@ class ModelSuite(PluginSuite):
                 for name in offering.dialects or ():
                     assert name in {*model.dialects, *host.registry.dialects}, offering.model
                 for name in offering.dialects or model.dialects:
-                    if name in host.registry.dialects:  # the model may speak others' as well
+                    if name in host.registry.dialects:  # the model may use other dialects as well
                         _must_be_variants(
                             host.registry.dialects[name], offering.variant, offering.model
                         )
@@ -120,17 +118,17 @@ class ModelSuite(PluginSuite):
                     assert offering.window <= model.window, offering.model
 
     def host(self) -> Host:
-        """A host with the plugin; no provider of it is ever called."""
+        """A host with the plugin; no provider is called."""
         return Host(config=Config(), discovery=self.plugins(somebody=FakeModel()))
 
     def spoken(self, host: Host) -> Iterator[tuple[Model, Dialect[Any, Any]]]:
-        """The models, each with each dialect that it speaks."""
+        """The models, with each of their dialects."""
         for model in self.declared().models:
             for name in model.dialects:
                 yield model, host.registry.dialects[name]
 
     def places(self) -> Iterator[tuple[str, str]]:
-        """Models and where they are offered."""
+        """Models and their providers."""
         declared = self.declared()
         for model in declared.models:
             for provider in model.at:

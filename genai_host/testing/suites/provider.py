@@ -1,5 +1,5 @@
-"""Whether a provider is transport: it is described, opened without I/O, carries what it
-is given from many threads, and lets go at once when it is told to."""
+"""Suite for providers: declared settings, opening without I/O, calls from many threads, and prompt
+cancellation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from genai_host.testing.plugins import InlinePlugin
 from genai_host.testing.suites.base import PluginSuite, in_background, recommended
 
 both_ways = pytest.mark.parametrize("way", ["whole", "streamed"])
-"""How a reply comes."""
+"""Parameter for whole and streamed replies."""
 
 MODEL = "tested-model"
 
@@ -43,10 +43,10 @@ NO_WAITS = RetryPolicy(jitter=lambda _: 0.0)
 
 
 class Observer(InlinePlugin):
-    """A plugin that records the calls of models.
+    """Plugin that records model calls.
 
     Args:
-        declared: A plugin whose declarations it adds.
+        declared: A plugin whose contributions it adds.
 
     Attributes:
         begun: Set when a call has started.
@@ -62,7 +62,7 @@ class Observer(InlinePlugin):
 
 
 class ProviderSuite(PluginSuite):
-    """The suite of any provider.
+    """Suite for any provider.
 
         class TestMine(ProviderSuite):
             plugin = my_plugin
@@ -72,15 +72,15 @@ class ProviderSuite(PluginSuite):
             slow = {"delay": 1000}
 
     Attributes:
-        plugin: The module with the hooks, or an object with them.
+        plugin: Module with the hooks, or an object with them.
         provider: Name of the provider type.
-        dialect: A dialect for chat that it serves.
+        dialect: A chat dialect that it serves.
         model_id: Id of a model that it can run.
-        settings: Of the instance that is tested.
-        slow: Of an instance that is slow to answer `question`, as far as they are other: it is to
+        settings: Settings of the tested instance.
+        slow: Changed settings of an instance that answers `question` slowly, so that the call can
             be cancelled.
-        question: What is asked.
-        beside: Further plugins that it needs, by name.
+        question: Text of the prompt.
+        beside: Further required plugins, by name.
     """
 
     provider: str
@@ -148,7 +148,7 @@ class ProviderSuite(PluginSuite):
         said: str = "hi",
         hear: Callable[[str], object] = bool,
     ) -> str:
-        """Say something and wait for the answer; `hear` is told each piece as it comes."""
+        """Send a message and return the answer; `hear` is called with each chunk."""
         if way == "whole":
             text = conversation.say(said).text
             hear(text)
@@ -160,7 +160,7 @@ class ProviderSuite(PluginSuite):
         return event.answer.text
 
     def ask(self, host: Host, way: str, *, at: str = "@tested") -> tuple[str, Any]:
-        """What was heard, and the text of the answer, or else the error."""
+        """The streamed text, and the text of the answer or the error."""
         pieces: list[str] = []
         try:
             answer: Any = self.take(self.open(host, way, at=at), way, hear=pieces.append)
@@ -169,18 +169,19 @@ class ProviderSuite(PluginSuite):
         return "".join(pieces), answer
 
     def will_answer(self, way: str) -> None:
-        """Called before a question that is to be answered in that way."""
+        """Called before a question that must be answered in this way."""
 
     def will_stall(self, way: str) -> None:
-        """Called before a question that is to be cancelled."""
+        """Called before a question that will be cancelled."""
 
-    # what it declares
+    # declarations
 
     def test_its_type_is_declared(self) -> None:
         assert self.provider in {each.name for each in self.declared().providers}
 
     def test_opening_it_does_no_io(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nor does asking it what it lacks: lists of models and routes do both."""
+        """Opening it and `unavailable_reason` do no I/O, because lists of models and routes use
+        both."""
         host = self.stage()
         with monkeypatch.context() as patch:
             for name in ("connect", "connect_ex"):
@@ -248,11 +249,11 @@ class ProviderSuite(PluginSuite):
         provider = self.stage().instances["tested"].provider
         assert all(isinstance(each, ListedModel) for each in provider.list_models(Cancellation()))
 
-    # endings
+    # cancellation
 
     @both_ways
     def test_a_call_that_is_cancelled_ends(self, way: str) -> None:
-        """From another thread, while it waits for the reply."""
+        """Another thread cancels the call while it waits for the reply."""
         conversation = self.stall(way)
         said = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()
@@ -261,7 +262,8 @@ class ProviderSuite(PluginSuite):
         assert conversation.history == ()
 
     def test_a_stream_that_is_cancelled_ends(self) -> None:
-        """After its first piece, while somebody waits for the next."""
+        """Another thread cancels the stream after its first chunk, while a thread waits for the
+        next."""
         conversation = self.stall("streamed")
         began = threading.Event()
         listening = in_background(
@@ -272,7 +274,7 @@ class ProviderSuite(PluginSuite):
         assert isinstance(self.ended(listening), Cancelled)
 
     def test_a_stream_that_is_left_ends(self) -> None:
-        """By whoever reads it, after its first piece."""
+        """The reader closes the stream after its first chunk."""
         conversation = self.stall("streamed")
         events = conversation.stream(self.question)
         while not next(events).text:
@@ -283,7 +285,7 @@ class ProviderSuite(PluginSuite):
 
     @both_ways
     def test_a_call_ends_with_its_instance(self, way: str) -> None:
-        """When it is removed, or its host is closed."""
+        """A call ends when its instance is removed, or its host is closed."""
         conversation = self.stall(way)
         said = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()
@@ -297,7 +299,7 @@ class ProviderSuite(PluginSuite):
         provider.close()
 
     def stall(self, way: str) -> Conversation:
-        """A conversation whose answer is slow to come."""
+        """A conversation with a slow answer."""
         host = self.stage(settings={**self.settings, **self.slow})
         self.will_stall(way)
         conversation = self.open(host, way)
@@ -308,7 +310,7 @@ class ProviderSuite(PluginSuite):
         return conversation
 
     def wait_until_under_way(self) -> None:
-        """Until the provider has what is to be sent."""
+        """Wait until the provider has received the request."""
         assert self._under_way.wait(self.patience)
 
 

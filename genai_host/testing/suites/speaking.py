@@ -1,4 +1,4 @@
-"""How services reply in dialects that many of them share."""
+"""Sample replies of services in common dialects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _error(kind: str, message: str) -> bytes:
 
 
 class OpenAIChatReplies:
-    """Goes before `HttpProviderSuite` among the bases of a suite."""
+    """Replies in the dialect `openai-chat`; a mixin before `HttpProviderSuite`."""
 
     dialect = "openai-chat"
     model_id = "model-1"
@@ -49,7 +49,7 @@ def _choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
 
 
 class AnthropicMessagesReplies:
-    """The same for `anthropic-messages`."""
+    """Replies in the dialect `anthropic-messages`; a mixin before `HttpProviderSuite`."""
 
     dialect = "anthropic-messages"
     model_id = "model-1"
@@ -82,6 +82,6 @@ class AnthropicMessagesReplies:
         return [json.dumps(event, ensure_ascii=False).encode() for event in events]
 
     def heard(self, events: Sequence[bytes], pieces: Sequence[str]) -> str:
-        """The names of events have pieces in them as well."""
+        """Names of events contain chunks of text as well."""
         deltas = (json.loads(event).get("delta", {}) for event in events)
         return "".join(delta.get("text", "") for delta in deltas)

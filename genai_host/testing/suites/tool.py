@@ -1,8 +1,8 @@
-"""The suite of tools.
+"""Suite for tools.
 
-It tests that a model, a service and the host can rely on a tool, wherever it comes from: its
-description is as services require, it handles what its schema allows, and it ends when its call
-does.
+It tests that a model, a service and the host can rely on a tool from any source: its description is
+as services require, it accepts all arguments that its schema allows, and it ends when its call is
+cancelled.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Sample = tuple[Mapping[str, Any]] | tuple[Mapping[str, Any], str]
 """Arguments of a call, alone or with the text of its output."""
 
 _DIALECTS = ("openai-chat", "openai-responses")
-_LONGEST_DESCRIPTION = 1024  # characters that OpenAI's services take
+_LONGEST_DESCRIPTION = 1024  # limit of OpenAI's services, in characters
 
 
 def check_description(tool: Tool) -> None:
@@ -67,7 +67,7 @@ def check_description(tool: Tool) -> None:
 
 
 def check_parameters(tool: Tool) -> None:
-    """A JSON Schema of an object, which requires nothing that it does not tell of."""
+    """The parameters are a JSON Schema of an object, which defines all required properties."""
     parameters = tool.schema.parameters
     SchemaValidator(parameters)
     assert parameters["type"] == "object"
@@ -76,7 +76,7 @@ def check_parameters(tool: Tool) -> None:
 
 
 def check_services_take(tool: Tool, host: Host) -> None:
-    """It is written into requests as it is."""
+    """Requests contain its schema unchanged."""
     schema = tool.schema
     call = ChatCall(model_id="some", messages=[Message("user", "hi")], tools=[schema])
     for name in _DIALECTS:
@@ -90,7 +90,7 @@ def check_services_take(tool: Tool, host: Host) -> None:
 def check_output(
     output: ToolOutput, arguments: Mapping[str, Any], expected: Sequence[Any], host: Host
 ) -> None:
-    """No failure, the same when it is read again, and with the text, if one is expected."""
+    """The call succeeds, the output survives serialization, and has the expected text, if given."""
     assert not output.error, f"{arguments}: {output.text}"
     form = json.loads(json.dumps(host.codec.to_json(output)))
     assert host.codec.from_json(form, ToolOutput) == output
@@ -109,31 +109,30 @@ _ODD_CONTEXTS: Sequence[Mapping[str, Any]] = (
 
 @frozen
 class Run:
-    """What a tool is given by a test."""
+    """Context of a tool call in a test."""
 
     context: Mapping[str, Any]
     limits: Cancellation
 
 
 class ToolSuite(PluginSuite):
-    """The suite of a tool.
+    """Suite for a tool. It calls the tool many times, also with unusual arguments that its schema
+    allows.
 
         class TestRoll(ToolSuite):
             plugin = genai_tools_dice
             tool = "roll"
             samples = [({"sides": 1}, "1"), ({"sides": 6},)]
 
+    For values from fixtures, use an autouse fixture: `self.samples = ...`.
+
     Attributes:
-        plugin: The module with the hooks, or an object with them.
-        tool: Its name; of one from a source, `SOURCE__NAME`.
-        samples: Arguments that it can be called with, each alone or with the text of the output.
-        context: In which it applies.
-        settings: Of its set of tools, if it is of one.
-        beside: Further plugins that it needs, by name.
-
-    What needs a fixture is set in one that is used by all: `self.samples = ...`.
-
-    It is really called, many times, and with odd arguments where its schema takes them.
+        plugin: Module with the hooks, or an object with them.
+        tool: Name of the tool; `SOURCE__NAME` for one from a source.
+        samples: Valid arguments, each alone or with the text of the output.
+        context: Context in which the tool is available.
+        settings: Settings of its tool set, if it has one.
+        beside: Further required plugins, by name.
     """
 
     tool: str
@@ -149,21 +148,21 @@ class ToolSuite(PluginSuite):
         for host in self._hosts:
             host.close()
 
-    # what it declares
+    # declarations
 
     def test_it_is_declared(self) -> None:
         check_description(self.found())
 
     def test_its_parameters_are_described(self) -> None:
-        """By a JSON Schema of an object, which requires nothing that it does not tell of."""
+        """Its parameters are a JSON Schema of an object, which defines all required properties."""
         check_parameters(self.found())
 
     def test_services_take_it(self) -> None:
-        """It is written into requests as it is."""
+        """Requests contain its schema unchanged."""
         check_services_take(self.found(), self.host())
 
     def test_it_says_whether_it_applies(self) -> None:
-        """Whatever the context is."""
+        """`available_when` accepts any context."""
         tool = self.found()
         for context in (*_ODD_CONTEXTS, self.context):
             assert isinstance(tool.available_when(dict(context)), bool), f"in {context}"
@@ -171,7 +170,7 @@ class ToolSuite(PluginSuite):
         offered = self.host().toolbox.offered(self.context, Cancellation())
         assert self.tool in [each.name for each in offered]
 
-    # what it gives
+    # results
 
     def test_it_gives_what_the_samples_say(self) -> None:
         assert self.samples, "it has no samples"
@@ -182,7 +181,7 @@ class ToolSuite(PluginSuite):
             check_output(self.called(host, arguments), arguments, expected, host)
 
     def test_what_it_gives_is_not_cut(self) -> None:
-        """By what the host allows an output to have."""
+        """The output is within the host's limits."""
         for arguments, *_ in self.samples:
             output = output_of(self.found().run(dict(arguments), self.run()))
             texts = [part.text for part in output.content if isinstance(part, Text)]
@@ -193,7 +192,7 @@ class ToolSuite(PluginSuite):
             assert len(write_json([list(output.reactions), output.context])) <= MOST_DATA
 
     def test_what_it_gives_can_be_shown(self) -> None:
-        """Its reactions, where their types say that they can."""
+        """Its reactions have a text view, if their types declare one."""
         host = self.host()
         views = ReactionViews(host.registry.reactions, host.clock)
         for arguments, *_ in self.samples:
@@ -215,8 +214,8 @@ class ToolSuite(PluginSuite):
         assert output.error
 
     def test_what_its_schema_takes_it_can_handle(self) -> None:
-        """It may say that it will not have it: in an output that is an error, or by raising a
-        `GenaiError`. Whatever else it raises is a bug that the schema could rule out."""
+        """It may reject arguments with an error output or a `GenaiError`. Any other exception is a
+        bug that the schema could prevent."""
         tool = self.found()
         for arguments, taken in self.garbage():
             if not taken:
@@ -226,7 +225,7 @@ class ToolSuite(PluginSuite):
             assert error is None, f"{arguments}: {type(error).__name__}: {error}"
 
     def test_it_may_be_called_again_if_it_says_so(self) -> None:
-        """And then gives the same, from several threads at once, too."""
+        """An idempotent tool returns the same output again, also from several threads."""
         if not self.found().idempotent:
             pytest.skip("it is not repeatable")
         host = self.host()
@@ -237,10 +236,10 @@ class ToolSuite(PluginSuite):
                 assert self.ended(call) is None
                 assert call.result() == first
 
-    # how it ends
+    # cancellation
 
     def test_it_ends_when_its_call_does(self) -> None:
-        """Whenever it is cancelled, it does not stay: a tool that waits asks its limits."""
+        """A cancelled call ends promptly: a waiting tool checks its limits."""
         for arguments, *_ in self.samples:
             begun, limits = threading.Event(), Cancellation()
 
@@ -268,10 +267,10 @@ class ToolSuite(PluginSuite):
         else:
             assert self._resumed_everywhere(host, record)
 
-    # what the tests are made of
+    # building blocks
 
     def found(self) -> Tool:
-        """As the plugin has it: declared, or from one of its sources."""
+        """The tool, declared or from a source."""
         if self._tool is None:
             self.declared()
             by_name = self.host().tools()
@@ -297,15 +296,15 @@ class ToolSuite(PluginSuite):
         return host
 
     def run(self, limits: Cancellation | None = None) -> ToolContext:
-        """What the tool gets beside its arguments."""
+        """The context of a call."""
         return Run(dict(self.context), limits or Cancellation())
 
     def called(self, host: Host, arguments: Mapping[str, Any]) -> ToolOutput:
-        """What the host makes of a call, which a human approves of."""
+        """Output of a call through the host, approved by a user."""
         return host.call_tool(self.tool, arguments, context=self.context, approved=True)
 
     def garbage(self) -> Iterator[tuple[Mapping[str, Any], bool]]:
-        """Arguments that are wrong in one place each, and whether its schema takes them."""
+        """Arguments with one invalid value each, and whether the schema accepts them."""
         checker = SchemaValidator(self.found().schema.parameters)
         for sample, *_ in self.samples:
             for arguments in (*with_faults(dict(sample)), {**sample, "what is this": 1}):
@@ -328,7 +327,8 @@ class ToolSuite(PluginSuite):
         output_of(given)
 
     def _asks(self, heard: RecordedPrompt) -> Completion | str:
-        """Asks for the tool with each sample, in one round each, and then once with all."""
+        """Model answers that call the tool with each sample, one per round, then with all in one
+        round."""
         rounds = sum(message.role == "tool" for message in heard.messages)
         calls = [
             ToolCall(f"{rounds}-{number}", self.tool, arguments)
@@ -340,7 +340,8 @@ class ToolSuite(PluginSuite):
         return Completion(Message("assistant", wanted), "tool_calls")
 
     def _resumed_everywhere(self, host: Host, record: InMemoryRecord) -> int:
-        """Where it was under way it is not called again, and the model is told of it."""
+        """Resume from each entry: interrupted calls are reported to the model, not repeated. Return
+        their number."""
         whole = json.loads(json.dumps(record.to_json(host.codec)))
         interrupted = 0
         for length in range(2, len(whole)):

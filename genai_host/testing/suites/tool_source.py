@@ -1,4 +1,4 @@
-"""The suite of a source of tools: it lists them and closes, whoever asks and however it goes."""
+"""Suite for tool sources: listing tools and closing, from any thread and after failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AT_ONCE = 8
 
 
 class ToolSourceSuite(PluginSuite):
-    """The suite of a `ToolSource`, or of a `ToolSet`.
+    """Suite for a `ToolSource` or a `ToolSet`.
 
         class TestShop(ToolSourceSuite):
             plugin = genai_tools_shop
@@ -38,17 +38,17 @@ class ToolSourceSuite(PluginSuite):
             settings = {"folder": "/srv/shop"}
             samples = {"look": [({"at": "shoes"}, "3 pairs")]}
 
-    Attributes:
-        plugin: The module with the hooks, or an object with them.
-        source: Its name.
-        settings: Of a set: with these it has tools.
-        samples: For each tool, by its own name, arguments as for `ToolSuite.samples`; a tool that
-            may not be there, or may not be called, is left out.
-        unusable: Settings with which it cannot say what it has; None if there are none such.
-        context: In which the tools apply.
+    For values from fixtures, use an autouse fixture: `self.settings = ...`. A source that does not
+    fail because of its settings overrides `unusable_source`.
 
-    What needs a fixture is set in one that is used by all: `self.settings = ...`. A source
-    whose way to fail is no setting has its own `unusable_source`.
+    Attributes:
+        plugin: Module with the hooks, or an object with them.
+        source: Name of the source.
+        settings: Settings of a tool set, with which it has tools.
+        samples: Arguments for each tool, by its own name, as in `ToolSuite.samples`; optional tools
+            and those that must not be called are omitted.
+        unusable: Settings with which listing fails; None if there are none.
+        context: Context in which the tools are available.
     """
 
     source: str
@@ -62,13 +62,13 @@ class ToolSourceSuite(PluginSuite):
         self._open: list[Host | ToolSource] = []
         yield
         for each in self._open:
-            with suppress(Exception):  # whether that fails is for a test to find
+            with suppress(Exception):  # a failure here is found by a test
                 each.close()
 
-    # what it says
+    # descriptions
 
     def test_it_has_tools(self) -> None:
-        """Each under a name of its own, which a host can offer it by."""
+        """Each tool has a unique name that a host can offer."""
         assert self.samples, "it has no samples"
         tools = self.listed(self.opened())
         names = [tool.name for tool in tools]
@@ -79,7 +79,7 @@ class ToolSourceSuite(PluginSuite):
         assert full <= set(host.tools()), "some are left out: their names are too long"
 
     def test_its_tools_are_described(self) -> None:
-        """As services want it; `ToolSuite` looks at one of them more closely."""
+        """Descriptions are as services require; `ToolSuite` tests a single tool in detail."""
         host = self.host()
         for tool in self.listed(self.opened()):
             check_description(tool)
@@ -87,7 +87,7 @@ class ToolSourceSuite(PluginSuite):
             check_services_take(tool, host)
             assert isinstance(tool.available_when(dict(self.context)), bool)
 
-    # what they give
+    # results
 
     def test_its_tools_give_what_the_samples_say(self) -> None:
         host = self.host()
@@ -100,7 +100,7 @@ class ToolSourceSuite(PluginSuite):
                 output = host.call_tool(full, arguments, context=self.context, approved=True)
                 check_output(output, arguments, expected, host)
 
-    # whoever asks, and however it goes
+    # concurrency and failures
 
     def test_many_may_ask_at_once(self) -> None:
         source = self.opened()
@@ -113,7 +113,7 @@ class ToolSourceSuite(PluginSuite):
         assert all(names == found[0] for names in found)
 
     def test_asking_ends_when_it_is_cancelled(self) -> None:
-        """However far it has come. Others get their answer then."""
+        """Listing can be cancelled at any time. Other callers get the list then."""
         source = self.opened()
         before = Cancellation()
         before.cancel()
@@ -133,7 +133,8 @@ class ToolSourceSuite(PluginSuite):
         assert {tool.name for tool in again.result()} >= set(self.samples)
 
     def test_one_that_has_none_says_why(self) -> None:
-        """An error, and not a hang, nor a list of none. Tools of others are still there."""
+        """Listing raises an error, instead of hanging or returning an empty list. Tools of other
+        sources remain."""
         source = self.unusable_source()
         if source is None:
             pytest.skip("it is not said how it can fail")
@@ -147,11 +148,11 @@ class ToolSourceSuite(PluginSuite):
         assert self.ended(listing) is None
         assert list(listing.result()) == ["other"]
 
-    # how it ends
+    # closing
 
     def test_it_can_be_closed_again(self) -> None:
-        """Before it was asked, afterwards, and twice. Who asks then is told, or gets what it
-        had, and does not wait."""
+        """It can be closed before and after listing, and twice. Listing then raises or returns the
+        earlier tools, and does not block."""
         self.opened().close()
         source = self.opened()
         self.listed(source)
@@ -162,7 +163,7 @@ class ToolSourceSuite(PluginSuite):
         self.ended(in_background(self.listed, source))
 
     def test_calls_under_way_end_when_it_is_closed(self) -> None:
-        """Those of a source end with it; those of a set that is a list, with their limits."""
+        """Calls of a source end with it; those of a list of tools with their limits."""
         for name, samples in self.samples.items():
             for arguments, *_ in samples:
                 source = self.opened()
@@ -185,16 +186,16 @@ class ToolSourceSuite(PluginSuite):
                     limits.cancel()
                 self.ended(ended)
 
-    # what the tests are made of
+    # building blocks
 
     def found(self) -> ToolSource | ToolSet[Any]:
-        """As the plugin declares it: anew each time."""
+        """The declaration, newly created by the plugin each time."""
         by_name = {each.name: each for each in self.declared().tool_sources}
         assert self.source in by_name, f"the plugin declares {sorted(by_name)}"
         return by_name[self.source]
 
     def opened(self, settings: Mapping[str, Any] | None = None) -> ToolSource:
-        """As a host has it, with its settings, or with others."""
+        """The source opened by a host, with its settings or with others."""
         declared = self.found()
         source = declared
         if isinstance(declared, ToolSet):
@@ -205,17 +206,17 @@ class ToolSourceSuite(PluginSuite):
         return source
 
     def unusable_source(self) -> ToolSource | None:
-        """One that cannot say what it has; None if there is none such."""
+        """A source whose listing fails; None if there is none."""
         return None if self.unusable is None else self.opened(self.unusable)
 
     def listed(self, source: ToolSource, limits: CancelToken | None = None) -> list[Tool]:
-        """What it gives: tools, all of them."""
+        """The listed tools, checked by type."""
         tools = list(source.tools(limits or Cancellation()))
         assert all(isinstance(tool, Tool) for tool in tools), f"{tools}"
         return tools
 
     def host(self, **plugins: Any) -> Host:
-        """A host with the plugin, or with another in its place."""
+        """A host with the plugin, or with another one instead."""
         tables = {self.source: SetConfig(self.settings)} if self.settings else {}
         host = Host(config=Config(tools=tables), discovery=self.plugins(**plugins))
         self._open.append(host)
