@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What changes the file is imported where that is done."""
+    """Import the functions that change the file on first use."""
     if name not in ("edit_config", "must_be_writable"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from genai_host.config import editing

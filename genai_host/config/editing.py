@@ -1,5 +1,5 @@
-"""Changes the configuration file: comments and layout stay, and the file before it is kept
-beside it as `config.toml.bak`."""
+"""Changes the configuration file. Comments and layout are preserved, and the previous file is saved
+next to it as `config.toml.bak`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ _ELSEWHERE = "name another file: --config FILE, or GENAI_HOST_CONFIG"
 
 @contextlib.contextmanager
 def edit_config(file: str | os.PathLike[str] | None = None) -> Iterator[TOMLDocument]:
-    """Change the configuration file.
+    """Edit the configuration file.
 
         with edit_config() as document:
             document["defaults"]["model"] = "smollm2"
 
-    One process at a time; what was read is checked before and after, and written
-    whole or not at all. Where there is no file, one is made. Raises
-    `ConfigurationError`, and leaves the file alone, if it is not in order, is read-only
-    or cannot be written.
-    """
-    import tomlkit.items  # noqa: F401 - before others wait for this process
+    One process at a time can edit it. The file is validated before and after the change, and
+    written atomically. It is created if it does not exist.
 
-    path = os.path.realpath(file or paths.config_file())  # a link to it stays one
+    Raises:
+        ConfigurationError: The file is invalid, read-only or cannot be written; it is not changed.
+    """
+    import tomlkit.items  # noqa: F401 - before other processes wait for the lock
+
+    path = os.path.realpath(file or paths.config_file())  # preserve a symbolic link
     must_be_writable(path)
     with alone(path, _ELSEWHERE):
         before = read_text(path)
@@ -54,8 +55,8 @@ def edit_config(file: str | os.PathLike[str] | None = None) -> Iterator[TOMLDocu
 def must_be_writable(
     file: str | os.PathLike[str] | None = None, *, environ: Mapping[str, str] | None = None
 ) -> None:
-    """Raises `ConfigurationError` if the configuration is read-only, and why: it says so
-    itself, the environment does, or the file may not be written."""
+    """Raise `ConfigurationError` if the configuration is read-only: by its own setting, by the
+    environment, or by the permissions of the file."""
     path = os.path.realpath(file or paths.config_file())
     variable = variable_of("read_only")
     if is_set(variable, os.environ if environ is None else environ):
@@ -67,7 +68,7 @@ def must_be_writable(
         raise ConfigurationError(
             f"the configuration is read-only: {place} says so", file=path, line=line
         )
-    # whoever may write everything is asked to keep to it as well
+    # root can write every file, but respects read-only permissions here as well
     if not os.access(path, os.W_OK) or not os.stat(path).st_mode & stat.S_IWUSR:
         raise ConfigurationError(
             f"the configuration is read-only: {path} may not be written", file=path
@@ -75,7 +76,7 @@ def must_be_writable(
 
 
 def _document(text: str, path: str) -> TOMLDocument:
-    """Parse a file to change it, with the keys of this version. It is checked first."""
+    """Validate and parse a file for editing, with the keys of this version."""
     import tomlkit
 
     checked(text, path)
@@ -87,10 +88,10 @@ def _document(text: str, path: str) -> TOMLDocument:
 
 
 def _text_of(document: TOMLDocument, path: str) -> str:
-    """What is to be written, once it is sure to say what the document says."""
+    """The text of a document, verified to parse to the same values."""
     with _changing(path):
         text = document.as_string()
-        text.encode()  # half a surrogate pair has no place in a file
+        text.encode()  # a file cannot contain a lone surrogate
         meant = document.unwrap()
     checked(text, path)
     if not _same(parse(text, path), meant):
@@ -102,14 +103,14 @@ def _text_of(document: TOMLDocument, path: str) -> str:
 
 def _same(value: Any, other: Any) -> bool:
     if isinstance(value, dict) and isinstance(other, dict):
-        # a table whose last key was taken out may go with it
+        # removing the last key of a table may remove the table
         value, other = (
             {key: each[key] for key in each if each[key] != {}} for each in (value, other)
         )
         return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
     if isinstance(value, list) and isinstance(other, list):
         return len(value) == len(other) and all(map(_same, value, other))
-    return bool(value == other or (value != value and other != other))  # nan is not nan
+    return bool(value == other or (value != value and other != other))  # nan != nan
 
 
 def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _changing(path: str) -> Iterator[None]:
-    """What keeps the layout of a file reads and writes less than what reads it."""
+    """Handle errors of tomlkit, which accepts less than the host's reader."""
     from tomlkit.exceptions import TOMLKitError
 
     try:

@@ -1,6 +1,7 @@
-"""The environment, which comes before the configuration file: `GENAI_HOST_` and the place
-in the file, in capitals, with two underscores where the file has a dot, and one where a
-name has a dash.
+"""Environment variables that override the configuration file.
+
+A variable is named `GENAI_HOST_` and the place in the file, in capitals, with two underscores for a
+dot, and one for a dash in a name.
 
     GENAI_HOST_DEFAULTS__MODEL=smollm2
     GENAI_HOST_DEFAULTS__PROVIDER_ORDER=local,big-window
@@ -8,9 +9,9 @@ name has a dash.
     GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN=900
     GENAI_HOST_TOOLS__FILES__FOLDER=/data/notes
 
-Secrets may stand there, too. An empty variable is not set. One that names nothing is ignored, as
-an environment may be made by others; `unknown_in` has those to warn of. Names of models have
-letters that names of variables have not, so that `aliases` and `models` are in the file alone.
+Variables can contain secrets. An empty variable is ignored, and so is one without a matching key,
+as other programs may set it; `unknown_in` returns such variables for a warning. Model names can
+have characters that variable names cannot, so `aliases` and `models` are in the file only.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from genai_host.util.names import PLAIN_NAME, VARIABLES
 
 _PREFIX = "GENAI_HOST_"
 _OF_TESTS = "GENAI_HOST_TEST_"
-# variables of others, with their values. Kubernetes sets those of Services whose names begin with
-# genai-host ("Discovering services"), makers of images set VERSION and SHA256
+# variables of other programs, with their values. Kubernetes sets variables for Services with names
+# that begin with genai-host ("Discovering services"); image builds set VERSION and SHA256
 _NOT_OURS = re.compile(
     r"GENAI_HOST_(\w+_)?(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?="
     r"|PORT=(tcp|udp|sctp)://|VERSION=|SHA256=)"
@@ -38,19 +39,19 @@ _TOOLS = "GENAI_HOST_TOOLS__"
 
 
 def variable_of(*place: str) -> str:
-    """The variable for a place in the file: `variable_of("defaults", "model")`."""
+    """The variable for a place in the file, for example `variable_of("defaults", "model")`."""
     return _PREFIX + "__".join(place).replace("-", "_").upper()
 
 
 def is_set(variable: str, environ: Mapping[str, str]) -> bool:
-    """Whether a variable says yes. Raises `ConfigurationError` if it says neither."""
+    """Whether a variable is true. Raises `ConfigurationError` if it is neither true nor false."""
     text = environ.get(variable)
     return bool(text and read_value(f"the environment variable {variable}", text, bool))
 
 
 def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that begin as ours do and name nothing, each with a hint. Not those that are
-    empty, nor those that Kubernetes and makers of images are known to set."""
+    """Variables with our prefix that match no key, each with a hint. Empty variables and those that
+    Kubernetes and image builds set are omitted."""
     known = [*sorted(variable_of(*key.split(".")) for key in known_keys()), *VARIABLES]
     places = (_OF_TESTS, _PROVIDERS, _TOOLS)
     return {
@@ -67,10 +68,10 @@ def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
-    """Places in the file, with dots, to the variables that come before them."""
+    """Places in the file, with dots, to the variables that override them."""
     usual = _variables()
     found: dict[str, str] = {}
-    # old names first, so that the current one wins
+    # old names first, so that the current one takes precedence
     for variable in sorted(environ, key=lambda each: (usual.get(each, "") in known_keys(), each)):
         if not environ[variable] or not variable.startswith(_PREFIX):
             continue
@@ -82,21 +83,21 @@ def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
             key = _of_instance(variable)
         elif variable.startswith(_TOOLS):
             key = _of_tools(variable)
-        else:  # one of `VARIABLES`, or none of ours
+        else:  # a member of `VARIABLES`, or another program's
             continue
         found[key] = variable
     return found
 
 
 def _variables() -> dict[str, str]:
-    """The variables of keys that have one value, old ones as well, to the keys."""
+    """Variables of keys with a single value, including old names, to the keys."""
     old = (key for key in RENAMED if "*" not in key)
     return {variable_of(*key.split(".")): key for key in (*old, *known_keys())}
 
 
 def overridden(config: Config, environ: Mapping[str, str]) -> Config:
-    """The configuration with what the environment says. Raises `ConfigurationError` for
-    a variable that names no setting of a provider, or has a value of another kind."""
+    """The configuration with values from the environment. Raises `ConfigurationError` for an
+    unknown setting of a provider, and for a value of the wrong type."""
     found = overrides_in(environ)
     if not found:
         return config
@@ -162,7 +163,7 @@ def _with_instances(
     keys: Iterable[str],
     environ: Mapping[str, str],
 ) -> dict[str, InstanceConfig]:
-    """One that is not configured is of the type of its name, unless its type is said."""
+    """Add instances from variables. The type of an unconfigured instance defaults to its name."""
     changed = dict(providers)
     for key in keys:
         variable = found[key]

@@ -10,10 +10,10 @@ from genai_host.errors import ConfigurationError
 from genai_host.util.text import did_you_mean, short_repr
 
 MOST = 1e15
-"""The largest number: of dollars or tokens, a database counts so many exactly."""
+"""Largest number; databases store dollars or tokens up to it exactly."""
 
 ANY = "*"
-"""The host name that stands for any."""
+"""Host name that matches any host."""
 
 _HOST = re.compile(r"(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]", re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
@@ -29,15 +29,15 @@ class Key(NamedTuple):
         name: The key, with its table. If empty, it is the name of the field in its table.
         least: Smallest number.
         most: Largest number.
-        choices: The only values.
-        check: What is wrong with a value, and a hint; both empty if nothing is. It must not quote
-            a value that may be a secret.
+        choices: Accepted values, if not all.
+        check: Returns the error of a value, and a hint; both empty if it is valid. It must not
+            quote a value that may be a secret.
         option: Option of `genai-host serve`, for a key of the table `server`: None for none; if
             empty, it is the name of the key.
         metavar: Placeholder for the value of the option.
         field: Name of the field.
         kind: `str`, `bool`, `int`, `float` or `list` of strings.
-        default: Value where none is set.
+        default: Value of an unset key.
     """
 
     help: str
@@ -53,7 +53,7 @@ class Key(NamedTuple):
     default: Any = None
 
     def wrong(self, value: Any) -> tuple[str, str]:
-        """Return what is wrong with a value of the right kind, and a hint; both empty if valid."""
+        """Return the error of a value of the right type, and a hint; both empty if it is valid."""
         if value is None:
             return "", ""
         if self.choices and value not in self.choices:
@@ -86,7 +86,8 @@ def _invalid(what: str, bad: Sequence[str], example: str) -> tuple[str, str]:
 
 
 def wrong_store(place: str) -> tuple[str, str]:
-    """The value is not quoted: it may be a password."""
+    """Return the error of a database location, and a hint. The value is not quoted, because it may
+    contain a password."""
     if not place:
         return "", ""
     import os
@@ -106,21 +107,21 @@ _NUMBERS = {int: "an integer", float: "a number"}
 
 
 def hint_for(name: str, known: Iterable[str]) -> str:
-    """Return which name may have been meant by an unknown one."""
+    """Return a hint with the most similar known name."""
     known = list(known)
     return did_you_mean(name, known) or f"choose from {', '.join(known)}"
 
 
 def read_value(owner: str, text: str, kind: type) -> Any:
-    """Read a value of a kind from text. Items of a list are separated by commas.
+    """Parse a value from text. Items of a list are separated by commas.
 
     Args:
-        owner: What has the text, for errors.
+        owner: Name of the option or variable, for errors.
         text: The text.
         kind: See `Key.kind`.
 
     Raises:
-        ConfigurationError: The text is no such value.
+        ConfigurationError: The text is not a valid value.
     """
     if kind is list:
         return tuple(item for item in (item.strip() for item in text.split(",")) if item)

@@ -1,5 +1,5 @@
-"""Reads the configuration. What a file or a variable takes to be read is imported where
-there is one: plugins are listed by it."""
+"""Reads the configuration. Parsers of files and variables are imported only if there is one, since
+listing the plugins reads the configuration."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from genai_host.util.names import SAFE, VARIABLES
 def read_config(
     file: str | os.PathLike[str] | None = None, *, environ: Mapping[str, str] | None = None
 ) -> Config:
-    """The configuration; the defaults if no file is named and there is none.
+    """Read the configuration; return the defaults if no file is named and none exists.
 
-    environ   the environment, which comes before the file; None for that of the process
+    Args:
+        file: Path of the file; None for the default.
+        environ: The environment, which overrides the file; None for that of the process.
 
-    Raises `ConfigurationError` if a named file is missing, if the file cannot be
-    read, is not TOML, has an unknown key or a value of another type, and for a variable
-    that is wrong.
+    Raises:
+        ConfigurationError: A named file is missing, the file cannot be read, is not TOML, has an
+            unknown key or a value of the wrong type, or a variable is invalid.
     """
     path = os.fspath(file or paths.config_file())
     text = read_text(path)
@@ -42,7 +44,7 @@ def read_config(
 
 
 def unread_config() -> Config:
-    """The defaults, where the configuration is not in order: safe mode holds then, too."""
+    """The defaults, for an invalid configuration; safe mode still applies."""
     try:
         return Config(safe=_is_safe(os.environ))
     except ConfigurationError:
@@ -58,15 +60,15 @@ def _is_safe(environ: Mapping[str, str]) -> bool:
 
 
 def checked(text: str, path: str) -> Config:
-    """What the text of a file says. Raises `ConfigurationError` with the line."""
+    """Parse and validate the text of a file. Raises `ConfigurationError` with the line."""
     from genai_host.config.reader import Reader, parse
 
     return Reader(path, text).config(parse(text, path))
 
 
 def place_of(file: str, *key: str) -> tuple[str, int | None]:
-    """Where a key stands, for an error: `/the/file:12`, and the line. The file is empty
-    if the configuration is in none."""
+    """Place of a key for an error, for example `/the/file:12`, and its line. The place is empty if
+    the key is not in a file."""
     from genai_host.config.reader import line_of, parse
 
     line = None
@@ -75,14 +77,13 @@ def place_of(file: str, *key: str) -> tuple[str, int | None]:
         if text is not None:
             parse(text, file)
             line = line_of(text, key)
-    except ConfigurationError:  # it is being changed: an error needs no line
+    except ConfigurationError:  # the file is being changed; the error has no line then
         line = None
     return (f"{file}:{line}" if line else file), line
 
 
 def placed(error: ConfigurationError, file: str, *key: str) -> None:
-    """Give an error the place of what it is about, if that is in a file and the error does
-    not know it."""
+    """Add the place of the key to an error that has none."""
     if file and not error.file:
         place, error.line = place_of(file, *filter(None, key))
         error.file = file

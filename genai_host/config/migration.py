@@ -28,29 +28,29 @@ RENAMED: Mapping[str, str] = {
     "budgets.run": "per_turn",
     "budgets.unknown": "unknown_cost",
 }
-"""Old keys, with `*` for the name of a provider, to their new names in the same table."""
+"""Old keys, with `*` for a provider name, to their new names in the same table."""
 
 VALUES: Mapping[str, Mapping[bool, str]] = {"server.log_json": {True: "json", False: "text"}}
-"""Old keys whose values have changed, to the new values."""
+"""Old keys with changed values, to the new values."""
 
 Path = tuple[str, ...]
 
 
 def pattern_of(path: Sequence[str]) -> str:
-    """Return a path as `RENAMED` has it."""
+    """Return a path in the form of `RENAMED`."""
     names = ["*" if at == 1 and path[0] == "providers" else name for at, name in enumerate(path)]
     return ".".join(names)
 
 
 def new_key(old: str) -> str:
-    """Return the new name, with its table, of an old key; the same if it has none."""
+    """Return the new name of an old key, with its table, or else the key itself."""
     return f"{old.rpartition('.')[0]}.{RENAMED[old]}" if old in RENAMED else old
 
 
 def upgraded(data: Mapping[str, Any], table: Path = ()) -> tuple[dict[str, Any], dict[Path, Path]]:
-    """Return a table with the new names, and the old keys that were found, to the new ones.
+    """Return a table with the new names, and a mapping from the old keys found to the new ones.
 
-    An old key whose new name is set as well stays, and is unknown to the reader.
+    An old key remains, and is reported as unknown, if its new name is set as well.
     """
     changed: dict[str, Any] = {}
     found: dict[Path, Path] = {}
@@ -73,9 +73,9 @@ def migrated(statement: str, paths: Sequence[Path], table: Path, found: Mapping[
     """Return a statement of a file with the new names.
 
     Args:
-        statement: Its text.
-        paths: The keys that it sets, with their tables; of a header, its table.
-        table: The table that the statement is in.
+        statement: Text of the statement.
+        paths: Keys that it sets, with their tables; for a header, its table.
+        table: Table that contains the statement.
         found: Old keys, see `upgraded`.
     """
     prefixes = {path[:depth] for path in paths for depth in range(len(table) + 1, len(path) + 1)}

@@ -38,9 +38,9 @@ def parse(text: str, path: str) -> dict[str, Any]:
     """Parse the text of a file.
 
     Raises:
-        ConfigurationError: It is not TOML; the error has the line.
+        ConfigurationError: The text is not TOML; the error has the line.
     """
-    import tomllib  # where there is something to read
+    import tomllib  # imported only if there is a file
 
     try:
         return tomllib.loads(text)
@@ -57,8 +57,8 @@ def parse(text: str, path: str) -> dict[str, Any]:
 
 
 def line_of(text: str, key: Sequence[str]) -> int | None:
-    """Return the line, from 1, on which a key of a valid text is set, or else the nearest above it
-    in the tree; None if there is none."""
+    """Return the line, from 1, that sets a key in a valid text, or else its nearest parent; None if
+    there is none."""
     best: tuple[int, int] | None = None
     for each in _statements(text):
         for path in each.paths:
@@ -69,13 +69,13 @@ def line_of(text: str, key: Sequence[str]) -> int | None:
 
 
 class _Statement(NamedTuple):
-    """A header of a table, a key with its value, or a line without either.
+    """A table header, a key with its value, or a line without either.
 
     Attributes:
         line: Its first line, from 1.
-        text: Its text, with the ends of the lines.
-        paths: The keys that it sets, with their tables; of a header, its table.
-        table: The table that it is in; empty for a header.
+        text: Its text, including line ends.
+        paths: Keys that it sets, with their tables; for a header, its table.
+        table: Table that contains it; empty for a header.
     """
 
     line: int
@@ -85,8 +85,8 @@ class _Statement(NamedTuple):
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """Yield the statements of a text. One ends with the first line that makes it valid for TOML's
-    own reader."""
+    """Yield the statements of a text. A statement ends with the first line that makes it valid for
+    `tomllib`."""
     import tomllib
 
     table: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def migrate(text: str, path: str) -> str:
     """Return the text of a file with the keys of this version.
 
     Raises:
-        ConfigurationError: It is not TOML, or cannot be migrated in place.
+        ConfigurationError: The text is not TOML, or cannot be migrated in place.
     """
     data = parse(text, path)
     if data.get("version", 1) != 1:
@@ -133,7 +133,7 @@ def migrate(text: str, path: str) -> str:
 def _paths(said: Any) -> Iterator[tuple[str, ...]]:
     """Yield the path of each value, and of each empty table."""
     left: list[tuple[tuple[str, ...], Any]] = [((), said)]
-    while left:  # it may be nested more deeply than calls can be
+    while left:  # iterative, because tables may be nested beyond the recursion limit
         path, value = left.pop()
         if isinstance(value, dict) and value:
             left += [((*path, name), each) for name, each in value.items()]
@@ -157,7 +157,7 @@ _FOUND = {**_KINDS, bool: "a boolean", list: "a list", dict: "a table"}
 
 
 class TableReader:
-    """Reads values of the tables of a file, and raises errors with their line."""
+    """Reads values from tables of a file, and raises errors with their line."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -165,14 +165,14 @@ class TableReader:
         self._old: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def table(self, data: Mapping[str, Any], *where: str) -> dict[str, Any]:
-        """Return the table of the last of these names; an empty one if it is missing."""
+        """Return the table at a path; an empty one if it is missing."""
         value = data.get(where[-1], {})
         if not isinstance(value, dict):
             raise self.wrong(where, f"must be a table, not {_found(value)}")
         return value
 
     def of(self, kind: type, value: Any, *where: str) -> Any:
-        """Return a value of a kind, see `Key.kind`."""
+        """Return a value of a kind; see `Key.kind`."""
         if kind is float and type(value) is int:
             return float(value)
         if kind is list:
@@ -184,7 +184,7 @@ class TableReader:
         return value
 
     def values(self, known: Iterable[Key], table: Mapping[str, Any], *where: str) -> dict[str, Any]:
-        """Return the values of those keys that a table has, by the names of their fields."""
+        """Return the values of the known keys in a table, by field name."""
         found = {}
         for key in known:
             name = key.name.rpartition(".")[2]
@@ -197,7 +197,7 @@ class TableReader:
         return found
 
     def only(self, known: Collection[str], table: Mapping[str, Any], *where: str) -> None:
-        """Refuse keys that are not known."""
+        """Reject unknown keys."""
         for name, value in table.items():
             if name in known:
                 continue
@@ -210,7 +210,7 @@ class TableReader:
             raise self.error((*where, name), what, f"use {new}" if new else hint_for(name, known))
 
     def name(self, pattern: str, what: str, rule: str, *where: str) -> None:
-        """Refuse a name that does not match."""
+        """Reject a name that does not match."""
         if not re.fullmatch(pattern, where[-1]):
             raise self.wrong(where, f"is not a valid {what}", rule)
 
@@ -233,7 +233,7 @@ class Reader(TableReader):
     """Reads the configuration."""
 
     def config(self, data: dict[str, Any]) -> Config:
-        """Return what the file configures."""
+        """Return the configuration in a file."""
         self._check_version(data)
         warnings = self._removed(data)
         if data.get("version", 1) == 1:
@@ -314,7 +314,7 @@ class Reader(TableReader):
         return {"token": self._token(server, "server"), "users": users}
 
     def _token(self, table: dict[str, Any], *where: str) -> Any:
-        """A reference to a token. Another value is not shown, since it may be the token itself."""
+        """A reference to a token. Any other value may be the token itself, so it is not quoted."""
         token = table.get("token")
         if token is not None and not isinstance(token, dict):
             raise self.wrong((*where, "token"), "must not be in the file", _SECRETS)
@@ -374,7 +374,7 @@ class Reader(TableReader):
         for parameter, value in parameters.items():
             try:
                 json.dumps(value, allow_nan=False)
-            except (TypeError, ValueError):  # TOML has dates, and numbers that JSON has not
+            except (TypeError, ValueError):  # TOML has dates, and numbers that JSON lacks
                 raise self.wrong((*where, "parameters", parameter), "is not JSON") from None
         known = self.values(keys_of(ModelConfig), table, *where)
         return ModelConfig(**known, parameters=parameters)
@@ -384,7 +384,7 @@ class Reader(TableReader):
         for tool, approval in approvals.items():
             if self.of(str, approval, "approvals", tool) not in APPROVALS:
                 raise self.wrong(("approvals", tool), f"must be one of {', '.join(APPROVALS)}")
-            if "*" in tool[:-1]:  # it would match no tool, without a warning
+            if "*" in tool[:-1]:  # it would silently match no tool
                 raise self.wrong(("approvals", tool), "may have a * only at its end")
         return approvals
 
