@@ -38,11 +38,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 OLDEST, NEWEST = (3, 11), (3, 14)
-IN_CI = (3, 13)  # what the default tier of tox.ini runs on
-_SETUPTOOLS = "setuptools >= 77"  # as pyproject.toml has it: the builds need no environments
+IN_CI = (3, 13)  # the default tier of tox.ini
+_SETUPTOOLS = "setuptools >= 77"  # same as in pyproject.toml: builds use no isolated environments
 _DOWNLOAD = re.compile(r"\s*Downloading ([\w.]+)-(\d[^-]*)-\S+\.whl \(([\d.]+ MB)\)")
 _UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError")
-_WORKERS = ("-n", "2", "--dist=worksteal")  # as tox.ini has them
+_WORKERS = ("-n", "2", "--dist=worksteal")  # same as in tox.ini
 _NOT_FAR = (*_WORKERS, "--rings=unit,part,process")
 _DEFAULT = (*_WORKERS, "--rings=unit,part,smoke")
 _KIT = ROOT / "tests" / "kit"
@@ -68,9 +68,9 @@ def main(arguments: list[str]) -> int:
 
 
 def run(command: list[str], extra: str = "") -> int:
-    """Run a command of genai-host, in an environment that has it and the weights.
+    """Run a command of genai-host in an environment with the host and the model weights.
 
-    extra   of the host that is to be installed; empty for the one that is, or else `starter`
+    `extra` is the extra of the host to install; empty for the installed one, or else `starter`.
     """
     folder = ROOT / ".venv"
     extra = extra or (_stamp(folder).partition(" ")[0] or "starter")
@@ -83,21 +83,21 @@ def run(command: list[str], extra: str = "") -> int:
 
 
 def _hand_over(command: list[str], is_posix: bool = os.name == "posix") -> int:
-    """Run the command in place of this process, or else wait for it: what Ctrl-C does
-    is its own matter, as in a chat."""
+    """Run the command in place of this process, or as a child process where that is not supported.
+    The command itself handles Ctrl-C."""
     if is_posix:
-        os.execv(command[0], command)  # noqa: S606 - it needs no shell
+        os.execv(command[0], command)  # noqa: S606 - needs no shell
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return subprocess.run(command).returncode
 
 
 def test(options: list[str]) -> int:
-    """Run the tests of the default tier, of all tiers, of a plugin, or some many times."""
+    """Run the tests of the default tier, of all tiers, or of a plugin, or repeat tests."""
     variables = {**os.environ, "PATH": os.pathsep.join([*_pyenv_pythons(), os.environ["PATH"]])}
     variables["UV_PYTHON_DOWNLOADS"] = "never"
     newest = IN_CI
     if os.environ.get("CI"):
-        variables["GENAI_HOST_SKIP_MISSING"] = "false"  # nothing is to be missing there
+        variables["GENAI_HOST_SKIP_MISSING"] = "false"  # no environment may be missing in CI
     else:
         found = _supported(variables["PATH"])
         if not found:
@@ -111,7 +111,7 @@ def test(options: list[str]) -> int:
     chosen, further = _chosen(options, tests)
     single = [each for each in chosen if each in _labels()["single"]]
     others = [each for each in chosen if each not in single]
-    codes = []  # all are run, whatever fails
+    codes = []  # run all, even after a failure
     for command, names in ((_TWO_AT_A_TIME, single), (["run"], others)):
         if names:
             codes.append(_run_tox(command, names, further, variables))
@@ -121,7 +121,7 @@ def test(options: list[str]) -> int:
 def _run_tox(
     command: list[str], names: list[str], further: list[str], variables: dict[str, str]
 ) -> int:
-    """Run environments of tox, with its further arguments; returns its exit code."""
+    """Run tox environments with further arguments of tox, and return the exit code."""
     python = _environment(ROOT / ".tox" / "runner", list(_TOX), stamp=" ".join(_TOX))
     tox = [str(python), "-m", "tox", *command, "--conf", str(ROOT / "tox.ini")]
     run = subprocess.run([*tox, "-e", ",".join(names), *further], env=variables, cwd=ROOT)
@@ -129,10 +129,8 @@ def _run_tox(
 
 
 def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
-    """The environments of tox for the options of `test`, and the further arguments of tox.
-
-    tests   the environment that runs the tests of the default tier here
-    """
+    """The tox environments for the options of `test`, and further arguments of tox. `tests` is the
+    environment for the default tier here."""
     if options[:1] in (["--stress"], ["--mutate"]):
         return [tests], ["--", *options]
     if options[:1] == ["--changed"]:
@@ -149,7 +147,7 @@ def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
 
 
 def _labels() -> dict[str, list[str]]:
-    """The environments of the tiers, as tox.ini has them."""
+    """Environments of the tiers in tox.ini."""
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini", encoding="utf-8")
     lines = [line.partition("=") for line in tox["tox"]["labels"].strip().splitlines()]
@@ -157,8 +155,8 @@ def _labels() -> dict[str, list[str]]:
 
 
 def _environment(folder: Path, requirements: list[str], stamp: str) -> Path:
-    """The Python of a virtual environment that has what is required. It is made anew
-    when the stamp is another."""
+    """Python of a virtual environment with the requirements. The environment is recreated if the
+    stamp differs."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if _stamp(folder) == stamp and python.exists():
         return python
@@ -180,7 +178,7 @@ def _stamp(folder: Path) -> str:
 
 
 def _install(python: Path, requirements: list[str]) -> None:
-    """Install by pip, and tell what it downloads. Ends this process if it fails."""
+    """Install with pip, and show downloads. Exits if it fails."""
     options = ["--disable-pip-version-check", "--no-input", "--no-compile", "--progress-bar=off"]
     variables = {"PIP_RETRIES": "2", "PIP_ROOT_USER_ACTION": "ignore", **os.environ}
     lines: list[str] = []
@@ -209,17 +207,18 @@ def _install(python: Path, requirements: list[str]) -> None:
 
 
 def _plugins() -> dict[str, Path]:
-    """The folders of the plugins, by the names of their distributions."""
+    """Directories of the plugins, by distribution."""
     return {file.parent.name: file.parent for file in sorted(ROOT.glob("plugins/*/setup.cfg"))}
 
 
 def _needed_by(extra: str) -> list[Path]:
-    """The folders of the plugins that an extra of the host needs: no index has them yet."""
+    """Directories of the plugins that an extra of the host requires, as they are on no package
+    index."""
     return _folders(_names(_setup(ROOT)["options.extras_require"][extra]), _plugins())
 
 
 def _to_test(plugin: str) -> list[str]:
-    """What the tests of a plugin require, for pip."""
+    """Test requirements of a plugin, for pip."""
     folders = {**_plugins(), "genai-host-testing": _KIT}
     names = _names(_setup(folders[plugin])["options.extras_require"]["test"])
     needed = _folders([*names, "genai-host-testing"], folders)
@@ -227,7 +226,7 @@ def _to_test(plugin: str) -> list[str]:
 
 
 def _folders(names: list[str], folders: dict[str, Path]) -> list[Path]:
-    """Of these distributions and of those that they require, as far as they are of this project."""
+    """Directories of these distributions and their requirements in this project."""
     left, needed = names, set()
     while left:
         name = left.pop()
@@ -248,7 +247,7 @@ def _names(requirements: str) -> list[str]:
 
 
 def _digest(folders: list[Path]) -> str:
-    """Of all that is installed from these folders."""
+    """Hash of all installed files in these directories."""
     digest = hashlib.sha256()
     for folder in folders:
         for file in (folder / "setup.cfg", *sorted(folder.glob("genai_*/**/*.py"))):
@@ -257,14 +256,14 @@ def _digest(folders: list[Path]) -> str:
 
 
 def _pyenv_pythons() -> list[str]:
-    """Where pyenv keeps its Pythons, newest first: tox looks on PATH alone."""
+    """Directories of pyenv's Pythons, newest first; tox searches PATH only."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     return [str(folder) for folder in sorted(root.glob("versions/3.*/bin"), reverse=True)]
 
 
 def _supported(path: str) -> list[tuple[int, int]]:
-    """Versions of the supported Pythons that are there, newest first: on the path, and this one.
-    A command that only stands for one, as pyenv has them, is not one."""
+    """Supported Pythons on the path, and this one, newest first. Shims, such as those of pyenv, are
+    skipped."""
     found = {sys.version_info[:2]} if OLDEST <= sys.version_info[:2] <= NEWEST else set()
     for minor in range(OLDEST[1], NEWEST[1] + 1):
         command = shutil.which(f"python3.{minor}", path=path)

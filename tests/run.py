@@ -1,21 +1,21 @@
-"""Run pytest; then what failed once more, alone.
+"""Run pytest, then rerun failed tests once, alone.
 
     python tests/run.py [ARGUMENTS OF PYTEST]
     python tests/run.py --changed [REVISION] [ARGUMENTS OF PYTEST]
     python tests/run.py --stress [ARGUMENTS OF PYTEST]
     python tests/run.py --mutate [ARGUMENTS OF mutate.py]
 
-A test that passes the second time is flaky: it is named at the end, and the run passes. More than
-five failed tests are not run again. A run that leaves a process behind fails; in CI, so does one
-that leaves a file in the working tree.
+A test that passes the second time is flaky: it is listed at the end, and the run passes. More than
+five failed tests are not rerun. A run that leaves a process running fails; in CI, so does one that
+leaves a file in the working tree.
 
-`--changed` runs the tests that the changes since a revision (default: HEAD) may break, and those
-that are marked `smoke`: see changed.py.
+`--changed` runs the tests that changes since a revision (default: HEAD) may affect, and those
+marked `smoke`: see changed.py.
 
-`--stress` runs the tests fifty times while every core is busy with something else, and fails if
-any run does. `TESTS_TIMES` is another number of runs.
+`--stress` runs the tests fifty times (or `TESTS_TIMES` times) while all cores are busy, and fails
+if any run fails.
 
-`--mutate` tells how well the tests notice small changes of the host's core: see mutate.py.
+`--mutate` measures how well the tests detect small changes of the host's core: see mutate.py.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _STRESS_RUNS = 50
 _SLOWEST = ("--durations=20", "--durations-min=1")
 _TESTS_FAILED = 1  # pytest.ExitCode.TESTS_FAILED
 _NO_TESTS = 5  # pytest.ExitCode.NO_TESTS_COLLECTED
-_RUN = "TESTS_RUN"  # environment variable by which the processes of a run are found
+_RUN = "TESTS_RUN"  # environment variable that identifies the processes of a run
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: of pytest, or of the second run if there was one."""
+    """Run the tests, and return the exit code of the last pytest run."""
     match arguments:
         case ["--stress", *further]:
             return stress(further)
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run_changed(arguments: list[str]) -> int:
-    """Run the tests that the changes since a revision may break, and the smokes."""
+    """Run the tests that changes since a revision may affect, and the smoke tests."""
     is_named = bool(arguments) and not arguments[0].startswith("-")
     revision, further = (arguments[0], arguments[1:]) if is_named else ("HEAD", arguments)
     tests = changed.tests_of(changed.changed_since(revision))
@@ -89,7 +89,7 @@ def stress(arguments: list[str]) -> int:
 
 
 def run_once(arguments: list[str]) -> int:
-    """Run the tests, and then once more, alone, those that failed."""
+    """Run the tests, and rerun failed ones once, alone."""
     run = uuid.uuid4().hex
     began, files = time.monotonic(), _untracked()
     flaky: list[str] = []
@@ -114,7 +114,7 @@ def run_once(arguments: list[str]) -> int:
     for file in new_files:
         print(f"LEFT BEHIND file {file}")
     print(f"the tests took {time.monotonic() - began:.0f} s", flush=True)
-    # elsewhere somebody may be at work in the same folder
+    # only in CI, because a developer may be changing files in this directory
     return code or int(bool(left or (new_files and os.environ.get("CI"))))
 
 
@@ -124,7 +124,7 @@ def _last_failed(cache: Path) -> list[str]:
 
 
 def _untracked() -> set[str]:
-    """Files in the working directory that git neither knows nor ignores."""
+    """Files in the working tree that git neither tracks nor ignores."""
     command = ["git", "ls-files", "--others", "--exclude-standard"]
     with contextlib.suppress(FileNotFoundError):
         return {*subprocess.run(command, capture_output=True, text=True).stdout.splitlines()}
@@ -132,7 +132,7 @@ def _untracked() -> set[str]:
 
 
 def _left_behind(run: str) -> Iterator[tuple[int, str]]:
-    """Processes of this run that live on, where there is /proc."""
+    """Running processes of this run, on systems with /proc."""
     mark = f"{_RUN}={run}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
