@@ -356,16 +356,8 @@ class Printing:
 def show_answer(
     app: App, conversation: Conversation, answer: Answer, *, whole: bool, raw: bool, as_json: bool
 ) -> None:
-    """Print an answer that was not printed while it was streamed.
-
-    Args:
-        app: The application.
-        conversation: Its conversation.
-        answer: Answer to print.
-        whole: Whether nothing was printed yet.
-        raw: Whether to print control characters unchanged.
-        as_json: Whether to print JSON.
-    """
+    """Print an answer as JSON, or as text if nothing was printed while it was streamed
+    (`whole`)."""
     if as_json:
         echo_json(_as_json(app, conversation, answer))
     elif whole:

@@ -180,7 +180,7 @@ def _as_path(plugin: str) -> str:
 
 
 def _distributions() -> list[str]:
-    """Normal names of the distributions with plugins."""
+    """Normalized names of the distributions with plugins."""
     found = PluginIndex().plugins()
     return list(dict.fromkeys(normal_name(each.distribution) for each in found))
 

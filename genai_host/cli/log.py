@@ -107,11 +107,7 @@ _REQUESTS = "genai_host.requests"
 
 
 class JsonLines(logging.Handler):
-    """Writes JSON lines.
-
-    Args:
-        traces: Whether to add tracebacks of exceptions.
-    """
+    """Writes JSON lines, with tracebacks of exceptions if `traces`."""
 
     def __init__(self, *, traces: bool) -> None:
         super().__init__()

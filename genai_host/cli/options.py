@@ -288,15 +288,8 @@ def _step_taken(
 
 
 def with_last_used(app: App, given: Chosen, use: Callable[[Chosen], T], *, keep: bool = True) -> T:
-    """Use the given names, completed with the last used ones if configured. If those are no longer
-    valid, they are ignored.
-
-    Args:
-        app: The application.
-        given: Names given by the user.
-        use: Called with the names.
-        keep: Whether to save the names as last used.
-    """
+    """Call `use` with the given names, completed with the last used ones if configured, and save
+    them if `keep`. Last used names that are no longer valid are ignored."""
     if not app.host.config.remember:
         return use(given)
 

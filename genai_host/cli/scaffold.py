@@ -43,11 +43,11 @@ _USED = frozenset(
 
 @frozen
 class Scaffold:
-    """A distribution to write.
+    """A plugin distribution to write.
 
     Attributes:
         kind: `vendor`, `feature` or `tool`.
-        name: Name of the provider or the feature; a tool has it as `function`.
+        name: Name of the provider, the feature or the tool.
     """
 
     kind: str
@@ -66,22 +66,22 @@ class Scaffold:
         return f"{word}_" if keyword.iskeyword(word) or word in _USED else word
 
     def files(self) -> dict[str, str]:
-        """Fill the templates; path in the distribution to text."""
+        """Fill the templates, and return the text of each file by its path in the distribution."""
         filled = self._filled
         return {filled(path): filled(self._read(file)) for path, file in _TEMPLATES.items()}
 
     def next_steps(self, folder: Path) -> str:
-        """Write what to do once it is in that directory, with commands to type."""
+        """Return the next steps for the plugin in a directory, with commands."""
         return self._filled(self._read("<kind>/next.txt"), folder=str(folder)).rstrip()
 
     def write(self, parent: Path) -> Path:
-        """Write it into a new directory in `parent`.
+        """Write the distribution into a new directory in `parent`.
 
         Returns:
             The new directory.
 
         Raises:
-            ConfigurationError: Something of that name is there already.
+            ConfigurationError: The directory exists already.
         """
         folder = parent / self.distribution
         try:
@@ -123,12 +123,12 @@ class Scaffold:
 
 
 def new_scaffold(kind: str, name: str, index: PluginIndex) -> Scaffold:
-    """Choose what to write for a name.
+    """Make the scaffold for a name.
 
     Args:
         kind: `vendor`, `feature` or `tool`.
         name: Name of the provider, the feature or the tool.
-        index: The installed plugins, which need not load.
+        index: Index of the installed plugins, which are not loaded.
 
     Raises:
         ConfigurationError: The name is invalid or taken.

@@ -211,15 +211,8 @@ def leave_out(
     again: str = "genai-host ask --again",
 ) -> None:
     """Prepare a conversation for a new message: skip an interrupted turn, whose record remains.
-
-    Args:
-        conversation: The conversation.
-        give: Command that answers a waiting turn, for the error.
-        again: Command that sends the last message again, for the error.
-
-    Raises:
-        ConversationBusy: A turn waits for input.
-    """
+    Raises `ConversationBusy` if a turn waits for input; its hint has the commands `give` and
+    `again`."""
     from genai_host.errors import ConversationBusy
 
     if conversation.status == "waiting":

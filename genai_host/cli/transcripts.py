@@ -62,14 +62,7 @@ def show_transcript(
     *,
     details: bool = False,
 ) -> None:
-    """Print a conversation.
-
-    Args:
-        began: Initial messages of the conversation.
-        turns: Turns to print.
-        times: Start of each turn, in seconds since 1970.
-        details: Whether to print the details of each answer.
-    """
+    """Print a conversation: initial messages, and turns with their start in seconds since 1970."""
     _show_messages(began)
     for turn in turns:
         mark = "" if turn.outcome == "answered" else f" (turn {turn.number}, {turn.outcome})"

@@ -89,15 +89,9 @@ class Distribution:
         return any(map(_has_content, (*files, self.folder)))
 
     def read(self, file: str) -> str:
-        """Read a metadata file. Invalid UTF-8, for example in the name of an author, is replaced.
-
-        Args:
-            file: Its name; empty for the metadata path itself, which is a file for old
-                distributions.
-
-        Returns:
-            The text; empty if there is no such file.
-        """
+        """Read a metadata file; empty if there is none. An empty name reads the metadata path
+        itself, which is a file for old distributions. Invalid UTF-8, for example in an author's
+        name, is replaced."""
         try:
             if self._path is None:
                 return str(self.found.read_text(file or "PKG-INFO") or "")

@@ -33,8 +33,8 @@ def installed_sources() -> dict[str, str]:
     """Find the installed distributions.
 
     Returns:
-        Normal name of each to the address it was installed from; empty for one that came from
-        a package index (PyPA, Recording the Direct URL Origin).
+        Sources by normalized name: the URL a distribution was installed from; empty for one from a
+        package index (PyPA, Recording the Direct URL Origin).
     """
     found = (each for each in find_distributions()[0] if each.has_metadata)
     return {normal_name(each.name): _source(each.read("direct_url.json")) for each in found}
@@ -51,14 +51,14 @@ def required_name(requirement: str) -> str:
     """Parse the distribution from a requirement such as `genai-host[x] >= 1`.
 
     Returns:
-        Its normal name; empty for a path or an address (PyPA, Dependency specifiers).
+        Its normalized name; empty for a path or a URL (PyPA, Dependency specifiers).
     """
     found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*([\[(<>=!~;@,]|$)", requirement)
     return normal_name(found[1]) if found else ""
 
 
 def without_passwords(command: Sequence[str]) -> list[str]:
-    """Hide the users and passwords of addresses in a command."""
+    """Hide users and passwords of URLs in a command."""
     return [re.sub(r"//[^/\s]*@", "//***@", word) for word in command]
 
 
@@ -108,14 +108,14 @@ def installer_command(
 
     Args:
         place: The environment.
-        action: What to do.
-        wanted: Names with or without versions, directories, wheels, addresses.
+        action: The change.
+        wanted: Requirements, directories, wheels or URLs.
         editable: Directories to install in editable mode.
         further: Arguments for the installer.
 
     Raises:
-        ConfigurationError: Another program manages the environment, or there is no installer.
-            The hint is the command that the user can run instead.
+        ConfigurationError: Another program manages the environment, or there is no installer. The
+            hint is the command that the user can run instead.
     """
     for file, (program, commands) in _MANAGERS.items():
         if os.path.isfile(os.path.join(place.prefix, file)):

@@ -18,12 +18,7 @@ class Mark(NamedTuple):
 
 
 class Marks:
-    """Marks in a directory.
-
-    Args:
-        folder: The directory.
-        prefix: File name prefix of the marks for this process.
-    """
+    """Marks in a directory, with a file name prefix for this process."""
 
     def __init__(self, folder: str, prefix: str) -> None:
         self._folder = folder

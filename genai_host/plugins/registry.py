@@ -51,15 +51,8 @@ class Registry:
         self._owners.update((("command", name), APP) for name in COMMANDS)
 
     def claim(self, plugin: str, declared: Contributions) -> None:
-        """Claim all names of a plugin, or none.
-
-        Args:
-            plugin: Name of the plugin.
-            declared: Its contributions.
-
-        Raises:
-            PluginError: A name is malformed or already claimed.
-        """
+        """Claim all names of a plugin, or none. Raises `PluginError` if a name is malformed or
+        already claimed."""
         claims: set[Claim] = set()
         for kind, name in declared.claims():
             if (kind, name) in claims:

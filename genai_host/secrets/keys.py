@@ -1,11 +1,13 @@
-"""The secrets of provider instances, and where they come from, the first that has it:
+"""Finds the secrets of provider instances. The first source with a value is used:
 
-GENAI_HOST_PROVIDERS__MY_NAME__API_KEY    the environment, for any instance
-api_key = { env = "MY_KEY" }              what the configuration refers to
-OPENAI_API_KEY                            the type's usual variable, for the instance
-                                          that is named like its type alone: another
-                                          one may be another service
-the keyring, or else the file             where `SecretStore.set` put it
+    GENAI_HOST_PROVIDERS__MY_NAME__API_KEY    the environment, for any instance
+    api_key = { env = "MY_KEY" }              a reference in the configuration
+    OPENAI_API_KEY                            the usual variable of the type, only for the instance
+                                              with the name of its type, since another instance
+                                              may be another service
+    the keyring, or else the file             where `SecretStore.set` stored it
+
+Errors contain no secret.
 """
 
 from __future__ import annotations

@@ -88,14 +88,8 @@ class Blobs:
             self._forget_in(connection, self._use(id, ""))
 
     def forget(self, conversation: str, connection: Connection, *, lost: str) -> None:
-        """Remove the uses of a deleted conversation, in this transaction.
-
-        Args:
-            conversation: Id of the deleted conversation.
-            connection: Connection with the transaction.
-            lost: Uses by missing conversations with ids before this one are removed as well; their
-                writers have ended.
-        """
+        """Remove the uses of a deleted conversation, in this transaction; also the uses by missing
+        conversations with ids before `lost`, whose writers have ended."""
         used = blob_uses.c.conversation
         is_there = exists().where(conversations.c.id == used)
         self._alone(connection)
@@ -195,7 +189,7 @@ class Blobs:
 
 def _sync_folder(folder: str) -> None:
     """Sync a directory, so that a renamed file survives a power loss."""
-    if os.name == "nt":  # it has no such call, and needs none
+    if os.name == "nt":  # Windows can neither sync a directory nor needs it
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -51,11 +51,8 @@ class Document:
 
 
 class Documents:
-    """Documents of one owner in one collection. Made by `Store.documents`.
-
-    Args:
-        conversation: Conversation of the documents, which are deleted with it; None for none.
-    """
+    """Documents of one owner in one collection, deleted with their `conversation` if they have one.
+    Made by `Store.documents`."""
 
     def __init__(
         self, database: Database, owner: str, collection: str, conversation: str | None
@@ -76,14 +73,9 @@ class Documents:
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
         """Write a document, and return its new version.
 
-        Args:
-            id: Id of the document.
-            value: JSON object.
-            expect: Expected current version; 0 for a new document, None for any version.
-
-        Raises:
-            Conflict: The document has another version.
-            ValueError: The value is not valid JSON.
+        `expect` is the expected current version: 0 for a new document, None for any. Raises
+        `Conflict` if the document has another version, and `ValueError` if the value is not valid
+        JSON.
         """
         text = write_json(value).decode()
         with self._database.writing() as connection:

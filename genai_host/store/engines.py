@@ -65,11 +65,8 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """Open a write transaction.
-
-    It starts as a write transaction, because SQLite cannot always upgrade a read transaction and
-    does not wait for the lock then.
-    """
+    """Open a write transaction from the start: SQLite cannot always upgrade a read transaction, and
+    does not wait for the lock then."""
     with engine.connect() as connection:
         writer = connection.execution_options(genai_writes=True)
         with writer.begin():

@@ -155,13 +155,8 @@ class JobQueue:
         self._jobs.delete(id)
 
     def give_back(self, id: str, *, counts: bool, seconds: float = 0.0) -> None:
-        """Return a job to the queue.
-
-        Args:
-            id: Id of the job.
-            counts: Whether the run counts as an attempt.
-            seconds: Delay before the job may be taken again.
-        """
+        """Return a job to the queue; others may take it after `seconds`. `counts` is whether the
+        run counts as an attempt."""
         after = self._now() + seconds if seconds else 0.0
 
         def change(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -378,7 +373,7 @@ class JobWorker:
             self._wake.clear()
 
     def _keep(self) -> None:
-        """Renew the lease, and stop what is cancelled or was taken by others."""
+        """Renew the lease, and stop cancelled jobs and jobs taken by other workers."""
         under_way = list(self._under_way.items())
         if not under_way:
             return

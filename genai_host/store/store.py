@@ -1,9 +1,11 @@
 """The durable store of conversations.
 
-with Store() as store, Host(store=store) as host:
-    conversation = host.open("chat")
-    ...
-    host.conversation(conversation.id)      # another day, in another process
+    with Store() as store, Host(store=store) as host:
+        conversation = host.open("chat")
+        ...
+        host.conversation(conversation.id)      # another day, in another process
+
+The database is opened on first use.
 """
 
 from __future__ import annotations
@@ -124,20 +126,15 @@ class Store:
         )
 
     def health(self) -> Health | None:
-        """Check the store without creating or changing anything; None if there is none yet.
-
-        Raises:
-            StoreError: The store cannot be read, or the database is not a store.
-        """
+        """Check the store without creating or changing anything; None if there is none yet. Raises
+        `StoreError` if it cannot be read, or the database is not a store."""
         from genai_host.store.health import examine
 
         return examine(self._opened)
 
     def repair(self) -> list[Repair]:
-        """Derive the index of damaged conversations again, for all owners.
-
-        Nothing is deleted: invalid entries are moved to the file `set_aside`.
-        """
+        """Derive the index of damaged conversations again, for all owners. Nothing is deleted:
+        invalid entries are moved to the file `set_aside`."""
         from genai_host.store.repair import repair
 
         return repair(self._database, self.set_aside)
@@ -193,12 +190,8 @@ class Store:
         return self._library.find(id)
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
-        """List conversations, last used first.
-
-        Args:
-            limit: Maximum number.
-            after: Id of a conversation; the list continues after it.
-        """
+        """List conversations, last used first, at most `limit`; after the one with the id
+        `after`."""
         return self._library.conversations(limit=limit, after=after)
 
     def summary(self, id: str) -> Summary:
@@ -269,14 +262,8 @@ class Store:
         return self._library.delete_expired(days=days, number=number)
 
     def fork(self, id: str, *, turn: int | None = None) -> str:
-        """Copy a conversation, and return the id of the copy.
-
-        A turn that has not ended is omitted. Raises `NotFound`.
-
-        Args:
-            id: Conversation to copy.
-            turn: Last turn to copy, from 0; None for all turns.
-        """
+        """Copy a conversation up to and including `turn`, from 0 (None for all turns), and return
+        the id of the copy. A turn that has not ended is omitted. Raises `NotFound`."""
         return self._library.fork(id, turn=turn)
 
     def export(self, id: str) -> dict[str, Any]:

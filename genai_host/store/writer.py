@@ -99,12 +99,8 @@ class Writer:
         self._statements: dict[tuple[str, tuple[str, ...], int], str] = {}
 
     def add(self, addition: Addition) -> None:
-        """Add rows.
-
-        Raises:
-            Conflict: An entry with the same number exists, or the conversation was deleted.
-            StoreError: The rows cannot be written.
-        """
+        """Add rows. Raises `Conflict` if an entry with the same number exists or the conversation
+        was deleted, and `StoreError` if the rows cannot be written."""
         try:
             with self._lock:
                 self._waiting.append(addition)

@@ -1,7 +1,7 @@
-"""Suites of dialects: chat, embeddings, moderation, counted tokens.
+"""Suites of dialects: chat, embeddings, moderation, token counts.
 
-They test that a dialect is a codec: it writes everything it is given or refuses it, reads valid
-and any other replies of services, and has no state.
+They test that a dialect is a codec: it writes or rejects all content, reads valid and invalid
+replies of services, and has no state.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class DialectSuite(CodecSuite):
         assert request.stream
 
     def test_a_stream_that_is_cut_is_no_answer(self) -> None:
-        """After any of its events; the received text is kept."""
+        """A stream truncated after any event is an error with the received text."""
         events = self.events()
         for count in range(len(events) - self.closing_events + 1):
             decoder = self.decoder()

@@ -130,7 +130,8 @@ class FeatureSuite(PluginSuite):
     # determinism
 
     def test_it_takes_the_same_steps_each_time(self) -> None:
-        """In another conversation, in another host, and after any other messages."""
+        """The steps are the same in another conversation, in another host, and after other
+        messages."""
         host = self.host()
         runs = [self.steps(self.open(host)), self.steps(self.open(host)), self.steps(self.open())]
         assert runs[0] == runs[1], "it keeps something from one conversation to the next"
@@ -150,7 +151,7 @@ class FeatureSuite(PluginSuite):
             assert timeless(found[number]) == timeless(answer)
 
     def test_time_and_chance_are_steps(self) -> None:
-        """Otherwise, they would differ on replay."""
+        """Otherwise, times and random values would differ on replay."""
         self.steps(self.open())  # do lazy imports now
         host = self.host()
         feature = host.registry.features[self.feature]
@@ -164,21 +165,22 @@ class FeatureSuite(PluginSuite):
         assert replay_from_every_entry(host, self.record(self.open(host)), give=self.give)
 
     def test_it_goes_on_under_another_hash_seed(self, tmp_path: Path) -> None:
-        """In other processes, where sets have another order."""
+        """A record can be replayed in other processes, where sets have another order."""
         for seed in ("1", "2"):
             self._run_child(tmp_path / "record.json", seed)
 
     # interruption
 
     def test_a_failure_leaves_the_history_as_it_was(self) -> None:
-        """At any model call. The feature may handle the failure, and answer."""
+        """The history is unchanged if any model call fails, unless the feature handles the
+        failure."""
         for number in range(self.calls()):
             host = self.host()
             self.model.faults[number] = ServiceUnavailable("the suite wants it so", retryable=False)
             self._disturbed(self.open(host), GenaiError)
 
     def test_a_cancel_ends_it(self) -> None:
-        """At any model call."""
+        """A turn can be cancelled at any model call."""
         for number in range(self.calls()):
             host = self.host()
             self.model.faults[number] = HANG
@@ -191,7 +193,7 @@ class FeatureSuite(PluginSuite):
                 raise error
 
     def test_it_can_be_left_anywhere(self) -> None:
-        """By the reader; `finally` has no effects."""
+        """The reader can close the stream anywhere; `finally` has no effects."""
         for count in range(1, _MOST):
             conversation = self.open()
             events = conversation.stream(self.says[0])

@@ -159,7 +159,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
         caplog: pytest.LogCaptureFixture,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        """In no output, log, traceback, repr, pickle, record or file."""
+        """The key is in no output, log, traceback, repr, pickle, record or file."""
         caplog.set_level(logging.DEBUG)
         self.service.replies = [_bad(self)[number]]
         host = self.stage()

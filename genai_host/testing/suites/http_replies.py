@@ -36,7 +36,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_an_answer_takes_one_request(self, way: str) -> None:
-        """The key is in a header only."""
+        """An answer takes one request, with the key in a header only."""
         self.service.replies = [self.good(way)]
         assert self.ask(self.stage(), way) == (ANSWER, ANSWER)
         [request] = self.service.requests
@@ -131,7 +131,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_another_way_is_taken_before_the_first_token(self, way: str) -> None:
-        """After three attempts, and no text is repeated."""
+        """Another route is used after three attempts, and no text is repeated."""
         self.service.replies = [*[self.refusal(500)] * 3, self.good(way)]
         host = self.stage(instances=self._others("second"))
         assert self.ask(host, way, at="") == (ANSWER, ANSWER)

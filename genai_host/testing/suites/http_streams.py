@@ -56,7 +56,7 @@ class HttpStreams(HttpStage):
             assert not outcome.retryable
 
     def test_a_stream_that_is_cut_after_it_is_not(self) -> None:
-        """Neither on this route nor on another: the received text is kept."""
+        """A truncated stream is not retried on any route; the error has the received text."""
         self.service.replies = [self.streamed([*self.begun(), CUT]), self.good("streamed")]
         second = InstanceConfig(self.provider, settings=self.settings)
         host = self.stage(instances={"second": second})
@@ -66,7 +66,8 @@ class HttpStreams(HttpStage):
         assert len(self.service.requests) == 1
 
     def test_an_end_without_its_mark_is_no_end(self) -> None:
-        """Even if the connection is closed normally."""
+        """A stream without its end marker is an error, even if the connection is closed
+        normally."""
         self.service.replies = [self.streamed(self.frames(["hel", "lo"])[: -self.closing_events])]
         streamed, error = self.ask(self.stage(), "streamed")
         assert isinstance(error, IncompleteReply)
@@ -91,7 +92,8 @@ class HttpStreams(HttpStage):
         assert asking.result(self.patience) == (ANSWER, ANSWER)
 
     def test_a_cut_around_any_event_is_never_an_answer(self) -> None:
-        """Over the network: one byte before its end, at its end, and one byte after."""
+        """Truncate over the network: one byte before the end of an event, at its end, and one byte
+        after."""
         said = self._said_by_place()
         ends = itertools.accumulate(map(len, self.frames(_FEW)[:-1]))
         places = [end + by for end in ends for by in (-1, 0, 1)]
@@ -102,8 +104,8 @@ class HttpStreams(HttpStage):
             _must_be_cut(place, said[place], *self.ask(host, "streamed"))
 
     def test_a_cut_at_any_byte_is_never_an_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In memory, instead of the host's transport. The host's parsers are tested separately at
-        every byte, so the bytes around line ends suffice here."""
+        """Truncate in memory, instead of in the host's transport. The host's parsers are tested
+        separately at every byte, so the bytes around line ends suffice here."""
         memory = _Memory(self.stream_type, b"".join(self.frames(_FEW)))
         monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
         host = self.stage(patience=_ONCE, failures=_NEVER)

@@ -180,7 +180,8 @@ class ProviderSuite(PluginSuite):
         assert self.provider in {each.name for each in self.declared().providers}
 
     def test_opening_it_does_no_io(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nor does `unavailable_reason`: lists of models and routes use both."""
+        """Opening it and `unavailable_reason` do no I/O, because lists of models and routes use
+        both."""
         host = self.stage()
         with monkeypatch.context() as patch:
             for name in ("connect", "connect_ex"):
@@ -252,7 +253,7 @@ class ProviderSuite(PluginSuite):
 
     @both_ways
     def test_a_call_that_is_cancelled_ends(self, way: str) -> None:
-        """From another thread, while it waits for the reply."""
+        """Another thread cancels the call while it waits for the reply."""
         conversation = self.stall(way)
         said = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()
@@ -261,7 +262,8 @@ class ProviderSuite(PluginSuite):
         assert conversation.history == ()
 
     def test_a_stream_that_is_cancelled_ends(self) -> None:
-        """After its first chunk, while a thread waits for the next."""
+        """Another thread cancels the stream after its first chunk, while a thread waits for the
+        next."""
         conversation = self.stall("streamed")
         began = threading.Event()
         listening = in_background(
@@ -272,7 +274,7 @@ class ProviderSuite(PluginSuite):
         assert isinstance(self.ended(listening), Cancelled)
 
     def test_a_stream_that_is_left_ends(self) -> None:
-        """By the reader, after its first chunk."""
+        """The reader closes the stream after its first chunk."""
         conversation = self.stall("streamed")
         events = conversation.stream(self.question)
         while not next(events).text:
@@ -283,7 +285,7 @@ class ProviderSuite(PluginSuite):
 
     @both_ways
     def test_a_call_ends_with_its_instance(self, way: str) -> None:
-        """When the instance is removed, or its host is closed."""
+        """A call ends when its instance is removed, or its host is closed."""
         conversation = self.stall(way)
         said = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()

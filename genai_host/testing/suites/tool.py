@@ -154,7 +154,7 @@ class ToolSuite(PluginSuite):
         check_description(self.found())
 
     def test_its_parameters_are_described(self) -> None:
-        """As a JSON Schema of an object, which defines all required properties."""
+        """Its parameters are a JSON Schema of an object, which defines all required properties."""
         check_parameters(self.found())
 
     def test_services_take_it(self) -> None:
@@ -162,7 +162,7 @@ class ToolSuite(PluginSuite):
         check_services_take(self.found(), self.host())
 
     def test_it_says_whether_it_applies(self) -> None:
-        """In any context."""
+        """`available_when` accepts any context."""
         tool = self.found()
         for context in (*_ODD_CONTEXTS, self.context):
             assert isinstance(tool.available_when(dict(context)), bool), f"in {context}"
@@ -225,7 +225,7 @@ class ToolSuite(PluginSuite):
             assert error is None, f"{arguments}: {type(error).__name__}: {error}"
 
     def test_it_may_be_called_again_if_it_says_so(self) -> None:
-        """It returns the same output again, also from several threads."""
+        """An idempotent tool returns the same output again, also from several threads."""
         if not self.found().idempotent:
             pytest.skip("it is not repeatable")
         host = self.host()
@@ -340,10 +340,8 @@ class ToolSuite(PluginSuite):
         return Completion(Message("assistant", wanted), "tool_calls")
 
     def _resumed_everywhere(self, host: Host, record: InMemoryRecord) -> int:
-        """Resume from each entry: interrupted calls are reported to the model, not repeated.
-
-        Returns their number.
-        """
+        """Resume from each entry: interrupted calls are reported to the model, not repeated. Return
+        their number."""
         whole = json.loads(json.dumps(record.to_json(host.codec)))
         interrupted = 0
         for length in range(2, len(whole)):

@@ -68,7 +68,7 @@ class ToolSourceSuite(PluginSuite):
     # descriptions
 
     def test_it_has_tools(self) -> None:
-        """Each with a unique name that a host can offer."""
+        """Each tool has a unique name that a host can offer."""
         assert self.samples, "it has no samples"
         tools = self.listed(self.opened())
         names = [tool.name for tool in tools]
@@ -79,7 +79,7 @@ class ToolSourceSuite(PluginSuite):
         assert full <= set(host.tools()), "some are left out: their names are too long"
 
     def test_its_tools_are_described(self) -> None:
-        """As services require; `ToolSuite` tests a single tool in detail."""
+        """Descriptions are as services require; `ToolSuite` tests a single tool in detail."""
         host = self.host()
         for tool in self.listed(self.opened()):
             check_description(tool)
@@ -113,7 +113,7 @@ class ToolSourceSuite(PluginSuite):
         assert all(names == found[0] for names in found)
 
     def test_asking_ends_when_it_is_cancelled(self) -> None:
-        """At any time. Other callers get the list then."""
+        """Listing can be cancelled at any time. Other callers get the list then."""
         source = self.opened()
         before = Cancellation()
         before.cancel()
@@ -151,8 +151,8 @@ class ToolSourceSuite(PluginSuite):
     # closing
 
     def test_it_can_be_closed_again(self) -> None:
-        """Before and after listing, and twice. Listing then raises or returns the earlier tools,
-        and does not block."""
+        """It can be closed before and after listing, and twice. Listing then raises or returns the
+        earlier tools, and does not block."""
         self.opened().close()
         source = self.opened()
         self.listed(source)
