@@ -1,4 +1,4 @@
-"""Batches on a cluster: the executor `dask`, which has rows done by the workers of Dask."""
+"""Batches on a cluster: the executor `dask` runs rows on Dask workers."""
 
 from __future__ import annotations
 

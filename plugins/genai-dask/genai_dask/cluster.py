@@ -1,4 +1,4 @@
-"""An executor on a cluster: one that is there, or one of this machine that lives as long as it.
+"""An executor on an existing cluster, or on a local one with the lifetime of the executor.
 
 open_executor → DaskExecutor (Dask's own, which closes what was opened for it)
 """
@@ -16,13 +16,17 @@ from distributed.cfexecutor import ClientExecutor
 from genai_dask.settings import Settings
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 
-_LOG = logging.ERROR  # of what Dask says beside the progress of a batch
+_LOG = logging.ERROR  # level of Dask's log messages during a batch
 _IMPORT = "import genai_host.batch.work"
 
 
 def open_executor(settings: Settings) -> DaskExecutor:
-    """Raises `ServiceUnavailable` if there is no cluster at the address, or none can be
-    started, and `ConfigurationError` if its workers have no genai-host."""
+    """Connect to the configured cluster, or start a local one.
+
+    Raises:
+        ServiceUnavailable: The cluster is unreachable, or cannot be started.
+        ConfigurationError: Its workers lack genai-host.
+    """
     with dask.config.set({"distributed.comm.timeouts.connect": settings.patience}):
         cluster = None if settings.address else _local(settings)
         try:
@@ -41,20 +45,20 @@ def open_executor(settings: Settings) -> DaskExecutor:
 
 
 class DaskExecutor(ClientExecutor):  # type: ignore[misc]  # Dask has no types
-    """Its futures are those of `concurrent.futures`. What was done by a worker that has died is
-    done again by another; what has made four of them die fails.
+    """Executor with futures of `concurrent.futures`. Rows of a worker that has died run again on
+    another one; a row fails after four such deaths.
 
     Args:
-        cluster: Of this machine, which is closed with it; None if it is somebody else's.
+        cluster: Local cluster to close with the executor; None for an external one.
     """
 
     def __init__(self, client: Client, cluster: LocalCluster | None) -> None:
-        # two rows that ask for the same are two all the same
+        # equal rows are separate tasks
         super().__init__(client, pure=False)
         self._cluster = cluster
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """What is under way is waited for, or cancelled; then the connection is closed."""
+        """Wait for the tasks in progress, or cancel them; then close the connection."""
         if self._shutdown:
             return
         super().shutdown(wait and not cancel_futures)
@@ -65,14 +69,14 @@ class DaskExecutor(ClientExecutor):  # type: ignore[misc]  # Dask has no types
 
 
 def _local(settings: Settings) -> LocalCluster:
-    """Processes of this machine, which other machines cannot reach."""
+    """Start a cluster of local processes, unreachable from other machines."""
     try:
         return LocalCluster(
             n_workers=settings.workers,
             threads_per_worker=settings.threads,
             processes=True,
             host="127.0.0.1",
-            # there is one in any case; at its usual port, there may be that of another batch
+            # it cannot be disabled; the default port can be in use by another batch
             dashboard_address="127.0.0.1:0",
             silence_logs=_LOG,
         )
@@ -95,7 +99,7 @@ def _client(settings: Settings, cluster: LocalCluster | None) -> Client:
 
 
 def _must_have_host(client: Client, settings: Settings) -> None:
-    """One worker is asked; if there is none yet, rows wait until there is."""
+    """Check one worker for genai-host; without a worker, rows wait for one."""
     if not client.scheduler_info()["workers"]:
         return
     asked = client.submit(exec, _IMPORT, pure=False)
@@ -115,7 +119,7 @@ def _must_have_host(client: Client, settings: Settings) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What Dask logs as it ends is no news: that connections were closed."""
+    """Suppress Dask's messages about closed connections at shutdown."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""What may be set of the executor."""
+"""Settings of the executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feature `chat`: talk with a model; and `chat-model`, its profile for programs."""
+"""The feature `chat`, a conversation with a model; and `chat-model`, its profile for programs."""
 
 from __future__ import annotations
 

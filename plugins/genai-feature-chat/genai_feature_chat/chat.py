@@ -1,4 +1,4 @@
-"""How a chat is answered."""
+"""The turn of a chat."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Settings:
 def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Prompt the model with the system prompt, the history and the message.
 
-    Where JSON is asked for, the model gives it, or the support model takes it from
-    the answer, if there is one.
+    If JSON is requested, the model returns it, or the support model, if there is one, extracts it
+    from the answer.
     """
     settings = turn.settings
     extract = turn.schema is not None and "support" in turn.roles

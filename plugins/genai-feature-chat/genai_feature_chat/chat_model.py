@@ -1,5 +1,6 @@
-"""How a chat model answers: the profile of the chat for programs, which want an answer
-that is whole, in the form that they asked for, and at a pace that services bear."""
+"""The turn of a chat model: the profile of the chat for programs, which require a complete answer
+in the requested form, and a rate that services accept.
+"""
 
 from __future__ import annotations
 
@@ -69,14 +70,15 @@ class Settings:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Model parameters that those of the conversation come before."""
+        """Return default model parameters, overridden by those of the conversation."""
         named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return {name: value for name, value in named.items() if value is not None}
 
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:
-    """Prompt the model; where data is asked for, it gives it, or the support model takes
-    it from the answer, if there is one. Only an answer that is done is one."""
+    """Prompt the model. Data, if requested, is returned by the model, or extracted from its answer
+    by the support model, if there is one. An incomplete answer is an error.
+    """
     settings = turn.settings
     extract = turn.schema is not None and "support" in turn.roles
     messages = [*turn.history, turn.message]

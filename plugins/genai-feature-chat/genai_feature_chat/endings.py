@@ -1,4 +1,4 @@
-"""How an answer has ended, and whether it is one."""
+"""Checks of the finish reason and the text of an answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from genai_host.errors import GenerationError, UnexpectedFinish
 def must_be_done(
     completion: Completion, expected: Collection[FinishReason] = ("stop", "length")
 ) -> None:
-    """Raises `UnexpectedFinish` for any other end than the expected: unless said
-    otherwise, an answer that was cut at its token limit is still one."""
+    """Raise `UnexpectedFinish` for a finish reason that is not expected. By default, an answer
+    truncated at its token limit is accepted.
+    """
     if completion.finish not in expected:
         raise UnexpectedFinish(
             f"the model stopped because of {completion.reason}",
@@ -23,7 +24,7 @@ def must_be_done(
 
 
 def must_say_something(completion: Completion) -> None:
-    """Raises `GenerationError` for an answer without text."""
+    """Raise `GenerationError` for an answer without text."""
     if not completion.text.strip():
         raise GenerationError(
             "the model said nothing", reason=completion.reason, **completion.place

@@ -1,4 +1,4 @@
-"""What takes data from a text: a prompt to the support model."""
+"""The prompt with which the support model extracts data from a text."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _EXTRACT = (
 
 
 def extraction(text: str, schema: Mapping[str, Any]) -> Prompt:
-    """The model is to see the text, and nothing of what was said before."""
+    """Return a prompt with the text only, without the history."""
     messages = [Message("system", _EXTRACT), Message("user", text)]
     return Prompt(messages, role="support", schema=schema, stream=False)

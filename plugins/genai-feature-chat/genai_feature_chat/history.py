@@ -1,4 +1,4 @@
-"""Which part of a history a model is shown. The history itself stays whole."""
+"""Selection of the messages of a history for the model. The history itself is unchanged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from genai_host.api import Message
 
 
 def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
-    """The last turns of a history, oldest first.
+    """Return the last turns of a history, oldest first.
 
-    A turn begins with a message of the user, so that no tool result is shown
-    without its call. System messages are shown in any case.
+    A turn starts with a message of the user, so that each tool result has its call. System messages
+    are always included.
 
     Args:
         history: The history.

@@ -1,11 +1,10 @@
-"""Which file the raw replies of a chat are kept in:
+"""The path of the file for the raw replies of a chat:
 
     raw_engine_responses/<session_id>/<agent_id>_<timestamp>.txt
 
-and without a session, in the folder itself. Ids come from programs and their users:
-one that is not safe as the name of a file on any system gets a name that is made from
-it. It has a `~`, which no safe one has, and a digest of the id, so that no two ids have
-the same name.
+Without a session, the file is in the directory itself. Ids are untrusted. An id that is not a safe
+file name on every system is replaced by a derived name with a `~`, which safe names lack, and a
+digest of the id, so that names are unique.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ import hashlib
 import os.path
 import re
 
-_LONGEST = 100  # which leaves room for the time and the tag, of the usual 255
+_LONGEST = 100  # leaves room for the time and the tag in the usual 255
 _SAFE = re.compile(rf"[A-Za-z0-9](?:[A-Za-z0-9._ -]{{0,{_LONGEST - 2}}}[A-Za-z0-9_-])?")
 _OTHERS = re.compile(r"[^A-Za-z0-9_-]+")
-# Microsoft, "Naming Files, Paths, and Namespaces": with any extension as well
+# Microsoft, "Naming Files, Paths, and Namespaces": reserved with any extension
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9])(?: *\..*)?", re.I)
 _SHOWN = 32
 
 
 def reply_file(folder: str, session_id: str, agent_id: str, began: str) -> str:
-    """Path of the file for the raw replies of a conversation.
+    """Return the path of the file for the raw replies of a conversation.
 
     Args:
         folder: The directory.
@@ -39,7 +38,7 @@ def reply_file(folder: str, session_id: str, agent_id: str, began: str) -> str:
 
 
 def _safe_name(id: str) -> str:
-    # a session without the suffix, since files without a session stand beside it
+    # a session must not look like the files without a session
     if _SAFE.fullmatch(id) and not _RESERVED.fullmatch(id) and not id.lower().endswith(".txt"):
         return id
     digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:16]

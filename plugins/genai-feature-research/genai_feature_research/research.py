@@ -80,11 +80,13 @@ Steps = Generator[Step[Any], Any, Any]
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Answer a message. `Answer.data` has:
-    - `sources`: findings that the answer refers to, or else all: number, title, link
+
     - `sources`: findings cited by the answer, or all findings if it cites none: number, title, link
     - `warnings`: errors that did not prevent an answer
-
     - `tokens_used`: tokens of the calls for the query, the answer and the style pass
+
+    and a detail of the kind `KIND`, with the `prompt` and the `similar_search_results`. If the
+    caller requested an output type, the data is the model's.
 
     `Turn.state` may be a `Memory` from a caller that stores it. Otherwise the memory is derived
     from the history.

@@ -1,7 +1,7 @@
-"""Open-weight models, declared once: data only. Who runs them adds offerings.
+"""Declarations of open-weight models, without code; plugins with providers add offerings.
 
-Windows and capabilities are those that the makers publish with the weights (their
-model cards), for the instruction-tuned variants.
+Context windows and capabilities are from the vendors' model cards, for the instruction-tuned
+variants.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The families, and what their members can do."""
+"""The model families and the capabilities of their models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEES = {"schema", "images"}
 _SEES_TOOLS = {"schema", "tools", "images"}
 _THINKS_TOOLS = {"schema", "tools", "reasoning"}
 
-_SMALL: Mapping[str, Any] = {"temperature": 0.2, "top_p": 0.9}  # as SmolLM2's card has it
+_SMALL: Mapping[str, Any] = {"temperature": 0.2, "top_p": 0.9}  # from SmolLM2's model card
 
 
 def _chat(

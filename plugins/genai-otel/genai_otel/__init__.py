@@ -1,11 +1,11 @@
-"""Traces and metrics of the host: by OpenTelemetry, and for Prometheus at `GET /metrics`.
+"""Traces and metrics of the host with OpenTelemetry, and for Prometheus at `GET /metrics`.
 
-    plugin       hears of turns, calls, tools and requests
-    telemetry    keeps what is under way, and tells who listens of it
-    operation    one of these, in the words of the conventions
-    spans        listens for traces, `meters` for metrics, `scrape` for Prometheus
+- `plugin`: receives turns, calls, tools and requests from the hooks
+- `telemetry`: has the operations in progress, and the listeners
+- `operation`: an operation in the terms of the semantic conventions
+- `spans`, `meters`, `scrape`: listeners for traces, metrics and Prometheus
 
-Nothing of OpenTelemetry is imported until it is known to be wanted.
+OpenTelemetry is not imported before it is known to be needed.
 """
 
 from genai_otel.plugin import OtelPlugin

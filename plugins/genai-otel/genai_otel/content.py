@@ -1,6 +1,7 @@
-"""What is said, as the conventions write it (`gen-ai-input-messages.json` and
-`gen-ai-output-messages.json`): JSON, as attributes have no structure. Pictures and files are
-named, not copied."""
+"""Messages as the semantic conventions define them (`gen-ai-input-messages.json` and
+`gen-ai-output-messages.json`). They are JSON, because attributes have no structure. Images and
+files are named, not copied.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from genai_host.api import ChatCall, Message, Part, Reasoning, Text, ToolCall, T
 
 
 def heard_of(call: ChatCall) -> dict[str, str]:
-    """The attributes that have what a model is told."""
+    """Return the attributes with the input of a model."""
     system = [part for each in call.messages if each.role == "system" for part in each.content]
     others = [each for each in call.messages if each.role != "system"]
     attributes = {"gen_ai.input.messages": said_in(others)}

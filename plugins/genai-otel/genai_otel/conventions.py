@@ -1,8 +1,8 @@
 """Names and values of OpenTelemetry's semantic conventions for generative AI, and of those for
 HTTP servers.
 
-The former are still in development and have no version of their own: these are as they stood
-beside version 1.42 of the semantic conventions (repository `semantic-conventions-genai`).
+The former are in development and unversioned. These are as of version 1.42 of the semantic
+conventions (repository `semantic-conventions-genai`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROUTE = "http.route"
 STATUS = "http.response.status_code"
 
 OTHER = "_OTHER"
-"""What stands in metrics for names that nobody declared, of which there may be any number."""
+"""Value in metrics for undeclared names, whose number is unlimited."""
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -35,7 +35,7 @@ OPERATIONS: Mapping[str, str] = {
     "moderate": "moderation",
     "count": "count_tokens",
 }
-"""What a model is called for; the last two are words of our own."""
+"""Operation names; the last two are not in the conventions."""
 
 PROVIDERS: Mapping[str, str] = {
     "azure": "azure.ai.openai",
@@ -48,7 +48,7 @@ PROVIDERS: Mapping[str, str] = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""Instances whose usual names are not those of the conventions; others keep theirs."""
+"""Names of instances in the conventions, where they differ from the usual names."""
 
 PARAMETERS: Mapping[str, str] = {
     "temperature": "gen_ai.request.temperature",
@@ -60,17 +60,17 @@ PARAMETERS: Mapping[str, str] = {
     "seed": "gen_ai.request.seed",
     "stop": "gen_ai.request.stop_sequences",
 }
-"""Parameters by the host's names."""
+"""Attributes by the host's names of parameters."""
 
 
 @frozen
 class Instrument:
-    """What is measured.
+    """A metric instrument.
 
     Attributes:
-        unit: By the UCUM, or a word in braces.
-        labels: Attributes that its points may have, each with few values.
-        buckets: Boundaries of a histogram.
+        unit: Unit in UCUM, or an annotation in braces.
+        labels: Attributes of its points, each with few values.
+        buckets: Bucket boundaries of a histogram.
     """
 
     name: str

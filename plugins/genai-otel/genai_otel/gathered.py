@@ -1,7 +1,7 @@
-"""What is measured, for Prometheus: with prometheus-client, in a registry of our own.
+"""Metrics for Prometheus with prometheus-client, in a separate registry.
 
-Of several processes that serve together, each writes its values into files of one folder
-(prometheus-client's multiprocess mode), and whichever is asked reads all of them.
+Worker processes each write their values to files in one directory (prometheus-client's multiprocess
+mode). The process that receives the scrape reads all of them.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _log = logging.getLogger(__name__)
 
 
 class Gathered:
-    """Listens, and keeps the numbers.
+    """Listener that aggregates the metrics.
 
     Args:
-        folder: Where processes that serve together have theirs; empty for this one alone.
+        folder: Directory shared by worker processes; empty for a single process.
 
     Attributes:
-        registry: What is shown.
+        registry: Registry for the scrape.
     """
 
     def __init__(self, folder: str = "") -> None:
-        if folder:  # which prometheus-client looks at when it is imported
+        if folder:  # prometheus-client reads it on import
             os.environ[VARIABLE] = folder
         from prometheus_client import CollectorRegistry, values
 
@@ -67,8 +67,9 @@ class Gathered:
 
 
 def prometheus_name(instrument: Instrument) -> str:
-    """As OpenTelemetry's names are written for Prometheus ("Prometheus and OpenMetrics
-    Compatibility"): underscores, and the unit unless it is a word."""
+    """Return an instrument's name for Prometheus ("Prometheus and OpenMetrics Compatibility"): with
+    underscores, and the unit unless it is an annotation.
+    """
     return instrument.name.replace(".", "_") + _SUFFIXES.get(instrument.unit, "")
 
 
@@ -96,7 +97,7 @@ def _recorder(instrument: Instrument, registry: CollectorRegistry | None) -> Rec
         get = attributes.get
         given = tuple([get(label, "") for label in wanted])
         child = kept.get(given)
-        if child is None:  # each of several threads may look it up: it is the same
+        if child is None:  # concurrent lookups return the same object
             child = kept[given] = getattr(metric.labels(*map(str, given)), write)
         child(value)
 
@@ -121,7 +122,7 @@ def _show_all_of(folder: str, registry: CollectorRegistry) -> None:
 
 
 class _Processes:
-    """Memory, time and files of each process, told apart by the label `pid`."""
+    """Memory, CPU time and open files of each process, with the label `pid`."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""What is measured, as metrics of OpenTelemetry."""
+"""Metrics of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Record = Callable[[float, dict[str, Any]], None]
 
 
 class Meters:
-    """Listens, and records with instruments of a meter."""
+    """Listener that records with the instruments of a meter."""
 
     def __init__(self, meter: Meter) -> None:
         self._record: Mapping[str, Record] = {

@@ -1,8 +1,8 @@
-"""Turns, calls, tools and requests in the words of the conventions: the attributes of their
-spans, and the points of their metrics.
+"""Turns, calls, tools and requests in the terms of the semantic conventions: attributes of spans,
+and points of metrics.
 
-What is said, to models and by them, stays out unless it is asked for; so do messages of
-errors, in which services repeat it.
+Input and output of models are not recorded unless configured. The same holds for error messages, in
+which services quote them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["client", "internal", "server"]
 Point = tuple[Instrument, float, Mapping[str, Any]]
-"""What is measured, and the attributes that it is measured with."""
+"""A measurement: instrument, value and attributes."""
 
 
 @define(eq=False)
@@ -33,19 +33,18 @@ class Operation:
     """An operation that becomes a span and metrics.
 
     Attributes:
-        name: Of its span.
-        kind: Of its span.
-        attributes: Of its span; those that are known when it begins count for sampling.
-        labels: Attributes of its metrics: none of them has more values than somebody has declared,
-            or installed.
-        parent: The turn that it is for; None if it is for none, or that is not known.
-        headers: Of a request, in which a trace may be that it goes on with.
-        scoped: Whether it begins and ends in one thread, which does nothing else meanwhile.
-        error: Why it failed, in a word; empty if it did not.
-        points: What is measured when it ends.
-        heard: Who was told that it began.
-        span: That of its trace.
-        token: What puts back the context of before.
+        name: Name of its span.
+        kind: Kind of its span.
+        attributes: Attributes of its span; those known at its start are used for sampling.
+        labels: Attributes of its metrics. Their values are limited to declared and installed names.
+        parent: Turn that it belongs to; None if there is none, or it is unknown.
+        headers: Headers of a request, which can continue a trace.
+        scoped: Whether it starts and ends in one thread, without other operations in between.
+        error: Type of the error; empty without one.
+        points: Measurements to record at its end.
+        heard: Listeners that received its start.
+        span: Its span.
+        token: Token that restores the previous context.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Operation:
     token: Any = None
 
     def answered(self, answer: Answer | None, *, captures: bool) -> None:
-        """A turn has ended."""
+        """Record the end of a turn."""
         if answer is not None:
             self._use(answer.usage)
             if answer.cost.known:
@@ -75,7 +74,7 @@ class Operation:
                 self.attributes["gen_ai.output.messages"] = said_in([said], "stop")
 
     def called(self, result: Any, first: float | None, *, captures: bool) -> None:
-        """A call of a model has ended."""
+        """Record the end of a model call."""
         if first is not None:
             self.attributes["gen_ai.response.time_to_first_chunk"] = first
             self._measure(names.FIRST, first)
@@ -95,21 +94,21 @@ class Operation:
             self._pay(result.cost)
 
     def gave(self, output: ToolOutput | None, *, captures: bool) -> None:
-        """A tool has ended."""
+        """Record the end of a tool call."""
         if output is not None and output.error:
             self.error = "tool_failed"
         if output is not None and captures:
             self.attributes["gen_ai.tool.call.result"] = text_of(output.content)
 
     def replied(self, status: int) -> None:
-        """A request was answered."""
+        """Record the response to a request."""
         self.attributes[names.STATUS] = status
         self.labels = {**self.labels, names.STATUS: status}
         if status >= 500:
             self.error = str(status)
 
     def ended(self, error: Exception | None, seconds: float) -> None:
-        """It has ended, and all that is to be said of that has been."""
+        """Record the end, after all other data."""
         self.seconds = seconds
         if isinstance(error, TurnPaused):
             self.attributes["genai_host.waits_for"] = error.kind
@@ -120,7 +119,7 @@ class Operation:
         self._measure(self.duration, seconds, failed)
 
     def moved(self, by: int) -> Iterator[Point]:
-        """It counts towards what is under way, or does so no longer."""
+        """Change the number of operations in progress."""
         if self.active is not None:
             yield self.active, by, self.labels
 
@@ -264,6 +263,7 @@ def _parameters(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_undeclared(route: RouteInfo) -> bool:
-    """Whether it is an id that somebody named and the host passes through, as
-    `instance/id`."""
+    """Whether a route is an undeclared id that the host passes through, for example
+    `instance/id`.
+    """
     return route.model.startswith(f"{route.provider}/")

@@ -1,4 +1,4 @@
-"""The hooks. What the host tells becomes an `Operation`, if anybody listens."""
+"""The hooks, which convert events of the host to an `Operation` if there are listeners."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OtelPlugin:
     """The hooks of this plugin.
 
     Args:
-        telemetry: What it hears goes there; None for that of this process's environment.
+        telemetry: Receives the operations; None for the telemetry of the process environment.
     """
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:
@@ -25,7 +25,7 @@ class OtelPlugin:
 
     @hookimpl
     def genai_http_routes(self) -> Iterable[HttpRoute]:
-        # it is loaded at the start: what comes before the first scrape counts as well
+        # loaded at the start, so that metrics before the first scrape count too
         load = "genai_otel.scrape:Scrape.answer"
         yield HttpRoute("GET", "/metrics", load, rate_limited=False, run_at_startup=True)
 
@@ -126,7 +126,7 @@ class OtelPlugin:
         say: Callable[[Operation], None],
     ) -> None:
         operation = self.telemetry.taken(id)
-        if operation is not None:  # else nobody listened when it began
+        if operation is not None:  # None if there were no listeners at its start
             say(operation)
             operation.ended(error, seconds)
             self.telemetry.end(operation)

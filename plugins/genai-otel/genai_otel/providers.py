@@ -1,5 +1,6 @@
-"""The providers of OpenTelemetry that spans and metrics go to: the application's, or our own,
-which read the environment as OpenTelemetry says: where to, as which service, how much of it."""
+"""The OpenTelemetry providers for spans and metrics: those of the application, or providers created
+here and configured by OpenTelemetry's environment variables.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ _SDK = logging.getLogger("opentelemetry")
 
 
 class Providers:
-    """OpenTelemetry providers: those of the application, or our own.
+    """OpenTelemetry providers, of the application or created here.
 
     Args:
-        want: Which are needed.
+        want: The signals to send.
 
     Attributes:
-        listeners: What writes to them.
-        are_own: Whether any of them is ours, to be flushed and closed.
+        listeners: Listeners that write to the providers.
+        are_own: Whether any provider was created here and must be flushed and closed.
     """
 
     def __init__(self, want: Want) -> None:
@@ -57,21 +58,21 @@ class Providers:
         return bool(self._ours)
 
     def flush(self, seconds: float) -> None:
-        """Send what there is; what takes longer, or finds nobody to connect to, goes on without
-        being waited for."""
+        """Send the pending data. After `seconds`, or without a connection, sending continues in the
+        background.
+        """
         self._gave_up = not self._all_done([each.force_flush for each in self._ours], seconds)
         if self._gave_up:
             self._trouble.tell(f"it took more than {seconds:g} seconds")
 
     def close(self, seconds: float) -> None:
-        """The same, and send nothing more. A collector that was away just now is not waited
-        for again."""
+        """Send the pending data and shut down. Does not wait again for an unreachable collector."""
         self._all_done([each.shutdown for each in self._ours], 0.0 if self._gave_up else seconds)
         _SDK.removeHandler(self._trouble)
 
     def _all_done(self, works: list[Callable[[], Any]], seconds: float) -> bool:
-        """Each in a thread that can be left behind; whether all ended in time."""
-        self._trouble.away.clear()  # numbers of threads are used again
+        """Run each function in a daemon thread; return whether all of them ended in time."""
+        self._trouble.away.clear()  # thread ids are reused
         threads = [_Thread(work, self._trouble.changed) for work in works]
         for thread in threads:
             thread.start()
@@ -103,13 +104,14 @@ class Providers:
 
 
 class _Trouble(logging.Handler):
-    """Tells of a collector that is away once, where the SDK would at each try. Who has set up
-    logging hears all of it, as ever."""
+    """Log an unreachable collector once, instead of at each attempt. An application that configures
+    logging gets all records.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._is_told = False
-        self.away: set[int | None] = set()  # threads that could not connect, and try again
+        self.away: set[int | None] = set()  # ids of threads that could not connect and will retry
         self.changed = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -126,7 +128,7 @@ class _Trouble(logging.Handler):
 
 
 def _resource() -> Any:
-    """As the environment says, with the host for the service where that says none."""
+    """Return the resource from the environment, with a default service name."""
     from opentelemetry.sdk.resources import Resource
 
     found = Resource.create()
@@ -136,7 +138,7 @@ def _resource() -> Any:
 
 
 def _exporters(signal: Signal, names: Iterable[str]) -> list[Any]:
-    """Made of what is installed, by the entry points that the SDK finds them by as well."""
+    """Create exporters by name from the SDK's entry points."""
     made = []
     for name in names:
         found = _name(signal) if name == "otlp" else name
@@ -152,8 +154,9 @@ def _exporters(signal: Signal, names: Iterable[str]) -> list[Any]:
 
 
 def _name(signal: Signal) -> str:
-    """As the exporter of OTLP is registered. Over HTTP where nothing is said, as the
-    specification has it; the one over gRPC is a package of its own."""
+    """Return the entry point of the OTLP exporter. The default is HTTP, as in the specification;
+    gRPC requires a separate package.
+    """
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = next((os.environ[each] for each in variables if os.environ.get(each)), "")
     return "otlp_proto_grpc" if protocol.strip() == "grpc" else "otlp_proto_http"

@@ -1,5 +1,6 @@
-"""`GET /metrics`, as Prometheus asks for it. It is for whoever runs the server: its numbers are
-of all users."""
+"""`GET /metrics` for Prometheus. It is for administrators, because its numbers include all
+users.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Scrape:
-    """Listens from when it is made, which is when the server starts, until it is closed."""
+    """Listens from its creation, at the start of the server, until it is closed."""
 
     def __init__(self, host: Host) -> None:
         self._folder = shared_folder(host.config.server.workers)

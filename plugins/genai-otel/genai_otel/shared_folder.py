@@ -1,7 +1,7 @@
-"""The folder in which processes that serve together keep their numbers.
+"""The directory in which worker processes store their metrics.
 
-They have one parent, so its process id names the folder, together with when that began where
-the system says so: ids come again. Folders of parents that are gone are removed.
+The directory is named by the id of their parent process, and by its start time where available,
+because ids are reused. Directories of ended parents are removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pathlib import Path
 from genai_host import paths
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-"""Where prometheus-client looks for it: who sets it chooses the folder, and keeps it clean."""
+"""Variable of prometheus-client for the directory. A user who sets it also has to clean the
+directory.
+"""
 
 _NAME = re.compile(r"([1-9][0-9]{0,9})(-[0-9]+)?")
 
@@ -41,14 +43,15 @@ def shared_folder(workers: int, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def processes_in(folder: str) -> list[int]:
-    """Those that have written there."""
+    """Return the ids of the processes that have written there."""
     found = (re.search(r"_([0-9]+)\.db$", name) for name in os.listdir(folder))
     return sorted({int(each[1]) for each in found if each})
 
 
 def forget_dead(folder: str) -> None:
-    """What was under way in processes that are gone is so no longer. What they have counted
-    stays: counters do not go back."""
+    """Remove the operations in progress of ended processes. Their counters remain, because counters
+    must not decrease.
+    """
     from prometheus_client.multiprocess import mark_process_dead
 
     for pid in processes_in(folder):
@@ -61,19 +64,19 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is another user's
+    except OSError:  # a process of another user
         return True
     return True
 
 
 def _named(pid: int) -> str:
-    """The name of the folder of a parent."""
+    """Return the directory name for a parent process."""
     began = _began(pid)
     return f"{pid}-{began}" if began else str(pid)
 
 
 def _began(pid: int) -> str:
-    """In ticks since the system started (proc(5), `starttime`); empty if nobody says."""
+    """Return the start time in ticks since boot (proc(5), `starttime`); empty if unknown."""
     try:
         status = Path("/proc", str(pid), "stat").read_text()
     except OSError:
@@ -82,7 +85,7 @@ def _began(pid: int) -> str:
 
 
 def _clean(every: Path) -> None:
-    """Remove the folders of parents that are gone. Several may do so at once."""
+    """Remove the directories of ended parents. Safe for concurrent use."""
     if not every.is_dir():
         return
     for folder in every.iterdir():

@@ -1,7 +1,7 @@
 """Operations as spans.
 
-A span's parent is that of the turn that it is for, whichever thread it is made in; else what is
-current there: the request that is answered, the tool that runs, a span of the application.
+The parent of a span is the span of its turn, whatever the thread. Otherwise it is the current span:
+of the request, of the running tool, or of the application.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS = {
 
 
 class Spans:
-    """Listens, and writes them to a tracer."""
+    """Listener that creates spans with a tracer."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -51,15 +51,15 @@ class Spans:
 
 
 def headers_of(span: Span) -> dict[str, str]:
-    """What tells a service of the trace, by the propagators of the environment."""
+    """Return the headers that propagate the trace, from the propagators of the environment."""
     headers: dict[str, str] = {}
     propagate.inject(headers, trace.set_span_in_context(span))
     return headers
 
 
 def _above(operation: Operation) -> Context | None:
-    """None for what is current."""
-    if operation.headers is not None:  # by the propagators of the environment
+    """Return the context of the parent; None for the current context."""
+    if operation.headers is not None:  # with the propagators of the environment
         return propagate.extract(operation.headers)
     if operation.parent is not None and operation.parent.span is not None:
         return trace.set_span_in_context(operation.parent.span)

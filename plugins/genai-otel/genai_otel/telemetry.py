@@ -1,4 +1,4 @@
-"""What is under way, and who listens to it.
+"""The operations in progress, and their listeners.
 
 Telemetry.is_heard → _open (once, when it is first known to be wanted)
          .begin, .end → each Listener
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genai_otel.providers import Providers
 
 PATIENCE = 1.0
-"""Seconds that the end of a host, and of the process, waits for a collector that is there."""
+"""Seconds that the shutdown waits for a reachable collector."""
 
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _PROPAGATE = "GENAI_OTEL_PROPAGATE"  # OpenTelemetry has no variable for it
@@ -27,7 +27,7 @@ _CAPTURING = ("true", "span_only", "span_and_event")
 
 
 class Listener(Protocol):
-    """Is told of all operations, from any thread."""
+    """Receives all operations, in any thread."""
 
     def begin(self, operation: Operation) -> None: ...
 
@@ -35,14 +35,14 @@ class Listener(Protocol):
 
 
 class Telemetry:
-    """Of one process. May be used from many threads.
+    """Telemetry of one process. Thread-safe.
 
     Args:
-        environ: The environment that says where telemetry goes.
+        environ: Environment with the configuration.
 
     Attributes:
-        captures: Whether what is said is recorded as well.
-        propagates: Whether services are told of the trace that a call is in.
+        captures: Whether input and output of models are recorded.
+        propagates: Whether the trace is propagated to services.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -55,7 +55,7 @@ class Telemetry:
         self.captures = environ.get(_CAPTURE, "").lower() in _CAPTURING
 
     def is_heard(self) -> bool:
-        """Whether anybody listens, which may begin now."""
+        """Whether there are listeners; may add those of OpenTelemetry first."""
         if self._providers is None:
             self._open()
         return bool(self._listeners)
@@ -70,11 +70,11 @@ class Telemetry:
             operation.heard.append(each)
 
     def taken(self, id: str) -> Operation | None:
-        """What is no longer under way; None if nobody listened when it began."""
+        """Remove and return an operation; None if there were no listeners at its start."""
         return self._under_way.pop(id, None)
 
     def end(self, operation: Operation) -> None:
-        """Told to those who heard that it began."""
+        """Notify the listeners that received its start."""
         for each in operation.heard:
             each.end(operation)
 
@@ -87,12 +87,12 @@ class Telemetry:
             self._listeners = tuple(each for each in self._listeners if each is not listener)
 
     def flush(self, seconds: float = PATIENCE) -> None:
-        """Send what has not been sent, as far as that is possible in some seconds."""
+        """Send the pending data, within a time limit."""
         if self._providers is not None:
             self._providers.flush(seconds)
 
     def close(self, seconds: float = PATIENCE) -> None:
-        """The same; then nothing is sent any more."""
+        """Send the pending data and stop."""
         providers, self._providers = self._providers, None
         self._listeners = ()
         if providers is not None:
@@ -100,8 +100,9 @@ class Telemetry:
             providers.close(seconds)
 
     def _open(self) -> None:
-        """Listen for OpenTelemetry, if the application has set it up, or the environment says
-        where it goes."""
+        """Add the listeners of OpenTelemetry, if the application or the environment configures
+        it.
+        """
         want = wanted(self._exporters)
         if not want:
             return
@@ -110,9 +111,9 @@ class Telemetry:
                 return
             from genai_otel.providers import Providers
 
-            self._exporters = {}  # should it fail: once is enough
+            self._exporters = {}  # on failure it is not attempted again
             providers = Providers(want)
             self._listeners = (*self._listeners, *providers.listeners)
             self._providers = providers
-        if providers.are_own:  # after those of others, so that it comes before theirs
+        if providers.are_own:  # registered after other handlers, so that it runs before them
             atexit.register(self.close)

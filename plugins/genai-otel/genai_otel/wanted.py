@@ -1,9 +1,8 @@
-"""Whether anybody wants traces and metrics, found out without importing OpenTelemetry.
+"""Whether traces and metrics are configured, determined without importing OpenTelemetry.
 
-The variables are those of OpenTelemetry's specification ("Environment Variable Specification",
-"OTLP Exporter Configuration"), which names their defaults as well. One is departed from: an
-exporter is `otlp` only where it is named, or where an endpoint is, so that nothing is sent
-before somebody has asked for it.
+The variables and defaults are those of OpenTelemetry's specification ("Environment Variable
+Specification", "OTLP Exporter Configuration"), with one exception: the exporter defaults to `otlp`
+only if an endpoint is set, so that nothing is sent without configuration.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class Want:
     """The signals to send.
 
     Attributes:
-        own: Signals that are sent by providers of our own, with the names of their exporters.
-        apps: Signals that go to those of the application.
+        own: Signals for providers created here, with the names of their exporters.
+        apps: Signals for the application's providers.
     """
 
     own: Mapping[Signal, tuple[str, ...]]
@@ -42,7 +41,7 @@ _NOTHING = Want({}, {})
 
 
 def exporters_in(environ: Mapping[str, str]) -> Mapping[Signal, tuple[str, ...]]:
-    """What is to be sent by exporters, and by which, as the environment says."""
+    """Return the exporters of each signal from the environment."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return {}
     named = {signal: _exporters(signal, environ) for signal in _APIS}
@@ -50,7 +49,7 @@ def exporters_in(environ: Mapping[str, str]) -> Mapping[Signal, tuple[str, ...]]
 
 
 def wanted(exporters: Mapping[Signal, tuple[str, ...]]) -> Want:
-    """What is wanted now: the application's providers come before exporters of our own."""
+    """Return the signals to send now; the application's providers take precedence."""
     if not exporters and not any(module in sys.modules for module, _ in _APIS.values()):
         return _NOTHING
     apps = {
@@ -62,18 +61,19 @@ def wanted(exporters: Mapping[Signal, tuple[str, ...]]) -> Want:
 
 
 def _of_application(module: str, get: str) -> Any:
-    """The provider that the application has set up globally; None if it has not. Who has not
-    imported the API cannot have done so."""
+    """Return the application's global provider; None if there is none, or the API is not
+    imported.
+    """
     api = sys.modules.get(module)
     if api is None:
         return None
     provider = getattr(api, get)()
-    # the API's own do nothing, or stand for one that may come
+    # the API's own classes are no-ops or proxies
     return None if type(provider).__module__.startswith(module) else provider
 
 
 def _exporters(signal: Signal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Their names, as a list with commas has them; `none` is none."""
+    """Return the exporter names from a comma-separated list; `none` means none."""
     named = environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip()
     if not named:
         endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")

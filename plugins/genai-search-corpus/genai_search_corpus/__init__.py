@@ -1,8 +1,8 @@
-"""A search engine over a folder of the user's documents, without a network: by words, and by
+"""A search engine for a directory of the user's documents, without a network: by words and by
 meaning.
 
-The user names the folder in the table `[tools.corpus]` of the configuration, or in the
-environment. Where none is named, the tool is not offered.
+The user configures the directory in the table `[tools.corpus]`, or in the environment. Without it
+the tool is not offered.
 """
 
 from __future__ import annotations

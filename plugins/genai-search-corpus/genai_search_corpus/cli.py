@@ -1,4 +1,4 @@
-"""`genai-host corpus`: index a folder of documents, and search it."""
+"""`genai-host corpus`: indexes and searches a directory of documents."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def _settings(ctx: click.Context, folder: str | None) -> Settings:
 
 
 def _plain(text: str) -> str:
-    """Documents may have been written by anybody: what a terminal would act on is left out."""
+    """Remove terminal control characters, because documents are untrusted."""
     return "".join(each if each.isprintable() else "�" for each in text)

@@ -1,8 +1,8 @@
-"""A folder that is searched: kept up to date, and asked by words and by meaning.
+"""A searchable directory, with an index that is kept up to date.
 
-Corpus.search → _update (documents that are new, others or gone)
-              → _embed  (vectors, as long as there is time)
-              → _ranked → Index: words, meanings
+Corpus.search → _update (new, changed and removed documents)
+→ _embed  (vectors, within a time limit)
+→ _ranked → Index: words, meanings
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from genai_search_corpus.settings import Settings
 Check = Callable[[], None]
 
 PATIENCE = 10.0
-"""Seconds that a search gives to vectors that are missing."""
+"""Seconds per search for computing missing vectors."""
 
 FURTHEST = 0.18
-"""Cosine distance of what still means about the same, with multilingual-e5: unrelated texts
-are 0.2 apart, and more."""
+"""Maximum cosine distance of similar texts with multilingual-e5; unrelated texts have 0.2 or
+more.
+"""
 
 _CANDIDATES = 50
-_RANK = 60  # how little the first places differ; Cormack, Clarke, Büttcher: Reciprocal Rank Fusion
+_RANK = 60  # damping of the first ranks; Cormack, Clarke, Büttcher: Reciprocal Rank Fusion
 
 
 @frozen
@@ -42,9 +43,9 @@ class State:
     """State of the index.
 
     Attributes:
-        passages: How many there are.
-        embedded: How many of them can be found by meaning.
-        left_out: Documents that could not be read, and why.
+        passages: Number of passages.
+        embedded: Number of passages with a vector, which can be found by meaning.
+        left_out: Unreadable documents, with the reason.
     """
 
     documents: int
@@ -54,7 +55,7 @@ class State:
 
 
 class Corpus:
-    """May be used from many threads. A folder that is not there is told by each search."""
+    """Search over a directory. Thread-safe. A missing directory is reported by each search."""
 
     def __init__(self, settings: Settings) -> None:
         self._folder = settings.folder
@@ -65,12 +66,12 @@ class Corpus:
         return bool(self._folder)
 
     def search(self, query: str, most: int, check: Check) -> list[tuple[str, Found]]:
-        """Links and passages, best first.
+        """Return links and passages, best first.
 
         Args:
             query: The query.
             most: Maximum number.
-            check: Raises an error to end the search; what is indexed until then is stored.
+            check: Raises an error to end the search; data indexed until then is stored.
 
         Raises:
             ConfigurationError: The directory does not exist.
@@ -91,11 +92,11 @@ class Corpus:
         return [(Path(root, each.path).as_uri(), each) for each in found]
 
     def make(self, check: Check, tell: Callable[[State], None]) -> State:
-        """Index all that there is.
+        """Index all documents.
 
         Args:
             check: As for `search`.
-            tell: Is told how far it is, again and again.
+            tell: Receives the state repeatedly.
         """
         root = self._root()
         with self._index.opened() as session:
@@ -121,7 +122,7 @@ class Corpus:
             pass
 
     def _embed_some(self, session: Session, check: Check) -> bool:
-        """Whether there was anything to do."""
+        """Compute some missing vectors; return whether any were missing."""
         missing = session.without_vector(8)
         for id, text in missing:
             check()
@@ -140,7 +141,7 @@ class Corpus:
 
 
 class _Model:
-    """Loaded when it is first needed; one text at a time."""
+    """The embedding model, loaded on first use; it embeds one text at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -164,7 +165,7 @@ class _Model:
 
 
 def _update(session: Session, root: str, check: Check) -> None:
-    """Read what is new or has changed, and forget what is gone."""
+    """Index new and changed documents, and remove deleted ones."""
     known = session.files()
     try:
         there = {file.path: file for file in files_in(root)}

@@ -1,7 +1,7 @@
-"""The documents of a folder: which there are, and what is in them.
+"""The documents of a directory and their content.
 
-Links are not followed, and names that begin with a dot are left out, as programs keep theirs
-there. What cannot be read is left out, with a reason.
+Links are not followed, and names that start with a dot are ignored, because programs use such
+names. Unreadable documents are skipped, with a reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from genai_host.api import decode_text, is_text
 from genai_search_corpus.passages import Passage, of_markdown, of_pages, of_text
 
 MOST_BYTES = 8 * 2**20
-"""Of a document that is read; a PDF may have four times as many, as pictures are in it."""
+"""Maximum number of bytes of a document; four times as many for a PDF, which contains images."""
 
 MOST_FILES = 50_000
 MOST_DEPTH = 30
@@ -33,7 +33,7 @@ _BLOCKS = frozenset(
     {*_HEADINGS, "p", "li", "pre", "td", "th", "dt", "dd", "blockquote", "figcaption", "div"}
 )
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-_UNCLOSED = frozenset(  # tags that need no end, or have none
+_UNCLOSED = frozenset(  # tags with an optional end tag, or none
     {"area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link"}
     | {"meta", "option", "p", "source", "td", "th", "tr", "wbr"}
 )
@@ -45,9 +45,9 @@ class File:
     """A file of the directory.
 
     Attributes:
-        path: In the folder.
-        size: Bytes.
-        modified: Nanoseconds since 1970.
+        path: Path relative to the directory.
+        size: Size in bytes.
+        modified: Modification time in nanoseconds since 1970.
     """
 
     path: str
@@ -56,12 +56,13 @@ class File:
 
 
 class Unreadable(Exception):
-    """A document that is left out, and why."""
+    """A document is skipped; the message is the reason."""
 
 
 def files_in(root: str) -> Iterator[File]:
-    """Those that could be documents, folder by folder; as many as there may be. Raises
-    `OSError` if there is no such folder; folders in it that cannot be read are left out."""
+    """Yield possible documents by directory, up to the limit. Raises `OSError` if the directory
+    does not exist; unreadable subdirectories are skipped.
+    """
     left = MOST_FILES
     folders = [("", 0)]
     while folders:
@@ -78,7 +79,7 @@ def files_in(root: str) -> Iterator[File]:
             path = os.path.join(inner, entry.name) if inner else entry.name
             try:
                 found = entry.stat(follow_symlinks=False)
-            except OSError:  # it is gone
+            except OSError:  # removed meanwhile
                 continue
             if stat.S_ISDIR(found.st_mode) and depth < MOST_DEPTH:
                 folders.append((path, depth + 1))
@@ -90,7 +91,7 @@ def files_in(root: str) -> Iterator[File]:
 
 
 def read(root: str, file: File) -> list[Passage]:
-    """What is in a document. Raises `Unreadable`."""
+    """Return the passages of a document. Raises `Unreadable`."""
     kind = _kind_of(file.path)
     most = MOST_BYTES * 4 if kind == "pdf" else MOST_BYTES
     name = os.path.basename(file.path)
@@ -99,7 +100,7 @@ def read(root: str, file: File) -> list[Passage]:
     try:
         descriptor = os.open(
             os.path.join(root, file.path),
-            # it may have become a link, or a pipe, since it was listed
+            # it can be a link or a pipe by now
             os.O_RDONLY
             | getattr(os, "O_NOFOLLOW", 0)
             | getattr(os, "O_NONBLOCK", 0)
@@ -142,7 +143,7 @@ def _text(data: bytes) -> str:
 
 
 def _html(text: str) -> tuple[str, str]:
-    """Its title, and its text as Markdown, as far as headings go."""
+    """Return the title, and the text as Markdown with headings only."""
     from selectolax.lexbor import LexborHTMLParser
 
     _must_be_flat(text)
@@ -158,7 +159,7 @@ def _html(text: str) -> tuple[str, str]:
 
 
 def _must_be_flat(text: str) -> None:
-    """Any parser of HTML takes time that grows with the square of how deeply it is nested."""
+    """Reject deeply nested HTML, for which parsers take quadratic time."""
     depth = 0
     for closes, name in _TAG.findall(text):
         if name.lower() not in _UNCLOSED:
@@ -179,8 +180,9 @@ def _put(node: Any, lines: list[str]) -> None:
 
 
 def _heading(node: Any) -> str:
-    """As much of it as a title takes: headings may stand in one another, and each has all the
-    text of those within it."""
+    """Return the start of a heading. Headings can be nested, and each contains the text of the
+    inner ones.
+    """
     inner = islice(node.traverse(include_text=True), _HEADING_NODES)
     texts = (each.text()[:_HEADING_TEXT] for each in inner if each.tag == "-text")
     return " ".join(" ".join(texts).split())[:_HEADING_TEXT]
@@ -197,13 +199,13 @@ def _is_in_heading(node: Any) -> bool:
 
 
 def _pdf_pages(data: bytes) -> list[str]:
-    """The text of each page. Whatever the library raises on a broken file is a reason."""
+    """Return the text of each page. Any exception of the library becomes a reason."""
     import io
     import logging
 
     import pypdf
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of each fault of a file
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it logs each defect of a file
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):

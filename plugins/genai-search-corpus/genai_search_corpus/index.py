@@ -1,9 +1,9 @@
-"""The index of a folder: which documents are in it, their words, and what they mean.
+"""The index of a directory: documents, words and vectors.
 
-One SQLite file, which can be made again: full text by FTS5, vectors by sqlite-vec. SQLite comes
-with `apsw`, as that of Python may be without extensions. Several threads and processes may
-use one file; each document is written at once, so that whatever ends a process leaves a whole
-index.
+It is one SQLite file, which can be rebuilt: full text with FTS5, vectors with sqlite-vec. SQLite
+comes with `apsw`, because Python's own can lack extensions. Several threads and processes can use
+one file. Each document is written in one transaction, so that the index is consistent whenever a
+process ends.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from genai_search_corpus.documents import File
 from genai_search_corpus.passages import Passage, whole
 
 SIZE = 384
-"""Numbers of a vector."""
+"""Dimensions of a vector."""
 
 FORM = 1
-"""Of the tables; a file of another form is made anew."""
+"""Version of the tables; a file with another version is rebuilt."""
 
 _WAIT = 20_000  # milliseconds that one writer waits for another
 _PAUSE = 0.01  # seconds
@@ -57,8 +57,8 @@ class Found:
     """A passage that a search found.
 
     Attributes:
-        id: Of the passage.
-        path: Of its document, in the folder.
+        id: Id of the passage.
+        path: Path of its document, relative to the directory.
     """
 
     id: int
@@ -71,7 +71,7 @@ class Index:
     """The index, an SQLite database.
 
     Args:
-        file: Where it is; made where there is none, and anew where it is damaged.
+        file: Path of the database; created if missing, and rebuilt if damaged.
     """
 
     def __init__(self, file: str) -> None:
@@ -79,7 +79,7 @@ class Index:
 
     @contextmanager
     def opened(self) -> Iterator[Session]:
-        """For one thread, for a while."""
+        """Open the index for one thread."""
         try:
             connection = self._connect()
         except _damages():
@@ -91,7 +91,9 @@ class Index:
             connection.close()
 
     def remove_if_damaged(self, error: Exception) -> bool:
-        """Whether that was why: then it is made anew when it is opened next."""
+        """Whether damage caused the error; the file is then removed, and rebuilt when it is next
+        opened.
+        """
         if not isinstance(error, _damages()):
             return False
         self._remove()
@@ -132,8 +134,9 @@ def _damages() -> tuple[type[Exception], ...]:
 
 
 def _begin_log(connection: Any) -> None:
-    """Have it write ahead to a log, so that who reads waits for nobody. Of several that do so at
-    once, SQLite has some fail, which it does not have wait."""
+    """Enable write-ahead logging, so that readers do not wait. Concurrent changes of the mode fail
+    in SQLite without its usual wait.
+    """
     import apsw
 
     until = time.monotonic() + _WAIT / 1000
@@ -152,7 +155,7 @@ def _make_tables(connection: Any) -> None:
     if _form(connection) == FORM:
         return
     connection.execute("BEGIN IMMEDIATE")
-    if _form(connection) != FORM:  # else another process was first
+    if _form(connection) != FORM:  # otherwise another process was first
         for name in ("meanings", "words", "passages", "files"):
             connection.execute(f"DROP TABLE IF EXISTS {name}")
         connection.execute(_TABLES)
@@ -165,33 +168,33 @@ def _form(connection: Any) -> int:
 
 
 class Session:
-    """An index that is open."""
+    """An open index."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def files(self) -> dict[str, File]:
-        """What is in it, by path; documents that are left out, too."""
+        """Return the indexed files by path, including unreadable documents."""
         rows = self._connection.execute("SELECT path, size, modified FROM files")
         found = (File(_named(path), size, modified) for path, size, modified in rows)
         return {file.path: file for file in found}
 
     def left_out(self) -> list[tuple[str, str]]:
-        """Documents that could not be read, and why."""
+        """Return the unreadable documents with the reason."""
         rows = self._connection.execute(
             "SELECT path, left_out FROM files WHERE left_out != '' ORDER BY path"
         )
         return [(_named(path), why) for path, why in rows]
 
     def count(self) -> tuple[int, int]:
-        """How many passages there are, and how many of them have a vector."""
+        """Return the number of passages, and of those with a vector."""
         ((all_of_them, embedded),) = self._connection.execute(
             "SELECT count(*), coalesce(sum(is_embedded), 0) FROM passages"
         )
         return all_of_them, embedded
 
     def put(self, file: File, passages: Sequence[Passage], left_out: str = "") -> None:
-        """Write a document in place of what there was of it."""
+        """Write or replace a document."""
         run = self._connection.execute
         with self._writing():
             self._delete(file.path)
@@ -216,7 +219,7 @@ class Session:
             self._delete(path)
 
     def without_vector(self, most: int) -> list[tuple[int, str]]:
-        """Some passages that have none yet: id, and title and text."""
+        """Return some passages without a vector: id, and title and text."""
         rows = self._connection.execute(
             "SELECT words.rowid, title || char(10) || text FROM words WHERE words.rowid IN "
             "(SELECT id FROM passages WHERE NOT is_embedded ORDER BY id LIMIT ?)",
@@ -225,7 +228,9 @@ class Session:
         return [(id, text) for id, text in rows]
 
     def put_vector(self, id: int, vector: bytes) -> None:
-        """Nothing happens if the passage is gone, or has one: another process may be at it."""
+        """Store a vector. Ignored if the passage no longer exists or has one, because another
+        process can be indexing.
+        """
         with self._writing():
             rows = list(
                 self._connection.execute(
@@ -240,8 +245,9 @@ class Session:
                 )
 
     def with_words(self, query: str, most: int) -> list[int]:
-        """Passages with words of a query, by BM25, the best first; what is in a title counts
-        more."""
+        """Return passages that contain words of a query, by BM25, best first; titles have more
+        weight.
+        """
         words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
         if not words:
             return []
@@ -266,7 +272,7 @@ class Session:
         return [id for id, distance in rows if distance <= furthest]
 
     def passages(self, ids: Sequence[int]) -> list[Found]:
-        """In the order of the ids, as far as they are there."""
+        """Return the existing passages in the order of the ids."""
         found = {}
         for id in ids:
             for path, title, text in self._connection.execute(
@@ -279,8 +285,9 @@ class Session:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """One writer at a time, from the beginning: who reads first and writes then may be
-        refused."""
+        """Hold the write lock from the start, because an upgrade from reading to writing can
+        fail.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -301,8 +308,7 @@ class Session:
 
 
 def _kept(path: str) -> str | bytes:
-    """A path as it is written: as its bytes where these are no UTF-8, which the names of files
-    need not be."""
+    """Return a path to store: bytes if it is not valid UTF-8, which file names need not be."""
     try:
         path.encode()
     except UnicodeEncodeError:

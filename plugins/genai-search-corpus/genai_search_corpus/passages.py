@@ -1,4 +1,4 @@
-"""A document in pieces that are short enough to be found, and shown, by themselves."""
+"""Documents split into passages that are short enough to be found and displayed individually."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from attrs import frozen
 
 SIZE = 1000
-"""Characters of a piece, about."""
+"""Approximate number of characters of a passage."""
 
 MOST = 2000
-"""Pieces of one document."""
+"""Maximum number of passages of a document."""
 
 _LONGEST_TITLE = 200
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
@@ -24,7 +24,7 @@ class Passage:
     """A passage of a document.
 
     Attributes:
-        title: Of the document, and of the section, with a slash between them.
+        title: Titles of the document and the section, separated by a slash.
     """
 
     title: str
@@ -32,18 +32,19 @@ class Passage:
 
 
 def whole(text: str) -> str:
-    """Without halves of characters, as broken PDFs and names of files have them: no index, and
-    no model, takes these."""
+    """Remove lone surrogates, which occur in broken PDFs and file names and are invalid for the
+    index and the model.
+    """
     return _HALVES.sub("\ufffd", text)
 
 
 def of_text(text: str, name: str) -> list[Passage]:
-    """Of a text without headings."""
+    """Split a text without headings."""
     return [Passage(_title(name), each) for each in _pieces(text.splitlines())]
 
 
 def of_markdown(text: str, name: str) -> list[Passage]:
-    """Section by section. The document's title is its first heading of the first level."""
+    """Split by section. The title of the document is its first heading of level 1."""
     sections = list(_sections(text))
     title = next((heads[0] for heads, _ in sections if heads and heads[0].strip()), name)
     found: list[Passage] = []
@@ -65,7 +66,7 @@ def of_pages(pages: Iterable[str], name: str) -> list[Passage]:
 
 
 def _sections(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The headings above, and the lines of each section."""
+    """Yield the enclosing headings and the lines of each section."""
     heads: list[str] = []
     lines: list[str] = []
     is_code = False
@@ -83,7 +84,7 @@ def _sections(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _pieces(lines: Iterable[str]) -> list[str]:
-    """Cut between paragraphs, else between lines, else anywhere."""
+    """Split between paragraphs, else between lines, else anywhere."""
     found: list[str] = []
     paragraph: list[str] = []
     for line in [*lines, ""]:

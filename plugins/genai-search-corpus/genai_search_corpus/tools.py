@@ -16,7 +16,7 @@ _LONGEST_QUERY = 1000
 
 
 class CorpusTools:
-    """Its method is the tool."""
+    """Provides the method `search` as a tool."""
 
     def __init__(self, settings: Settings) -> None:
         self._corpus = Corpus(settings)

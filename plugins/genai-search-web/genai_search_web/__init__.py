@@ -1,8 +1,8 @@
-"""Tools that search the web: `ddgs__search` asks search engines, without a key, and
-`searxng__search` a SearXNG that the user names.
+"""Tools that search the web: `ddgs__search` uses search engines without a key, and
+`searxng__search` a SearXNG server that the user configures.
 
-Both take a query, a region and how many are wanted, and give JSON: a list of
-`{"title", "link", "text"}`, best first.
+Both take a query, a region and a limit, and return JSON: a list of `{"title", "link", "text"}`,
+best first.
 """
 
 from __future__ import annotations

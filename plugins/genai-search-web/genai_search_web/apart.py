@@ -1,7 +1,7 @@
-"""A search, in another process.
+"""Searches in a separate process.
 
-What search engines send is anybody's: it is unpacked and parsed by libraries that have no limits,
-and cannot be stopped.
+Replies of search engines are untrusted, and are decompressed and parsed by libraries that have no
+limits and cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable
 from genai_search_web.results import Found, sound
 
 MOST_MEMORY = 2**30
-"""Bytes beside what the process has when it begins; most are addresses that are never used,
-which each thread takes some of."""
+"""Bytes beyond the initial size of the process; mostly unused address space of threads."""
 
-_MOST_SECONDS = 60  # of computing
+_MOST_SECONDS = 60  # CPU seconds
 _PROXIES = frozenset({"ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"})
 
 
 def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> list[Found]:
-    """Search with an engine, in another process.
+    """Search with an engine in a separate process.
 
     Args:
         engine: `ddgs` or `searxng`.
@@ -48,7 +47,7 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
 
 
 def search(engine: str, asked: Mapping[str, Any]) -> list[Found]:
-    """Search with an engine, in this process.
+    """Search with an engine in this process.
 
     Raises:
         GenaiError: The search failed.
@@ -57,7 +56,7 @@ def search(engine: str, asked: Mapping[str, Any]) -> list[Found]:
         return [*islice(sound(_engine(engine)(asked)), asked["limit"])]
     except (GenaiError, MemoryError):
         raise
-    except Exception as error:  # of what a library made of what it was sent
+    except Exception as error:  # any exception of a library that parses untrusted data
         kind = type(error).__name__
         raise MalformedReply(f"what the search brought cannot be read ({kind})") from error
 

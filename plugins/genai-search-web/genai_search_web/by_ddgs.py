@@ -1,8 +1,8 @@
-"""Search engines as the library ddgs asks them: it reads the pages that people get.
+"""Search engines through the library ddgs, which parses their web pages.
 
-It says "no results" of engines that have none, that refuse, and that are gone alike; and a
-refusal it drops without a word. What became of each is looked at from within here, so that
-an outage is none for an empty list.
+ddgs reports "no results" alike for engines without results, engines that refuse, and dead ones, and
+ignores refusals. This module records the outcome of each engine, so that an outage does not look
+like an empty result.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from genai_search_web.results import Found
 _ANYWHERE = "wt-wt"
 _USUAL = "us-en"
 _REFUSING = (202, 403, 429)
-"""How engines say that they take somebody for a program: DuckDuckGo with 202."""
+"""Statuses with which engines reject automated requests; DuckDuckGo uses 202."""
 
 _BOOKS = ("wikipedia", "grokipedia")
-"""They have one article or none: that says nothing of the web."""
+"""Engines that return one article or none, which is not evidence about the web."""
 
 
 class Outcomes:
-    """What became of each engine that was asked.
+    """Outcome of each engine.
 
     Attributes:
-        statuses: Of the last reply of each.
-        timed_out: The engines that took too long.
-        failures: Why others could not be asked.
+        statuses: Status of each engine's last reply.
+        timed_out: Engines that exceeded the timeout.
+        failures: Errors of other engines.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Outcomes:
         self.failures: dict[str, str] = {}
 
     def error(self) -> GenaiError | None:
-        """Why nothing was found; None if an engine of the web answered, and has nothing."""
+        """Return the reason for an empty result; None if a web engine answered without results."""
         asked = {*self.statuses, *self.timed_out, *self.failures}
         engines = asked.difference(_BOOKS) or asked
         failed = engines.intersection((*self.timed_out, *self.failures))
@@ -68,7 +68,7 @@ class Outcomes:
 
 
 def search(asked: Mapping[str, Any]) -> Iterator[Found]:
-    """Raises a `GenaiError` where no engine of the web answers."""
+    """Search with ddgs. Raises `GenaiError` if no web engine answers."""
     from ddgs.exceptions import DDGSException
 
     outcomes = Outcomes()
@@ -95,7 +95,7 @@ def _client(asked: Mapping[str, Any], outcomes: Outcomes) -> Any:
     from ddgs.engines import ENGINES
     from ddgs.results import BaseResult
 
-    # it takes escapes out of links, and makes a plus of a space: they lead elsewhere then
+    # it unescapes links and replaces spaces by plus signs, which changes their target
     links: Any = BaseResult._normalizers
     links.pop("href", None)
     _check(asked["backend"], ENGINES["text"])
@@ -120,7 +120,7 @@ def _client(asked: Mapping[str, Any], outcomes: Outcomes) -> Any:
 
 
 def _check(backend: str, engines: Mapping[str, Any]) -> None:
-    """It would take all engines where it knows none of those that are named."""
+    """Reject unknown engines; otherwise ddgs would use all engines."""
     names = {name.strip() for name in backend.split(",")}
     unknown = sorted(names - {*engines, "auto", "all"})
     if unknown:
@@ -131,7 +131,7 @@ def _check(backend: str, engines: Mapping[str, Any]) -> None:
 
 
 def _watch(engine: Any, outcomes: Outcomes) -> None:
-    """Have an engine tell what becomes of it."""
+    """Record the outcome of an engine's requests."""
     engine.http_client.request = _noting_status(engine.name, engine.http_client.request, outcomes)
     engine.search = _noting_failure(engine.name, engine.search, outcomes)
 
@@ -154,7 +154,7 @@ def _noting_failure(
 
     def noting(query: str, *, region: str, **named: Any) -> Any:
         if name == "wikipedia" and region == _ANYWHERE:
-            region = _USUAL  # it has a language, and none for anywhere
+            region = _USUAL  # it requires a language
         try:
             return search(query, region=region, **named)
         except TimeoutException:
@@ -168,6 +168,6 @@ def _noting_failure(
 
 
 def _line(error: Exception) -> str:
-    """What a failure says of itself, in one line, without what is wrapped around it."""
+    """Return the message of an error on one line, without its wrappers."""
     text = " ".join(str(error).split())
     return text.rpartition(" > ")[2].removesuffix("')").removesuffix('")')

@@ -1,7 +1,7 @@
-"""A SearXNG, by its JSON API.
+"""SearXNG through its JSON API.
 
-Source: SearXNG, "Search API" (docs.searxng.org/dev/search_api.html), and the replies of
-searx 1.1, which it comes from.
+Source: SearXNG, "Search API" (docs.searxng.org/dev/search_api.html), and the replies of its
+predecessor searx 1.1.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from requests import Response, Session
 
 MOST_BYTES = 8 * 2**20
-"""That one page of results may have, unpacked."""
+"""Maximum number of bytes of one page of results, decompressed."""
 
 MOST_PAGES = 5
-"""That are asked for, until there are enough."""
+"""Maximum number of pages to request."""
 
 _SAFE = {"off": 0, "moderate": 1, "on": 2}
 _CHUNK = 16 * 1024
@@ -39,19 +39,19 @@ _NO_JSON = "its settings.yml has to name json in search.formats"
 _SHUT = (301, 302, 303, 307, 308)
 
 
-_HERE = ("localhost", "127.0.0.1", "::1")  # no proxy knows the way
+_HERE = ("localhost", "127.0.0.1", "::1")  # never through a proxy
 
 
 def search(asked: Mapping[str, Any]) -> Iterator[Found]:
-    """Page after page, for as long as somebody wants more and a page has something new.
+    """Request page after page, until the caller stops or a page has no new results.
 
-    Raises a `GenaiError` where the first page cannot be had.
+    Raises `GenaiError` if the first page fails.
     """
     import requests
 
     seen: set[str] = set()
     with requests.Session() as session:
-        session.trust_env = False  # it would take keys out of a .netrc
+        session.trust_env = False  # it would send credentials from a .netrc
         if urlsplit(asked["base_url"]).hostname not in _HERE:
             session.proxies = requests.utils.get_environ_proxies(asked["base_url"])
         for number in range(1, MOST_PAGES + 1):
@@ -135,7 +135,7 @@ class _Page:
         return given
 
     def _check(self, response: Response) -> None:
-        """Raises what a status says that is not 200."""
+        """Raise the error for a status other than 200."""
         status = response.status_code
         if status == 200:
             return
@@ -192,8 +192,9 @@ def _parsed(body: bytes) -> dict[str, Any]:
 
 
 def _check_engines(unresponsive: Any) -> None:
-    """Where nothing was found since its own engines failed, that is an outage. It lists
-    them as pairs of a name and a reason."""
+    """Raise an error if nothing was found because SearXNG's own engines failed. It lists them as
+    pairs of name and reason.
+    """
     if not isinstance(unresponsive, list) or not unresponsive:
         return
     pairs = [each for each in unresponsive if isinstance(each, list) and len(each) > 1]
@@ -202,7 +203,7 @@ def _check_engines(unresponsive: Any) -> None:
 
 
 def _is_late(error: Exception) -> bool:
-    """Whether it took too long amid the body: requests calls that a `ConnectionError`."""
+    """Whether the body timed out; requests raises a `ConnectionError` for that."""
     from urllib3.exceptions import ReadTimeoutError
 
     return any(isinstance(each, ReadTimeoutError) for each in error.args)
@@ -215,8 +216,7 @@ def _is_of_proxy(error: Exception) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """What a failure of the connection says of itself, without addresses: these may have
-    keys in them."""
+    """Return the message of a connection error without addresses, which can contain keys."""
     text = str(error)
     for sign in (
         "refused",

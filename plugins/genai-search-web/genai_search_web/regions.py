@@ -1,4 +1,4 @@
-"""Regions as DuckDuckGo has them, `us-en`, as the languages of SearXNG, `en-US`."""
+"""Conversion of DuckDuckGo's regions, such as `us-en`, to SearXNG's languages, such as `en-US`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ODD: Mapping[str, str] = {
     "xa-en": "en",
     "xl-es": "es",
 }
-"""Those that are not a country of ISO 3166 and a language of ISO 639."""
+"""Regions that are not a country of ISO 3166 and a language of ISO 639."""
 
 
 def language_of(region: str) -> str:
-    """As SearXNG wants it; `all` for any."""
+    """Return SearXNG's language for a region; `all` for any."""
     country, _, language = region.partition("-")
     return _ODD.get(region) or f"{language}-{country.upper()}"

@@ -1,5 +1,4 @@
-"""What is found, made into what a model is given: texts without markup, links that lead
-into the web, each of them once."""
+"""Conversion of search results for a model: texts without markup, and unique web links."""
 
 from __future__ import annotations
 
@@ -13,18 +12,20 @@ from urllib.parse import urlsplit
 MOST_TITLE = 300
 MOST_TEXT = 1000
 MOST_LINK = 2000
-"""Characters of each; a link that is longer is left out, as it would lead elsewhere."""
+"""Maximum number of characters of a title, link and text. A longer link is omitted, because a
+truncated one is wrong.
+"""
 
 MOST_WRITTEN = 90_000
-"""Characters of all: a host cuts what is longer than 100,000."""
+"""Maximum number of characters of all results; the host truncates at 100,000."""
 
 _MARKUP = re.compile(r"</?[a-zA-Z!][^<>]*>")
-_RAW = 10  # times as many characters as a text may have are looked at
+_RAW = 10  # factor: raw characters to process per character of a text
 _SCHEMES = ("http", "https")
 
 
 class Found(NamedTuple):
-    """One result, as a search engine gives it."""
+    """One result of a search engine."""
 
     title: Any
     link: Any
@@ -32,7 +33,7 @@ class Found(NamedTuple):
 
 
 def written(found: Iterable[Found], limit: int) -> str:
-    """What is `sound`, as JSON, at most `limit` of them."""
+    """Return at most `limit` valid results as JSON."""
     items: list[str] = []
     room = MOST_WRITTEN
     for each in found:
@@ -45,7 +46,7 @@ def written(found: Iterable[Found], limit: int) -> str:
 
 
 def sound(found: Iterable[Found]) -> Iterator[Found]:
-    """Those that have a link, the first of each, with plain texts."""
+    """Yield the results with a valid link, without duplicates, as plain text."""
     seen: set[str] = set()
     for each in found:
         link = each.link.strip() if isinstance(each.link, str) else ""
@@ -57,7 +58,7 @@ def sound(found: Iterable[Found]) -> Iterator[Found]:
 
 
 def plain(text: Any, most: int) -> str:
-    """Without tags, entities and what cannot be seen; empty for what is no text."""
+    """Remove tags, entities and invisible characters; return an empty text for another type."""
     if not isinstance(text, str):
         return ""
     bare = html.unescape(_MARKUP.sub("", text[: most * _RAW]))

@@ -1,4 +1,4 @@
-"""What the user says of searching, and a model never does."""
+"""Settings of the searches, which only the user can set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools: what a model may say of a search, and what it gets."""
+"""The search tools: their arguments and results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from genai_search_web.results import written
 from genai_search_web.settings import DdgsSettings, SearxngSettings
 
 MOST_QUERY = 1000
-"""Characters; search engines refuse longer ones, or cut them."""
+"""Maximum number of characters of a query; search engines reject or truncate longer ones."""
 
 MOST_RESULTS = 50
 
-_ENGINES_IN_TURN = 4  # as many times the time of one as all of a search may take
+_ENGINES_IN_TURN = 4  # factor: timeout of a whole search per timeout of one engine
 _REGION = re.compile(r"[a-z]{2}-[a-z]{2,3}")
 
 Query = Annotated[str, f"what to search for, at most {MOST_QUERY} characters"]
@@ -56,7 +56,7 @@ def _search_tool(
     asked: Mapping[str, Any],
     applies: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Tool:
-    """The search tool of an engine.
+    """Return the search tool of an engine.
 
     Args:
         engine: `ddgs` or `searxng`.

@@ -1,8 +1,7 @@
-"""Tools that do something real: look-ups and charts over the user's data, files of a
-folder, arithmetic, the time.
+"""Tools for queries and charts over the user's data, files of a directory, arithmetic and the time.
 
-The user names the data and the folder, in the tables `[tools.data]` and `[tools.files]` of the
-configuration, or in the environment. Where nothing is named, its tools are not offered.
+The user configures the data and the directory in the tables `[tools.data]` and `[tools.files]`, or
+in the environment. Without them the tools are not offered.
 """
 
 from __future__ import annotations

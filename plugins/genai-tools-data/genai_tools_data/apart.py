@@ -1,9 +1,8 @@
-"""A statement of a model's own, run in another process.
+"""Execution of a model's SQL statement in a separate process.
 
-SQLite can be told to end between two steps, and how large one value may be. Neither limits
-what a short statement can do within one step: views in views that double what is in them
-take gigabytes before the first step, `instr` over long texts takes hours, and an endless
-sort fills the disk.
+SQLite can be interrupted between two steps, and limits the size of a value. Neither limits a single
+step: nested views that double their data can take gigabytes before the first step, `instr` over
+long texts can take hours, and an endless sort can fill the disk.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from genai_host.errors import ValidationError
 from genai_tools_data.database import Reader, Result
 
 MOST_MEMORY = 512 * 2**20
-"""Bytes beside the database, where the system can limit them: for all that a statement
-makes on its way, what it sorts among it."""
+"""Bytes beyond the database, where the system supports limits: for all temporary data of a
+statement, including sorts.
+"""
 
-_SECONDS = 60  # of computing, should nobody be left to kill it
+_SECONDS = 60  # of CPU time, in case no parent is left to kill the process
 
 
 def can_run() -> bool:
-    """Whether there is a Python to run a statement in, and SQLite can copy a database to it."""
+    """Whether there is a Python interpreter to start, and SQLite can copy a database to it."""
     return hasattr(sqlite3.Connection, "serialize") and can_run_in_child()
 
 
@@ -46,7 +46,7 @@ def run_apart(reader: Reader, sql: str, limits: CancelToken, most: int) -> Resul
         most,
         returns=Result,
         cancel=limits,
-        # a database may have files beside it that SQLite writes to
+        # SQLite can write to files beside the database
         limits=ChildLimits(memory=memory, cpu_seconds=_SECONDS, may_write=True),
         exceeded=ValidationError("the query takes too much memory, or time"),
         data=data,
@@ -58,13 +58,13 @@ def run(address: str, sql: str, most: int, data: bytes) -> Result:
     """Run a statement in this process.
 
     Args:
-        address: That of the database, as SQLite has it; empty for one in memory.
+        address: SQLite address of the database; empty for one in memory.
         sql: The statement.
-        most: The number of rows to return at most.
-        data: The database in memory.
+        most: Maximum number of rows.
+        data: Content of a database in memory.
     """
     with closing(sqlite3.connect(address or ":memory:", uri=True, isolation_level=None)) as opened:
         if data:
             opened.deserialize(data)
-        opened.execute("PRAGMA temp_store = MEMORY")  # which is limited, as a disk is not
+        opened.execute("PRAGMA temp_store = MEMORY")  # memory is limited, unlike the disk
         return Reader(opened).rows(sql, (), most)

@@ -1,12 +1,12 @@
-"""Arithmetic in an expression as Python writes it, and nothing else.
+"""Arithmetic expressions in Python's syntax.
 
-The expression is parsed by Python, and what its tree may hold is told here, node by node:
-numbers, operators, the functions and constants below. Libraries for this, as simpleeval,
-also have texts, names and attributes, which would have to be taken out again.
+Python parses the expression, and only allowed nodes are evaluated: numbers, operators, and the
+functions and constants below. Libraries such as simpleeval also support texts, names and
+attributes, which would have to be disabled.
 
-Whole and decimal numbers are exact, as fractions: 0.1 + 0.2 is 0.3. A root or a sine makes
-a float of what it is in. All that an expression can make a computer do is bounded before it
-is done: its length, its depth, and how many digits a number has.
+Integers and decimal numbers are exact, as fractions: 0.1 + 0.2 is 0.3. Roots and trigonometric
+functions return floats. Limits are checked before each computation: length, depth, and digits of a
+number.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from genai_host.errors import ValidationError
 MOST_CHARACTERS = 1000
 MOST_DEPTH = 200
 MOST_DIGITS = 1000
-"""Of a whole number, and of each side of a fraction."""
+"""Maximum number of digits of an integer, and of the numerator and denominator of a fraction."""
 
 Number = Fraction | float
 
-# the signs of multiplication, division and subtraction, as people print them
+# typographic signs of multiplication, division and subtraction
 _SIGNS = str.maketrans({"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "\u00a0": " "})
 _LARGEST = 10**MOST_DIGITS
-_SHOWN = 15  # digits that a float is sure of
-_EXACT = 40  # digits up to which a fraction that ends is written out
+_SHOWN = 15  # significant digits of a float
+_EXACT = 40  # maximum number of digits of an exact decimal fraction
 
 
 def calculate(expression: str) -> str:
-    """What an arithmetic expression comes to. Raises `ValidationError`, which says what is
-    wrong with it."""
+    """Evaluate an arithmetic expression. Raises `ValidationError` with the reason."""
     text = expression.translate(_SIGNS).strip()
     if not text:
         raise ValidationError("there is no expression")
@@ -44,7 +43,7 @@ def calculate(expression: str) -> str:
         raise ValidationError(f"the expression is longer than {MOST_CHARACTERS} characters")
     try:
         tree = ast.parse(text, mode="eval")
-    # a text that is nested too deeply, or that has NUL in it, ends otherwise in each Python
+    # the exception for deep nesting or NUL depends on the Python version
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = getattr(error, "msg", None) or str(error) or "nested too deeply"
         raise ValidationError(
@@ -60,7 +59,9 @@ def calculate(expression: str) -> str:
 
 
 def _make_exact(tree: ast.Expression, text: str) -> None:
-    """Each decimal number as it was written: the float nearest to 0.1 is not a tenth."""
+    """Replace floats by the exact decimal numbers of the text, because 0.1 as a float is not
+    exact.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, float):
             if not math.isfinite(node.value):
@@ -71,7 +72,7 @@ def _make_exact(tree: ast.Expression, text: str) -> None:
 
 def _decimal(written: str) -> Fraction:
     exponent = written.lower().partition("e")[2] or "0"
-    if abs(int(exponent)) >= MOST_DIGITS:  # before it is done
+    if abs(int(exponent)) >= MOST_DIGITS:  # checked before the computation
         raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
     return Fraction(written)
 
@@ -115,12 +116,12 @@ def _operation(node: ast.BinOp, depth: int) -> Number:
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    """Bounded before it is done: nine digits make a number of a billion digits."""
+    """Compute a power, with the size checked first: nine digits can produce a billion digits."""
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         digits = max(_digits(base.numerator), _digits(base.denominator))
         if base not in (-1, 0, 1) and digits * abs(exponent.numerator) > 2 * MOST_DIGITS:
             raise ValidationError(f"a power has more than {MOST_DIGITS} digits")
-        if base in (-1, 0, 1) and exponent >= 0:  # however large
+        if base in (-1, 0, 1) and exponent >= 0:  # any exponent is safe
             return base if exponent % 2 or (base == 0 and exponent) else Fraction(1)
         return _bounded(base**exponent.numerator)
     result = float(base) ** float(exponent)
@@ -157,7 +158,7 @@ def _bounded(value: Number) -> Number:
 
 
 def _digits(number: int) -> int:
-    """No fewer digits than it has, without writing it."""
+    """Return an upper bound of the number of digits, without converting to text."""
     return int(abs(number).bit_length() * 0.302) + 1
 
 
@@ -186,7 +187,7 @@ def _sqrt(value: Number) -> Number:
 
 
 def _rounded(value: Number, digits: Number = 0.0) -> Number:
-    """Half away from zero, as people round."""
+    """Round half away from zero."""
     if not -100 <= digits <= 100 or digits != int(digits):
         raise ValidationError("round takes a whole number of digits, up to 100")
     scale = Fraction(10) ** int(digits)
@@ -226,7 +227,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _WRITTEN = ("+", "-", "*", "/", "//", "%", "**")
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau}
 _MANY = 200
-# the fewest and the most numbers that each takes
+# minimum and maximum number of arguments
 _FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Any]]] = {
     "abs": (1, 1, abs),
     "ceil": (1, 1, math.ceil),
@@ -273,7 +274,7 @@ def _written(value: Number) -> str:
 
 
 def _places(denominator: int) -> int | None:
-    """How many decimal places a fraction with it has; None if they do not end soon."""
+    """Return the number of decimal places of a fraction; None if there are too many."""
     for places in range(1, _EXACT + 1):
         if 10**places % denominator == 0:
             return places

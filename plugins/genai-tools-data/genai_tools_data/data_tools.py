@@ -1,4 +1,4 @@
-"""Look-ups and charts over the data that the user names."""
+"""Tools for queries and charts over the user's data."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from genai_tools_data.reactions import DisplayType, chart_of, table_of
 from genai_tools_data.source import DataSource
 
 SECONDS = 30.0
-"""That one look-up may take."""
+"""Timeout of one query in seconds."""
 
-_SCANNED = 100_000  # rows that a description is made of
-_DESCRIBED = 60  # columns that it tells more of than their type
+_SCANNED = 100_000  # rows that a description is based on
+_DESCRIBED = 60  # columns with details beyond their type
 
 Table = Annotated[str, "a table, as list_tables names it"]
 Filters = Annotated[list[Filter], "which rows; all of them hold"]
@@ -86,7 +86,7 @@ class DataTools:
         with self._source.opened(run.limits) as reader:
             name, _ = found_in(table, reader.tables(run.limits), "table")
             columns = reader.columns(name, run.limits)
-            # as they are there: quoted
+            # quoted name of an existing table
             part = f"(SELECT * FROM {quoted(name)} LIMIT {_SCANNED})"  # noqa: S608
             counted = reader.run(f"SELECT count(*) FROM {part}", run.limits)  # noqa: S608
             rows = counted.rows[0][0]
@@ -205,9 +205,9 @@ def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: CancelToken) -> 
 def _about(
     reader: Reader, part: str, column: Column, limits: CancelToken
 ) -> tuple[str | int | float | None, ...]:
-    """A line on a column: what is there of the first rows."""
+    """Return the line for a column, based on the first rows."""
     name = quoted(column.name)
-    # as it is there: quoted
+    # quoted name of an existing column
     found = reader.run(
         f"SELECT count({name}), count(DISTINCT {name}), min({name}), max({name}),"  # noqa: S608
         f" sum(typeof({name}) = 'text'), sum(typeof({name}) IN ('integer', 'real')) FROM {part}",
@@ -221,7 +221,7 @@ def _about(
 
 
 def _keys(reader: Reader, table: str, limits: CancelToken) -> str:
-    """Which columns name rows of other tables."""
+    """Return the foreign keys of a table."""
     return "\n".join(
         f"{own} names rows of {other} ({of or 'its key'})"
         for own, other, of in reader.keys(table, limits)
@@ -237,7 +237,7 @@ def _charted(
     limit: int,
     display_type: DisplayType,
 ) -> Query:
-    """The query that gives what a chart shows: the label, then the values."""
+    """Return the query for a chart: the label, then the values."""
     labels = [label] if label else []
     made = [
         Aggregate(each.function, each.column) for each in values if each.function != "value"
@@ -262,7 +262,7 @@ def _by(labels: Sequence[str]) -> list[Order]:
 def _parts(
     result: Result, display_type: DisplayType, *, is_labelled: bool
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Which column has the labels, and which the values."""
+    """Return the label column and the value columns."""
     if is_labelled and len(result.columns) > 1:
         return result.columns[0], result.columns[1:]
     return None, result.columns
@@ -271,7 +271,7 @@ def _parts(
 def _check(
     result: Result, display_type: DisplayType, label: str | None, values: Sequence[str]
 ) -> None:
-    """Raises `ValidationError` for what cannot be shown so."""
+    """Check that a chart can show the result; raises `ValidationError`."""
     if not result.rows:
         raise ValidationError("there is nothing to show: no row is as the filters want it")
     if display_type == "scalar" and (len(result.rows), len(values)) != (1, 1):

@@ -1,12 +1,12 @@
-"""SQLite databases, opened for reading only, and results of queries.
+"""Read-only SQLite databases, and results of queries.
 
-A statement comes from a model, so four things each prevent it from writing: the file is opened
-read-only, `query_only` is on, no database can be attached, and an authorizer refuses everything
-but reading data. It ends with its call. What it creates meanwhile is limited, where Python can
-set SQLite's limits (3.11 and newer); `genai_tools_data.apart` limits the rest.
+Statements come from a model, so four measures each prevent writes: the file is opened read-only,
+`query_only` is on, no database can be attached, and an authorizer denies everything except reading
+data. A statement ends with its call. Temporary data is limited where Python can set SQLite's limits
+(3.11 and newer); `genai_tools_data.apart` limits the rest.
 
-A `Result` has rows of plain values. Its size is limited, and its text for a model has one line
-for each row, whatever the data contain.
+A `Result` has rows of plain values. Its size is limited, and its text for a model has one line per
+row, whatever the data contain.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ from genai_host.errors import ConfigurationError, ValidationError
 Cell = str | int | float | None
 
 MOST_ROWS = 500
-"""That one query may give."""
+"""Maximum number of rows of one query."""
 
 MOST_COLUMNS = 100
 
 MOST_CELL = 500
-"""Characters of a value; what is beyond is cut off."""
+"""Maximum number of characters of a value; longer ones are truncated."""
 
 MOST_BYTES = 400_000
-"""Of all rows as JSON; rows beyond are left out. A host takes 1 MiB of a tool."""
+"""Maximum number of characters of all rows as JSON; further rows are omitted. The host accepts 1
+MiB from a tool.
+"""
 
 MOST_TEXT = 20_000
-"""Characters of the text for the model; rows beyond are left out."""
+"""Maximum number of characters of the text for the model; further rows are omitted."""
 
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CUT = "…"
@@ -47,10 +49,10 @@ _CUT = "…"
 
 @frozen
 class Result:
-    """Rows as far as there is room for them.
+    """Rows of a query, up to the size limits.
 
     Attributes:
-        more: Whether there are rows beyond these.
+        more: Whether rows were omitted.
     """
 
     columns: tuple[str, ...]
@@ -59,7 +61,7 @@ class Result:
 
     @property
     def text(self) -> str:
-        """For a model: the names, then a row on each line, then how many they are."""
+        """Return the text for a model: the names, one line per row, and the number of rows."""
         lines = [" | ".join(map(_on_line, self.columns))]
         room = MOST_TEXT - len(lines[0])
         for row in self.rows:
@@ -80,7 +82,7 @@ class Result:
 
 
 def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) -> Result:
-    """As many rows as there is room for, at most `most`."""
+    """Return a result with the rows that fit into the limits, at most `most`."""
     taken: list[tuple[Cell, ...]] = []
     room = MOST_BYTES
     for row in rows:
@@ -93,7 +95,7 @@ def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) ->
 
 
 def cell_of(value: object) -> Cell:
-    """A value as JSON can have it, and not too long."""
+    """Convert a value to a JSON value of limited length."""
     if isinstance(value, bytes):
         return f"({len(value)} bytes)"
     if isinstance(value, str):
@@ -107,7 +109,7 @@ def cell_of(value: object) -> Cell:
 
 
 def _apart(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, told apart where several are the same: they name what is in a row."""
+    """Make duplicate column names unique, because they become keys."""
     found: dict[str, None] = {}
     for name in names:
         plain = str(cell_of(name))
@@ -130,19 +132,19 @@ def _on_line(cell: Cell) -> str:
 Value = str | int | float | bytes | None
 
 HEAD = b"SQLite format 3\x00"
-"""That each database begins with (sqlite.org/fileformat.html, 1.3)."""
+"""First bytes of every database file (sqlite.org/fileformat.html, 1.3)."""
 
 MOST_SQL = 10_000
-"""Characters of a statement."""
+"""Maximum number of characters of a statement."""
 
 MOST_VALUE = 2**20
-"""Bytes of any value, in a table or on the way to a result."""
+"""Maximum number of bytes of any value, in a table or an intermediate result."""
 
 MOST_TABLES = 200
 
-_STEPS = 1000  # of SQLite's machine, between looks at whether the call is over
+_STEPS = 1000  # virtual machine instructions between checks of the limits
 
-# (name of sqlite3's limit, value); all are sqlite3_limit's
+# (name of sqlite3's limit, value), for sqlite3_limit
 _LIMITS = (
     ("SQLITE_LIMIT_LENGTH", MOST_VALUE),
     ("SQLITE_LIMIT_SQL_LENGTH", 10 * MOST_SQL),
@@ -161,9 +163,9 @@ _LOOKS = frozenset(
         sqlite3.SQLITE_RECURSIVE,
     }
 )
-# they change nothing; the last is asked where a database is copied
+# they change nothing; the last one is used to copy a database
 _PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "page_count"})
-# they reach out of the data, where a build of SQLite has them
+# they access other data, if the SQLite build has them
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
 
 
@@ -172,7 +174,7 @@ class Column:
     """A column of a table.
 
     Attributes:
-        type: As it was declared; empty for none.
+        type: Declared type; may be empty.
     """
 
     name: str
@@ -181,30 +183,30 @@ class Column:
 
 
 def quoted(name: str) -> str:
-    """A name in SQL, whatever it is."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
 def opened_file(path: Path) -> Iterator[Reader]:
-    """A database in a file. Raises `ConfigurationError` if it cannot be opened."""
+    """Open a database file. Raises `ConfigurationError` if that fails."""
     name = f"{path.absolute().as_uri()}?mode=ro"
     try:
         if _is_at_rest(path):
-            name += "&immutable=1"  # else the files of a log are made beside it
+            name += "&immutable=1"  # otherwise SQLite creates the files of the write-ahead log
         connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
     except (sqlite3.Error, OSError) as error:
         raise ConfigurationError(f"{path.name} cannot be opened: {error}") from error
     with closing(connection):
         try:
             connection.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.Error as error:  # it is opened when it is first read
+        except sqlite3.Error as error:  # SQLite opens the file on the first read
             raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
         yield Reader(connection, name)
 
 
 def _is_at_rest(path: Path) -> bool:
-    """Whether a database that keeps a log of what is written has none now."""
+    """Whether a database in write-ahead mode has no pending log."""
     with path.open("rb") as stream:
         head = stream.read(20)
     if head[18:20] != b"\x02\x02":
@@ -214,10 +216,10 @@ def _is_at_rest(path: Path) -> bool:
 
 
 class Reader:
-    """Reads from a connection, which it makes unable to do anything else.
+    """Reads from a connection, which it makes read-only.
 
     Args:
-        address: Of the database, as SQLite has it; empty for one in memory.
+        address: SQLite address of the database; empty for one in memory.
     """
 
     def __init__(self, connection: sqlite3.Connection, address: str = "") -> None:
@@ -225,13 +227,13 @@ class Reader:
         self._connection = connection
         connection.text_factory = _text
         connection.execute("PRAGMA query_only = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")  # views are whoever's made the file
+        connection.execute("PRAGMA trusted_schema = OFF")  # views in the file are untrusted
         for name, value in _LIMITS:
             connection.setlimit(getattr(sqlite3, name), value)
         connection.set_authorizer(_authorize)
 
     def tables(self, limits: CancelToken) -> dict[str, str]:
-        """`table` or `view` for each by name."""
+        """Return `table` or `view` by name."""
         found = self.run(
             "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
             r" AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name",
@@ -241,23 +243,24 @@ class Reader:
         return {str(name): str(kind) for name, kind in found.rows}
 
     def columns(self, table: str, limits: CancelToken) -> tuple[Column, ...]:
-        """Of a table that there is."""
+        """Return the columns of an existing table."""
         # cid, name, type, notnull, default, place in the key, hidden
         found = self._about("table_xinfo", table, limits)
         return tuple(
             Column(str(name), str(kind or ""), bool(place))
             for _, name, kind, _, _, place, hidden in found.rows
-            if hidden != 1  # which no `*` gives either
+            if hidden != 1  # hidden columns are not in `*` either
         )
 
     def keys(self, table: str, limits: CancelToken) -> list[tuple[str, str, str]]:
-        """The columns of a table that name rows of another, with that table and its column,
-        which is empty for its key."""
+        """Return the foreign keys: column, referenced table and its column, which is empty for the
+        primary key.
+        """
         found = self._about("foreign_key_list", table, limits)
         return [(str(row[3]), str(row[2]), str(row[4] or "")) for row in found.rows]
 
     def _about(self, pragma: str, table: str, limits: CancelToken) -> Result:
-        """Not by SELECT: what gives these as tables is taken for a change of the schema."""
+        """Run a pragma. The equivalent SELECT would be authorized as a change of the schema."""
         return self.run(f"PRAGMA {pragma}({quoted(table)})", limits)
 
     def run(
@@ -267,9 +270,11 @@ class Reader:
         parameters: Sequence[Value] = (),
         most: int = MOST_ROWS,
     ) -> Result:
-        """The rows that a statement gives, at most `most` of them.
+        """Run a statement and return at most `most` rows.
 
-        Raises `ValidationError` for what is no query, and what ended the call if it ended.
+        Raises:
+            ValidationError: It is not a query.
+            GenaiError: The call ended.
         """
         over = threading.Event()
         self._connection.set_progress_handler(over.is_set, _STEPS)
@@ -283,7 +288,7 @@ class Reader:
             self._connection.set_progress_handler(None, 0)
 
     def rows(self, sql: str, parameters: Sequence[Value], most: int) -> Result:
-        """The same, for as long as it takes."""
+        """Run a statement without a time limit."""
         try:
             with closing(self._connection.execute(sql, parameters)) as cursor:
                 return _of(cursor, most)
@@ -293,7 +298,7 @@ class Reader:
             raise ValidationError("the query takes too much memory") from error
 
     def data(self) -> bytes:
-        """All of a database in memory, as a file would have it."""
+        """Return a database in memory in the format of a file."""
         return self._connection.serialize()
 
 
@@ -311,7 +316,7 @@ def _of(cursor: sqlite3.Cursor, most: int) -> Result:
 def _authorize(
     action: int, first: str | None, second: str | None, database: str | None, inside: str | None
 ) -> int:
-    """SQLite asks for each thing that a statement does, before it does any of it."""
+    """Allow or deny an action of a statement; SQLite calls it before execution."""
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
         return sqlite3.SQLITE_DENY
     if action in _LOOKS:

@@ -1,8 +1,8 @@
 """Tools that read files of one directory.
 
-The user names the directory, never a model. Nothing outside it can be read, neither by `..` nor
-an absolute path, a link, or a directory that becomes a link while it is looked at. Names that
-begin with a dot are left out: they are for programs, and may have keys in them.
+The user configures the directory, never a model. Nothing outside it can be read: not by `..`, an
+absolute path, a link, or a directory that is replaced by a link during the access. Names that start
+with a dot are ignored, because such files are for programs and can contain secrets.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ SETTING = "folder"
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # as a pipe makes who opens it wait
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would block
 _BY_STEPS = os.open in os.supports_dir_fd and bool(_NO_LINK)
 
 
 @frozen
 class Place:
-    """Something in the folder.
+    """A file or directory in the configured directory.
 
     Attributes:
-        inner: Its path in the folder, without links; empty for the folder itself.
+        inner: Relative path without links; empty for the directory itself.
     """
 
     root: str
@@ -48,7 +48,7 @@ class Place:
 
 
 class Folder:
-    """What the user has named.
+    """The configured directory.
 
     Args:
         named: Its path; empty for none.
@@ -58,12 +58,13 @@ class Folder:
         self._named = named
 
     def is_named(self) -> bool:
-        """Whether there is a folder to read in."""
+        """Whether a directory is configured."""
         return bool(self._named)
 
     def place_of(self, path: str) -> Place:
-        """Where a path leads to. Raises `ValidationError` if it leads out of the folder, to
-        nothing, or to what is hidden, and `ConfigurationError` if there is no folder."""
+        """Resolve a path. Raises `ValidationError` if it is outside the directory, does not exist
+        or is hidden, and `ConfigurationError` if the directory does not exist.
+        """
         root = self._root()
         given = path.strip().lstrip("/") if path.strip().startswith("/") else path.strip()
         if "\0" in given:
@@ -105,8 +106,9 @@ def is_hidden(inner: str) -> bool:
 
 @contextmanager
 def opened(place: Place) -> Iterator[int]:
-    """Its file descriptor, for as long. Raises `ValidationError` if it cannot be opened: where a
-    folder on the way has become a link, too."""
+    """Open a place as a file descriptor. Raises `ValidationError` if that fails, also if a
+    directory of the path has become a link.
+    """
     try:
         descriptor = _walked(place) if _BY_STEPS else os.open(place.path, _FLAGS)
     except OSError as error:
@@ -118,7 +120,7 @@ def opened(place: Place) -> Iterator[int]:
 
 
 def _walked(place: Place) -> int:
-    """Folder by folder, none of which is a link."""
+    """Open a place directory by directory, without following links."""
     descriptor = os.open(place.root, _FLAGS | os.O_DIRECTORY)
     for part in place.inner.split(os.sep) if place.inner else ():
         try:
@@ -134,19 +136,19 @@ def _shown(path: str) -> str:
 
 
 MOST_TEXT = 20_000
-"""Characters that one call gives."""
+"""Maximum number of characters per call."""
 
 MOST_LINE = 2000
 MOST_LINES = 1000
 MOST_BYTES = 64 * 2**20
-"""That are looked through for a line."""
+"""Maximum number of bytes to scan for a line."""
 
 MOST_LISTED = 500
 MOST_LOOKED_AT = 20_000
-"""Names that are looked at for a list."""
+"""Maximum number of names to scan for a list."""
 
 MOST_DEPTH = 30
-"""Folders in folders that are looked into for one."""
+"""Maximum depth of nested directories."""
 
 _HEAD = 8192
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -225,10 +227,10 @@ class FileTools:
 
 
 class _Walk:
-    """Through folders, as far as there are not too many names, or folders in folders.
+    """A walk through directories, limited in names and depth.
 
     Attributes:
-        is_cut: Whether there were.
+        is_cut: Whether a limit was reached.
     """
 
     def __init__(self, folder: Folder, limits: CancelToken) -> None:
@@ -238,7 +240,7 @@ class _Walk:
         self.is_cut = False
 
     def through(self, place: Place, deep: bool, within: int = 0) -> Iterator[tuple[str, str]]:
-        """Each path with its line: a folder first, then what is in it."""
+        """Yield each path with its line: a directory first, then its content."""
         for name in self._names(place):
             if not self._left:
                 self.is_cut = True
@@ -250,11 +252,11 @@ class _Walk:
             try:
                 target = self._folder.place_of(inner)
                 found = os.stat(target.path)
-            except (ValidationError, OSError):  # a link that leads out, or nowhere
+            except (ValidationError, OSError):  # a link to the outside, or a dangling one
                 continue
             if stat.S_ISDIR(found.st_mode):
                 yield inner, f"{_plain(inner)}/"
-                if not deep or target.inner != inner:  # links could lead round and round
+                if not deep or target.inner != inner:  # links can form a cycle
                     continue
                 if within < MOST_DEPTH:
                     yield from self.through(target, deep, within + 1)
@@ -264,7 +266,7 @@ class _Walk:
                 yield inner, f"{_plain(inner)} ({found.st_size} bytes)"
 
     def _names(self, place: Place) -> list[str]:
-        """One more than there is room for, where there are so many."""
+        """Return the names in a directory, with one more than the limit if there are too many."""
         self._limits.check()
         with opened(place) as descriptor:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -277,7 +279,7 @@ class _Walk:
 
 
 def _plain(name: str) -> str:
-    """A name as text: what is no text in it is no longer the same."""
+    """Return a name as text; invalid bytes are replaced."""
     text = os.fsencode(name).decode("utf-8", "replace")
     return "".join(each if each.isprintable() else "�" for each in text)
 
@@ -288,7 +290,7 @@ def _binary(place: Place, size: int) -> str:
 
 
 class _Lines:
-    """The lines of a text, as many as there is room for."""
+    """The lines of a text, up to the limit."""
 
     def __init__(self, stream: io.BufferedReader, head: bytes, limits: CancelToken) -> None:
         self._stream = stream

@@ -14,20 +14,20 @@ from genai_host.api import ToolContext, tool
 from genai_host.errors import ValidationError
 from genai_tools_data import calculator
 
-# of RFC 9557, as `2025-01-02T03:04:05+01:00[Europe/Oslo]`
+# RFC 9557, for example `2025-01-02T03:04:05+01:00[Europe/Oslo]`
 _ZONED = re.compile(r"(?P<time>[^\[\]]{1,60})(\[!?(?P<zone>[^\[\]=]{1,60})\])?(\[[^\[\]]{1,60}\])*")
 
 
 def now(context: Mapping[str, Any], zone: str, clock: Callable[[], datetime]) -> str:
-    """The time with its weekday, in words and as ISO 8601.
+    """Return the time with its weekday, as text and as ISO 8601.
 
     Args:
-        context: May have a `current_time_with_timezone`.
+        context: Context of the front end; can have `current_time_with_timezone`.
         zone: An IANA name; empty for the user's zone, or this machine's.
-        clock: This machine's time, in its zone.
+        clock: Returns this machine's time, in its zone.
 
     Raises:
-        ValidationError: For a zone that is not known.
+        ValidationError: The zone is unknown.
     """
     sent = _sent(context.get("current_time_with_timezone"))
     time = sent or clock()
@@ -39,20 +39,19 @@ def now(context: Mapping[str, Any], zone: str, clock: Callable[[], datetime]) ->
 
 
 def local_time() -> datetime:
-    """This machine's, in its zone."""
+    """Return this machine's time, in its zone."""
     return datetime.now(UTC).astimezone()
 
 
 def _sent(value: object) -> datetime | None:
-    """A front end's time; None for what is none, since a model cannot do anything about
-    it."""
+    """Parse a front end's time; None if it is invalid, because a model cannot correct it."""
     found = _ZONED.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
         return None
     text = found["time"].replace("Z", "+00:00").replace("z", "+00:00")
     try:
         time = datetime.fromisoformat(text)
-        if time.tzinfo is None or not 1 < time.year < 9999:  # no zone may lead out of these
+        if time.tzinfo is None or not 1 < time.year < 9999:  # safe for any zone
             return None
     except (ValueError, OverflowError):
         return None
@@ -69,7 +68,7 @@ def _zone(name: str) -> tzinfo:
         return UTC
     try:
         return ZoneInfo(name)
-    # a name that leads out of the folder of zones, to a folder, or is no name of a file
+    # a path outside the zone database, a directory, or an invalid file name
     except (KeyError, ValueError, OSError) as error:
         raise ValidationError(_unknown(name)) from error
 

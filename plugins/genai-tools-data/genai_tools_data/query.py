@@ -1,7 +1,7 @@
-"""A query in parts, as a model gives it, and the SQL that it stands for.
+"""Structured queries from a model, and their SQL.
 
-Nothing of it is put into the SQL as it is: tables and columns are those that are there,
-quoted, and values are parameters.
+No text of a query becomes SQL: tables and columns are existing ones, quoted, and values are
+parameters.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Operator = Literal[
 Function = Literal["count", "count distinct", "sum", "avg", "min", "max"]
 Scalar = str | int | float | bool
 
-MOST_PARTS = 100  # of each kind: columns, filters and so on
-MOST_SOUGHT = 1000  # characters to look for in a text: SQLite takes their product
-MOST_VALUES = 500  # in one list; SQLite has 999 parameters at least
+MOST_PARTS = 100  # per kind: columns, filters and so on
+MOST_SOUGHT = 1000  # characters of a text to search for: SQLite takes time for their product
+MOST_VALUES = 500  # in one list; SQLite allows at least 999 parameters
 
 T = TypeVar("T")
 
 _COMPARED = {"=": "IS", "!=": "IS NOT", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_LARGEST = 2**63  # of SQLite's whole numbers
+_LARGEST = 2**63  # limit of SQLite's integers
 
 
 @frozen
@@ -64,7 +64,7 @@ class Order:
 
 @frozen
 class Query:
-    """What is asked of one table."""
+    """A query of one table."""
 
     table: str
     columns: Sequence[str] = ()
@@ -77,8 +77,8 @@ class Query:
 
 
 def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]]:
-    """SQL and its parameters. It requests one row more than the limit, to find out whether there
-    are more.
+    """Return the SQL and its parameters. It requests one row more than the limit, to find out
+    whether there are more.
 
     Args:
         query: The query.
@@ -113,8 +113,9 @@ def _check_lengths(query: Query) -> None:
 
 
 def limit_of(query: Query) -> int:
-    """Raises `ValidationError` if it is no number of rows; a larger one than there can be is
-    the largest."""
+    """Return the number of rows, capped at the maximum. Raises `ValidationError` if it is
+    invalid.
+    """
     if query.limit < 1:
         raise ValidationError("limit is a number of rows from 1")
     return min(query.limit, MOST_ROWS)
@@ -127,8 +128,9 @@ def _offset(query: Query) -> int:
 
 
 def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
-    """What is known by that name, in capitals or not, with the name that it has. Raises
-    `ValidationError` with the names that there are."""
+    """Return an item with its exact name, by a name in any case. Raises `ValidationError` with the
+    known names.
+    """
     if name in known:
         return name, known[name]
     for each, value in known.items():
@@ -155,7 +157,7 @@ class _Table:
 
 
 def _selected(query: Query, table: _Table) -> Iterable[tuple[str, str]]:
-    """Each column of the result with what it is made of."""
+    """Yield each column of the result with its expression."""
     if query.group_by or query.aggregates:
         grouped = list(dict.fromkeys(table.find(name).name for name in query.group_by))
         for name in query.columns:
@@ -174,7 +176,7 @@ def _selected(query: Query, table: _Table) -> Iterable[tuple[str, str]]:
 
 
 def aggregate_name(given: Aggregate) -> str:
-    """As `sum_price`."""
+    """Return a name such as `sum_price`."""
     function = given.function.replace(" ", "_")
     return f"{function}_{given.column}" if given.column else function
 
@@ -189,7 +191,7 @@ def _aggregated(given: Aggregate, table: _Table) -> str:
     if given.function == "count distinct":
         return f"count(DISTINCT {name})"
     if given.function in ("sum", "avg") and not column.type:
-        # texts among numbers would count as 0
+        # texts would count as 0
         name = f"CASE WHEN typeof({name}) IN ('integer', 'real') THEN {name} END"
     return f"{given.function}({name})"
 
@@ -213,7 +215,7 @@ def _condition(given: Filter, column: str) -> tuple[str, list[Value]]:
         if operator == "between":
             return f"{column} BETWEEN ? AND ?", values
         places = ", ".join("?" * len(values))
-        # without the second part a row with nothing there would be in neither
+        # otherwise a row with NULL would match neither operator
         beside = f" OR {column} IS NULL" if operator == "not in" else ""
         return f"({column} {operator.upper()} ({places}){beside})", values
     if isinstance(value, list):
@@ -249,12 +251,12 @@ def _value(value: Scalar | None) -> Value:
 
 
 def _text(value: Scalar | None) -> str:
-    """As it can be put into UTF-8."""
+    """Return a text that can be encoded in UTF-8."""
     return str(value).encode("utf-8", "replace").decode()
 
 
 def _order(given: Order, selected: Sequence[tuple[str, str]], query: Query, table: _Table) -> str:
-    """By its place in the result: an aggregate may be called as a column is."""
+    """Order by the position in the result, because an aggregate can have the name of a column."""
     direction = " DESC" if given.descending else ""
     names = [name for name, _ in selected]
     for place, name in enumerate(names, 1):

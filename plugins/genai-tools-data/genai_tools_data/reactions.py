@@ -1,11 +1,11 @@
-"""What a front end can show of an answer: tables and charts.
+"""Reactions that a front end can show: tables and charts.
 
     {"type": "table", "columns": ["region", "count"], "rows": [["north", 3]], "more": false}
     {"type": "chart", "display-type": "bar", "title": "", "label": "region",
      "values": ["count"], "columns": ["region", "count"], "rows": [["north", 3]], "more": false}
 
-A chart has its data as a table does, so that a front end can show another kind of it. All
-texts are data: of a model, or of whoever made the file.
+A chart contains its data like a table, so that a front end can show another type of chart. All
+texts are untrusted data, from a model or from the author of a file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genai_tools_data.database import Result
 
 DisplayType = Literal["bar", "row", "line", "area", "pie", "scalar"]
-"""A row is a bar that lies; a scalar is one number."""
+"""Types of charts. A row is a horizontal bar; a scalar is one number."""
 
 _DATA: Mapping[str, Any] = {
     "columns": {"type": "array", "items": {"type": "string"}},
@@ -59,7 +59,7 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 
 
 def reaction_types() -> Iterator[ReactionType]:
-    """As the host knows them: it has checked the `type` when it looks at the fields."""
+    """Yield the reaction types. The host validates the `type` before the fields."""
     for name, fields in _FIELDS.items():
         schema = {
             "type": "object",

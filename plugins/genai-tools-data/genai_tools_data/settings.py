@@ -1,4 +1,4 @@
-"""What the user names, and a model never does: the data and the folder."""
+"""Settings of the data and the directory, which only the user can set."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Sources of data: SQLite databases and CSV files.
 
-The user names the data, never a model: one SQLite database, or CSV files. The kind of a file is
-detected from its first bytes, whatever its name is. CSV files are tables of an SQLite database in
-memory, which stays loaded until a file changes.
+The user configures the data, never a model: one SQLite database, or CSV files. The type of a file
+is detected from its first bytes, regardless of its name. CSV files become tables of an SQLite
+database in memory, which stays loaded until a file changes.
 
-The form of a CSV file is detected: the encoding (a byte order mark, else UTF-8, else Windows'
-Latin letters), the delimiter (where a line `sep=;` does not name it), whether the first line names
-the columns, and their types. The file is read twice, line by line: once to detect this from all
-lines, once to fill the table. A file that is too large is refused, never cut: a sum over a part of
+The format of a CSV file is detected: the encoding (a byte order mark, else UTF-8, else
+Windows-1252), the delimiter (unless a line `sep=;` names it), whether the first line has the column
+names, and their types. The file is read twice, line by line: to detect this from all lines, and to
+fill the table. A file that is too large is rejected, never truncated, because a sum over a part of
 it would be wrong.
 """
 
@@ -37,17 +37,17 @@ from genai_tools_data.database import HEAD, Reader, opened_file, quoted
 MOST_BYTES = 64 * 2**20
 MOST_COLUMNS = 300
 MOST_NAME = 100
-"""Characters of a column's name."""
+"""Maximum number of characters of a column's name."""
 
 _DELIMITERS = (",", ";", "\t", "|")
-_SAMPLE = 64 * 1024  # characters that the delimiter is found out by
-_AT_ONCE = 1000  # rows, between looks at whether the call is over
+_SAMPLE = 64 * 1024  # characters to detect the delimiter from
+_AT_ONCE = 1000  # rows between checks of the limits
 
 _SEPARATOR = re.compile(r'"?sep=([^"\r\n])"?[\r\n]', re.IGNORECASE)
-_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")  # what SQLite has room for, for certain
+_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")  # always fits into SQLite's integers
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?|[+-]?\.[0-9]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_CODE = re.compile(r"0[0-9]+|\+[0-9]{6,}|[0-9]{19,}")  # of a place, a telephone, a thing
+_CODE = re.compile(r"0[0-9]+|\+[0-9]{6,}|[0-9]{19,}")  # postal codes, phone numbers
 
 Row = Sequence[str]
 Cell = str | int | float | None
@@ -55,11 +55,10 @@ Cell = str | int | float | None
 
 @frozen
 class Form:
-    """How a file is written.
+    """Format of a CSV file.
 
     Attributes:
-        names_delimiter: Whether its first line does only that: `sep=;`, as Excel writes and reads
-            it.
+        names_delimiter: Whether its first line is only `sep=;`, which Excel writes and reads.
     """
 
     encoding: str
@@ -68,9 +67,10 @@ class Form:
 
 
 def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelToken) -> None:
-    """Make a table of the file. Raises `ConfigurationError` for what is no CSV file, or too
-    large, and what ended the call if it ended."""
-    # the limit is that of the process, and 128 KiB at first
+    """Load a CSV file into a table. Raises `ConfigurationError` if it is invalid or too large, and
+    the error of `limits`.
+    """
+    # the limit is global, and 128 KiB by default
     csv.field_size_limit(max(MOST_BYTES, csv.field_size_limit()))
     try:
         form = Form("", ",")
@@ -85,7 +85,7 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
             raise ConfigurationError(f"{path.name} is not text")
         try:
             _fill(connection, table, content, _rows(path, form, limits))
-        except UnicodeDecodeError as error:  # it could be read a moment ago
+        except UnicodeDecodeError as error:  # it was readable when the encoding was detected
             raise ConfigurationError(f"{path.name} has changed meanwhile: try again") from error
     except csv.Error as error:
         raise ConfigurationError(f"{path.name} is not a CSV file: {error}") from error
@@ -110,8 +110,9 @@ def _form(path: Path, encoding: str) -> Form:
 
 
 def _delimiter(sample: str) -> str:
-    """That which makes most lines of a length, and that of more than one field: what
-    `csv.Sniffer` finds may be any letter."""
+    """Return the delimiter with which most lines have the same number of fields, and more than one.
+    `csv.Sniffer` can return any letter.
+    """
     best, found = (0.0, 0), ","
     for delimiter in _DELIMITERS:
         lengths = Counter[int]()
@@ -125,8 +126,9 @@ def _delimiter(sample: str) -> str:
 
 
 def _rows(path: Path, form: Form, limits: CancelToken) -> Iterator[Row]:
-    """Each line that is not empty. What has two of a quotation mark's ends, or none, would
-    take in what follows: it is an error."""
+    """Yield each line that is not empty. An unbalanced quotation mark is an error, because it would
+    include the following lines.
+    """
     with path.open(encoding=form.encoding, newline="") as stream:
         reader = _reader(_lines(stream, path), form.delimiter, strict=True)
         try:
@@ -144,12 +146,12 @@ def _rows(path: Path, form: Form, limits: CancelToken) -> Iterator[Row]:
 
 
 def _reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> Any:
-    """A reader that takes `a, "b, c"` for two fields: a blank may stand before quotation marks."""
+    """Return a reader that accepts spaces before quotation marks: `a, "b, c"` has two fields."""
     return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
 def _lines(stream: Iterable[str], path: Path) -> Iterator[str]:
-    """As many as there may be: a file may grow while it is read."""
+    """Yield the lines, up to the limit, because a file can grow while it is read."""
     room = MOST_BYTES
     for line in stream:
         room -= len(line)
@@ -169,7 +171,9 @@ def too_large(path: Path) -> ConfigurationError:
 
 @define
 class _Column:
-    """What is in a column: how many of each kind, and whether its numbers are codes."""
+    """Statistics of a column: the number of values of each kind, and whether its numbers are
+    codes.
+    """
 
     kinds: Counter[str] = Factory(Counter)
     is_code: bool = False
@@ -181,7 +185,7 @@ class _Column:
 
     @property
     def type(self) -> str:
-        """As SQLite calls it; empty if it holds numbers beside texts."""
+        """SQLite type; empty for a mix of numbers and texts."""
         numbers = self.kinds["whole"] + self.kinds["decimal"]
         if self.is_code or not numbers:
             return "TEXT"
@@ -192,11 +196,11 @@ class _Column:
 
 @frozen
 class Content:
-    """What is in a file.
+    """Content of a CSV file.
 
     Attributes:
-        named: Whether its first line names the columns.
-        comma: Whether its numbers have a comma where others have a point.
+        named: Whether the first line has the column names.
+        comma: Whether numbers have a decimal comma.
     """
 
     names: tuple[str, ...]
@@ -206,7 +210,7 @@ class Content:
 
 
 def _looked_through(path: Path, form: Form, limits: CancelToken) -> Content:
-    comma = form.delimiter == ";"  # where a comma is in numbers, it is not between them
+    comma = form.delimiter == ";"  # numbers have a comma only if the delimiter is another one
     rows = _rows(path, form, limits)
     first = next(rows, None)
     if first is None:
@@ -227,7 +231,7 @@ def _looked_through(path: Path, form: Form, limits: CancelToken) -> Content:
 
 
 def _names(first: Row, length: int) -> tuple[str, ...]:
-    """A name for each column, none of them twice, in capitals or not, as SQL has it."""
+    """Return a name for each column, unique regardless of case, as in SQL."""
     found: dict[str, str] = {}
     for number, cell in enumerate(islice([*first, *[""] * length], length), 1):
         plain = " ".join(cell.split())[:MOST_NAME] or f"column_{number}"
@@ -299,16 +303,16 @@ SETTING = "path"
 
 MOST_FILES = 20
 
-_PAUSE = 0.05  # seconds to wait for another call, between looks at whether this one is over
+_PAUSE = 0.05  # seconds between checks of the limits while waiting for another call
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class DataSource:
-    """May be used from many threads: calls that look into CSV files wait for each other.
+    """The configured data. Thread-safe: calls that read CSV files run one at a time.
 
     Args:
-        named: Paths, as the user has written them.
+        named: Paths from the configuration.
     """
 
     def __init__(self, named: Sequence[str]) -> None:
@@ -319,15 +323,15 @@ class DataSource:
         self._close: weakref.finalize[[], DataSource] | None = None
 
     def is_named(self) -> bool:
-        """Whether there is any data to look into."""
+        """Whether data is configured."""
         return bool(self._named)
 
     @contextmanager
     def opened(self, limits: CancelToken) -> Iterator[Reader]:
-        """What the user names, as it is now.
+        """Open the configured data in its current state.
 
         Raises:
-            ConfigurationError: It is not there, or cannot be read.
+            ConfigurationError: It does not exist, or cannot be read.
         """
         paths = _paths(self._named)
         if [path for path in paths if _is_database(path)]:
@@ -344,7 +348,7 @@ class DataSource:
             self._lock.release()
 
     def _read(self, paths: Sequence[Path], limits: CancelToken) -> Reader:
-        """The CSV files, read anew if one has changed."""
+        """Return the CSV files as a database, reloaded if one has changed."""
         stamp = tuple(map(_stamp, paths))
         if self._loaded is not None and stamp == self._stamp:
             return self._loaded
@@ -377,7 +381,7 @@ def _paths(names: Sequence[str]) -> list[Path]:
 
 
 def _is_database(path: Path) -> bool:
-    """Raises `ConfigurationError` for what can be neither that nor a CSV file."""
+    """Whether a file is a database; raises `ConfigurationError` if it is not a CSV file either."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -404,7 +408,7 @@ def _stamp(path: Path) -> tuple[str, int, int, int]:
 
 
 def _tables(paths: Sequence[Path]) -> list[str]:
-    """A table for each, named as the file, as far as a model can write that with ease."""
+    """Return a table name for each file, based on the file name and easy to write for a model."""
     tables: list[str] = []
     for path in paths:
         plain = re.sub(r"\W+", "_", path.stem).strip("_")[:60] or "data"

@@ -1,7 +1,7 @@
-"""Tables and charts at a terminal, as lines of plain text.
+"""Tables and charts for a terminal, as lines of plain text.
 
-Whoever has made the data, or the title, cannot drive the terminal: control characters, and
-those that turn text around, are shown as signs. Nothing is printed here.
+Untrusted data and titles cannot control the terminal: control and bidirectional characters are
+replaced by visible symbols. Nothing is printed here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
-_HIGH = 10  # lines of a line chart
+_HIGH = 10  # height of a line chart in lines
 _MOST_LABEL = 24
 _MOST_CELL = 40
 
 
 def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
-    """The lines of a reaction of `genai_tools_data.reactions`; none for others.
+    """Return the lines of a reaction of `genai_tools_data.reactions`; empty for other reactions.
 
     Args:
         reaction: The reaction.
@@ -34,12 +34,12 @@ def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
 
 
 def safe(text: str) -> str:
-    """On one line, and without what a terminal would obey, or not show."""
+    """Return a text on one line, without control and invisible characters."""
     return text if text.isprintable() else "".join(map(_sign, text))
 
 
 def _sign(letter: str) -> str:
-    """It stands for itself, if it can be seen."""
+    """Return the character, or a symbol for an invisible one."""
     if letter.isprintable():
         return letter
     if unicodedata.category(letter) == "Zs":
@@ -73,7 +73,7 @@ def _more(reaction: Mapping[str, Any]) -> list[str]:
 
 
 def _bars(reaction: Mapping[str, Any], width: int) -> list[str]:
-    """A bar for each value, to the right of 0 or to the left."""
+    """Return a bar for each value, to the right of 0, or to the left for negative values."""
     named = [
         (f"{label} {name}".strip() if len(reaction["values"]) > 1 else label, value)
         for label, values in _labelled(reaction)
@@ -105,7 +105,7 @@ def _bar(part: float, room: int) -> str:
 
 
 def _pie(reaction: Mapping[str, Any], width: int) -> list[str]:
-    """The share of each."""
+    """Return the share of each value."""
     pairs = [(label, values[0][1] or 0.0) for label, values in _labelled(reaction)]
     total = sum(value for _, value in pairs)
     label_room = min(_MOST_LABEL, max((_width(label) for label, _ in pairs), default=0))
@@ -118,7 +118,7 @@ def _pie(reaction: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _curves(reaction: Mapping[str, Any], width: int) -> list[str]:
-    """A column of blocks for each label, for each of the values."""
+    """Return a line chart of block characters for each series."""
     labelled = _labelled(reaction)
     lines: list[str] = []
     for place, name in enumerate(reaction["values"]):
@@ -146,7 +146,7 @@ def _curves(reaction: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _fitted(points: Sequence[float | None], room: int) -> list[float | None]:
-    """As many points as there is room for, or each as wide as there is."""
+    """Scale points to the width: fewer points, or wider ones."""
     if len(points) > room:
         return [points[place * len(points) // room] for place in range(room)]
     return [point for point in points for _ in range(max(1, min(6, room // len(points))))]
@@ -169,7 +169,7 @@ _DRAWN = {
 def _labelled(
     reaction: Mapping[str, Any],
 ) -> list[tuple[str, list[tuple[str, float | None]]]]:
-    """Each label with the values of its row."""
+    """Return each series with its labels and values."""
     columns = reaction["columns"]
     label = columns.index(reaction["label"]) if reaction["label"] in columns else None
     places = [(name, columns.index(name)) for name in reaction["values"]]
@@ -183,13 +183,14 @@ def _labelled(
 
 
 def _height(value: float, lowest: float, highest: float) -> float:
-    """Where it is between the two, 0 to 1; of halves, as what is between may be too much for a
-    number."""
+    """Return the relative position between the lowest and the highest value, from 0 to 1; computed
+    with halves, because the difference can overflow.
+    """
     return _part(value / 2 - lowest / 2, highest / 2 - lowest / 2)
 
 
 def _part(value: float, whole: float) -> float:
-    """Of a whole; nothing of nothing."""
+    """Return a fraction; 0 for a total of 0."""
     return value / whole if whole else 0.0
 
 
@@ -200,7 +201,9 @@ def _written(cell: object) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns that it takes: letters of East Asia take two (Unicode TR11), marks none."""
+    """Return the terminal columns of a text: East Asian wide characters take two (Unicode TR11),
+    combining marks none.
+    """
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
         for each in text

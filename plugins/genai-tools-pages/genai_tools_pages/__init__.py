@@ -1,8 +1,7 @@
 """The tool `pages__read`: a web page or a PDF as text.
 
-What it reads comes from strangers, and the link from a model. Each read is done in a process
-of its own, with bounds on its time and its memory, and reaches no address of a private
-network.
+Pages are untrusted, and links come from a model. Each page is read in a separate process with
+limited time and memory, which connects to no private address.
 """
 
 from __future__ import annotations

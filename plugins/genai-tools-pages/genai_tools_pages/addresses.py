@@ -1,8 +1,8 @@
 """The addresses that pages may be read from.
 
-What is private is said by the registries of IANA (RFC 6890 and what updates it), which
-`ipaddress` follows; older versions of Python lack some, and forms that carry an address of
-IPv4 are looked into here.
+Private addresses are defined by the registries of IANA (RFC 6890 and its updates), which
+`ipaddress` follows. Some are missing in older versions of Python. IPv6 addresses that contain an
+IPv4 address are checked here.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from genai_host.errors import PermissionDenied, ServiceUnavailable
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
-_GLOBAL_UNICAST = ip_network("2000::/3")  # RFC 4291: no other IPv6 is given to anybody
+_GLOBAL_UNICAST = ip_network("2000::/3")  # RFC 4291: all allocated public IPv6
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last 32 bits are an IPv4 address
 _NEVER_PUBLIC = tuple(
     map(
         ip_network,
         (
-            "100.64.0.0/10",  # shared by the customers of a carrier, and within clouds
-            "168.63.129.16/32",  # what an Azure machine asks for its own data
+            "100.64.0.0/10",  # shared address space of carriers and clouds
+            "168.63.129.16/32",  # platform service of Azure
             "192.0.0.0/24",
-            "192.88.99.0/24",  # relays of 6to4
-            "2001::/23",  # Teredo among it
+            "192.88.99.0/24",  # 6to4 relays
+            "2001::/23",  # includes Teredo
             "2001:db8::/32",
-            "2002::/16",  # 6to4: an IPv4 address is in it
+            "2002::/16",  # 6to4: contains an IPv4 address
             "3fff::/20",
         ),
     )
@@ -40,7 +40,7 @@ _NEVER = tuple(
         ip_network,
         (
             "169.254.0.0/16",
-            "100.100.100.200/32",  # where clouds give a machine its keys
+            "100.100.100.200/32",  # metadata service of a cloud
             "168.63.129.16/32",
             "192.0.0.192/32",
             "fd00:ec2::254/128",
@@ -48,20 +48,19 @@ _NEVER = tuple(
         ),
     )
 )
-"""Not even where private addresses may be read: a machine's own credentials are there."""
+"""Addresses never allowed, even with private ones: they serve the credentials of the machine."""
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 
 
 def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, as the system gives them. Raises `OSError` and
-    `UnicodeError`."""
+    """Return the addresses of a host from the system. Raises `OSError` and `UnicodeError`."""
     found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [sockaddr[0] for *_, sockaddr in found]
 
 
 def is_public(address: Address) -> bool:
-    """Whether anybody on the Internet means the same by it."""
+    """Whether an address is globally reachable."""
     address = _carried(address)
     if any(address in network for network in _NEVER_PUBLIC):
         return False
@@ -71,30 +70,29 @@ def is_public(address: Address) -> bool:
 
 
 def is_usable(address: Address) -> bool:
-    """Whether it may be read from where private addresses may be."""
+    """Whether an address is allowed when private addresses are."""
     address = _carried(address)
     return not address.is_multicast and not any(address in network for network in _NEVER)
 
 
 @frozen
 class Addresses:
-    """Finds the addresses of hosts, and refuses those that may not be read from.
+    """Resolves hosts and rejects disallowed addresses.
 
     Attributes:
-        allows: Whether one may be.
-        resolve: Gives the addresses of a host; asked once for each request.
+        allows: Whether an address is allowed.
+        resolve: Returns the addresses of a host; called once per request.
     """
 
     allows: Callable[[Address], bool] = is_public
     resolve: Resolve = resolved
 
     def of(self, host: str, port: int) -> Sequence[str]:
-        """All of a host, each of them checked.
+        """Return all addresses of a host, each of them checked.
 
         Raises:
-            ServiceUnavailable: There are none.
-            PermissionDenied: Any of them may not be read from: a name that leads to both is no
-                public one.
+            ServiceUnavailable: The host has no address.
+            PermissionDenied: At least one address is disallowed: a public host has none.
         """
         try:
             found = list(dict.fromkeys(self.resolve(host, port)))
@@ -119,7 +117,7 @@ class Addresses:
 
 
 def _carried(address: Address) -> Address:
-    """The IPv4 address that one of IPv6 stands for, if it does."""
+    """Return the IPv4 address in an IPv6 address; otherwise the address itself."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

@@ -1,7 +1,7 @@
-"""A page, read in another process: the look-up of its name, the download, and what makes
-text of it. The libraries for HTML have C beneath them.
+"""Reading of a page in a separate process: name resolution, download and extraction of text. The
+HTML libraries contain C code.
 
-No proxy is used: a proxy looks up the names itself, so that no address could be checked.
+No proxy is used, because a proxy resolves names itself and bypasses the address check.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from genai_tools_pages.page import Page
 from genai_tools_pages.settings import PagesSettings
 
 MOST_MEMORY = 768 * 2**20
-"""Bytes beside what the process takes to begin with, where the system can limit them."""
+"""Bytes beyond the initial size of the process, where the system supports limits."""
 
-_MOST_ANSWER = 4 * 2**20  # bytes: a text of `MOST_TEXT` with each character escaped is less
+_MOST_ANSWER = 4 * 2**20  # bytes: more than a text of `MOST_TEXT` with every character escaped
 
 
 def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
-    """Read the page at a link, in another process.
+    """Read the page at a link in a separate process.
 
     Raises:
         ProviderTimeout: Reading takes longer than the settings permit.

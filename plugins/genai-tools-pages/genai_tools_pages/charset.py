@@ -1,5 +1,6 @@
-"""Which characters bytes are: HTML, 13.2.3 "The input byte stream", without its guesses by
-the language of a user."""
+"""Detection of the character encoding: HTML, 13.2.3 "The input byte stream", without its guesses by
+the user's language.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-"""Byte order marks; that of UTF-32 begins as one of UTF-16 does, and comes first."""
+"""Byte order marks. UTF-32 comes first, because its mark starts with one of UTF-16."""
 
 _IN_TYPE = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.I | re.A)
 _IN_PAGE = re.compile(
     rb"<(?:meta|\?xml)\b[^>]{0,500}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.I
 )
-_MEANT = {  # https://encoding.spec.whatwg.org/#names-and-labels: what the names stand for
+_MEANT = {  # https://encoding.spec.whatwg.org/#names-and-labels: encodings by label
     "ascii": "cp1252",
     "euc_kr": "cp949",
     "gb2312": "gb18030",
@@ -34,8 +35,8 @@ _CHARSETS = re.compile(
     r"utf-(8|16|32)(-[lb]e)?|cp\d+|iso8859-\d+|koi8-[rtu]|big5\w*|gb\w+|euc_\w+|"
     r"shift_\w+|iso2022_\w+|mac-\w+|hz|johab|ptcp154|tis-620|ascii"
 )
-_HEAD = 4096  # bytes in which a page says it
-_SAMPLE = 65536  # bytes that are guessed from
+_HEAD = 4096  # bytes of a page to search for the declaration
+_SAMPLE = 65536  # bytes for the detection
 
 
 def decoded(data: bytes, given: str, *, is_page: bool) -> str:
@@ -55,13 +56,13 @@ def decoded(data: bytes, given: str, *, is_page: bool) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        if error.end >= len(data):  # it is cut within a character
+        if error.end >= len(data):  # truncated within a character
             return data.decode(errors="replace")
         return data.decode(_guessed(data), "replace")
 
 
 def name_in(given: str) -> str:
-    """The charset that a `Content-Type` names, as Python calls it; empty if none."""
+    """Return Python's name of the charset in a `Content-Type`; empty if there is none."""
     found = _IN_TYPE.search(given)
     return _known(found[1]) if found else ""
 
@@ -70,7 +71,7 @@ def _said(data: bytes, given: str, is_page: bool) -> Iterator[str]:
     yield name_in(given)
     if is_page and (found := _IN_PAGE.search(data[:_HEAD])):
         name = _known(found[1].decode())
-        # one that could be read to say so is not of wide characters
+        # a declaration that is readable as ASCII is not UTF-16 or UTF-32
         yield "utf-8" if name.startswith(("utf-16", "utf-32")) else name
 
 
@@ -83,7 +84,7 @@ def _known(label: str) -> str:
 
 
 def _is_charset(name: str) -> bool:
-    """Python has other codecs by name: of bytes, of escapes, of host names."""
+    """Whether a codec is a text encoding; Python has other codecs too."""
     return bool(_CHARSETS.fullmatch(name))
 
 

@@ -1,8 +1,8 @@
-"""What is at a link, over connections to addresses that were checked.
+"""Downloads over connections to checked addresses.
 
-A name is resolved once for each request, and what is connected to is the address that was
-looked at, not the name again: a second answer could be another one. The name goes into the
-`Host` header, and is what a certificate has to be for.
+A name is resolved once per request, and the connection uses the checked address instead of the
+name: a second lookup could return another address. The name is used for the `Host` header and for
+the certificate.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 @frozen
 class Body:
-    """What was found.
+    """Downloaded content.
 
     Attributes:
-        link: Where, after redirects.
-        type: As the `Content-Type` says; empty if it says nothing.
+        link: Final link, after redirects.
+        type: The `Content-Type`; empty if it is missing.
     """
 
     link: Link
@@ -63,12 +63,11 @@ class Body:
 
 @frozen
 class Downloader:
-    """Gets what is at links.
+    """Downloads the content of links.
 
     Attributes:
-        most: Bytes of a body, after it was decompressed.
-        seconds: To wait for a connection, or for its next bytes; whoever starts this bounds the
-            time of all of it.
+        most: Maximum number of bytes of a body after decompression.
+        seconds: Timeout for a connection, and for its next bytes; the caller limits the total time.
     """
 
     addresses: Addresses
@@ -101,7 +100,7 @@ class Downloader:
         for last, address in zip(range(len(addresses) - 1, -1, -1), addresses, strict=True):
             try:
                 return self._asked(link, address, takes)
-            except ConnectTimeoutError as error:  # or it was refused, or there is no way
+            except ConnectTimeoutError as error:  # also refused or without a route
                 if not last:
                     raise _told(link, error) from error
             except HTTPError as error:
@@ -154,7 +153,7 @@ class Downloader:
         return Body(link, kind, self._data(link, response))
 
     def _data(self, link: Link, response: urllib3.BaseHTTPResponse) -> bytes:
-        """The body, as far as it may go: what is decompressed comes in pieces, too."""
+        """Return the body up to the limit; decompressed in chunks."""
         data = bytearray()
         while piece := response.read(_PIECE, decode_content=True):
             data += piece
@@ -167,14 +166,15 @@ class Downloader:
 
 
 def _authorities() -> dict[str, str]:
-    """Whom certificates are to be from: those that the environment names, as it does for
-    `requests`, else those of certifi."""
+    """Return the CA certificates: from the same environment variables as `requests`, else from
+    certifi.
+    """
     path = next(filter(None, map(os.environ.get, _AUTHORITIES)), None) or certifi.where()
     return {"ca_cert_dir" if os.path.isdir(path) else "ca_certs": path}
 
 
 def _as_written(location: str) -> str:
-    """A header comes as Latin-1, whatever its bytes are: here mostly UTF-8."""
+    """Decode a header. It is read as Latin-1, but usually contains UTF-8."""
     try:
         return location.encode("latin-1").decode()
     except UnicodeError:
@@ -193,7 +193,7 @@ def _refused(link: Link, status: int) -> GenaiError:
 
 
 def _told(link: Link, error: HTTPError) -> GenaiError:
-    """What urllib3 raises, without its objects and without the query of the link."""
+    """Convert an error of urllib3, without its objects and without the query of the link."""
     if isinstance(error, NewConnectionError):
         return ServiceUnavailable(f"{link.named} cannot be reached")
     if isinstance(error, TimeoutError):

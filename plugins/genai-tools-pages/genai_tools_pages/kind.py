@@ -1,4 +1,4 @@
-"""Of which kind a body is: its first bytes say so, then the `Content-Type`."""
+"""The kind of a body, from its first bytes, then from its `Content-Type`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from genai_tools_pages.charset import MARKS, name_in
 from genai_tools_pages.download import Body
 from genai_tools_pages.page import Kind
 
-_HEAD = 1024  # bytes in which a PDF may begin: ISO 32000-2, Annex J of its predecessor
+_HEAD = 1024  # bytes to search for the PDF header: ISO 32000-2, Annex J of its predecessor
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 _ANY = ("", "application/octet-stream", "binary/octet-stream", "application/download")
@@ -20,7 +20,7 @@ _LOOKS_LIKE_HTML = re.compile(
 
 
 def check_type(given: str) -> None:
-    """Raises `ValidationError` for a `Content-Type` of what cannot be read as text."""
+    """Raise `ValidationError` for a `Content-Type` that cannot be read as text."""
     kind = _bare(given)
     known = (*_HTML, *_TEXT, *_ANY, *_PDF)
     if not (kind in known or kind.startswith("text/") or kind.endswith(("+json", "+xml"))):
@@ -28,7 +28,7 @@ def check_type(given: str) -> None:
 
 
 def kind_of(body: Body) -> Kind:
-    """Raises `ValidationError` for what is neither a page, nor a PDF, nor text."""
+    """Return the kind; raises `ValidationError` if it is not a page, a PDF or text."""
     head, kind = body.data[:_HEAD], _bare(body.type)
     if b"%PDF-" in head:
         return "pdf"
@@ -46,11 +46,11 @@ def _bare(given: str) -> str:
 
 
 def _said(kind: str) -> str:
-    """A type from outside, to be shown."""
+    """Return an untrusted type for display."""
     return kind if re.fullmatch(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,80}", kind) else "of an odd type"
 
 
 def _is_binary(head: bytes, given: str) -> bool:
-    """Text has no zero bytes, unless it is of wide characters."""
+    """Whether data is binary. Text has no zero bytes, except in UTF-16 and UTF-32."""
     wide = head.startswith(tuple(MARKS)) or name_in(given).startswith(("utf-16", "utf-32"))
     return b"\0" in head and not wide

@@ -1,4 +1,4 @@
-"""Where a page is: a link that was looked at, and nothing odd was in it."""
+"""A validated link to a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib3.util import parse_url
 from genai_host.errors import ValidationError
 
 MOST_LINK = 4000
-"""Characters."""
+"""Maximum number of characters of a link."""
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9._-]{1,253}|\[[0-9a-f:.]+(%[a-z0-9._-]+)?\]")
@@ -24,8 +24,8 @@ class Link:
     """A link to a page.
 
     Attributes:
-        host: As it is asked for: lower case, ASCII; IPv6 without its brackets.
-        target: Path and query, as they are sent.
+        host: Host in lower case ASCII; IPv6 without brackets.
+        target: Path and query as sent.
     """
 
     scheme: str
@@ -35,7 +35,7 @@ class Link:
 
     @property
     def named(self) -> str:
-        """The host and the port as they are sent and told."""
+        """Host and port, as sent and displayed."""
         host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -46,11 +46,11 @@ class Link:
 
     @property
     def last(self) -> str:
-        """The last part of its path, else its host."""
+        """The last part of the path, else the host."""
         return self.target.partition("?")[0].rstrip("/").rpartition("/")[2] or self.named
 
     def joined(self, location: str) -> Link:
-        """Where a redirect from here leads. Raises `ValidationError`."""
+        """Resolve a redirect. Raises `ValidationError`."""
         try:
             return link_of(urljoin(self.address, location.strip()))
         except ValueError as error:
@@ -58,11 +58,11 @@ class Link:
 
 
 def link_of(given: str) -> Link:
-    """A link from outside.
+    """Parse an untrusted link.
 
     Raises:
-        ValidationError: For what is none to a page: another scheme, a user or a password in it, no
-            host.
+        ValidationError: It is not a link to a page, for example because of its scheme, credentials
+            in it, or a missing host.
     """
     given = given.strip()
     if len(given) > MOST_LINK:

@@ -1,4 +1,4 @@
-"""A page that was read."""
+"""The result of reading a page."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from attrs.validators import in_, instance_of
 Kind = Literal["html", "pdf", "text"]
 
 MOST_TITLE = 300
-"""Characters."""
+"""Maximum number of characters of a title."""
 
 MOST_TEXT = 200_000
-"""Characters that are kept of what a page says."""
+"""Maximum number of characters of a text."""
 
 
 @frozen
 class Page:
-    """What a page says, as plain text.
+    """Content of a page as plain text.
 
     Attributes:
-        title: What it calls itself, else the end of its link; one line.
-        link: Where it was found, after redirects, without a fragment.
+        title: Title on one line; by default the end of the link.
+        link: Final link, after redirects, without a fragment.
     """
 
     title: str = field(validator=instance_of(str))

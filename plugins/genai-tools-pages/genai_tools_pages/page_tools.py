@@ -1,4 +1,4 @@
-"""Reading a page: what the model asks for, and what it gets."""
+"""The tool that reads a page: its arguments and its result."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from genai_tools_pages.page import Page
 from genai_tools_pages.settings import PagesSettings
 
 MOST_WRITTEN = 95_000
-"""Characters of an output. The host cuts what is longer than 100,000, which would leave
-JSON that cannot be read."""
+"""Maximum number of characters of an output. The host truncates at 100,000, which would produce
+invalid JSON.
+"""
 
-_MARGIN = 5.0  # seconds, for the process to say itself that its time is over
+_MARGIN = 5.0  # seconds, so that the process can report its timeout itself
 
 
 class PageTools:
-    """Its method `read` is the tool."""
+    """Provides the method `read` as a tool."""
 
     def __init__(self, settings: PagesSettings) -> None:
         self._settings = settings
 
     def tools(self) -> Sequence[Tool]:
         given: Mapping[str, Any] = {
-            "approval": "ask",  # an address can carry away what the model knows
+            "approval": "ask",  # an address can leak data of the conversation
             "idempotent": True,
             "timeout": self._settings.seconds + _MARGIN,
             "available_when": lambda context: can_run_in_child(),
@@ -44,12 +45,13 @@ class PageTools:
 
 
 def written(page: Page) -> str:
-    """A page as JSON of at most `MOST_WRITTEN` characters; its text is cut where it is
-    longer, and ends with how much is missing."""
+    """Return a page as JSON of at most `MOST_WRITTEN` characters. A longer text is truncated, with
+    a note on the missing part.
+    """
     whole = _json(page, page.text)
     text = page.text
     while len(whole) > MOST_WRITTEN:
-        # a character may be written as several, such as an escape
+        # a character can be escaped to several
         text = text[: int(len(text) * MOST_WRITTEN / len(whole) * 0.99)]
         missing = len(page.text) - len(text)
         whole = _json(page, f"{text}\n\n(cut here: {missing} more characters)")

@@ -1,8 +1,7 @@
-"""The text of a PDF.
+"""Extraction of text from a PDF.
 
-pypdf is slower than pdfium, and is Python: a file that is made to break its reader gets an
-exception of it, where one in C++ may be taken over, and the process that reads has the
-rights of the user.
+pypdf is slower than pdfium, but written in Python. A malicious file causes an exception, while it
+could take over C++ code, and the process has the rights of the user.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
-    """The title and the text of a PDF.
+    """Return the title and the text of a PDF.
 
     Args:
         data: The PDF.
@@ -41,12 +40,12 @@ def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
         raise
     except DependencyError:
         raise ValidationError("the PDF is encrypted in a way that cannot be read here") from None
-    except Exception as error:  # a broken file raises whatever it leads to
+    except Exception as error:  # a broken file can raise any exception
         raise ValidationError("the PDF is broken: it cannot be read") from error
 
 
 def _title(reader: PdfReader) -> str:
-    """What the file says of itself, which may be broken and no reason to fail."""
+    """Return the title from the metadata; empty if they are damaged."""
     try:
         found = reader.metadata and reader.metadata.title
     except Exception:  # noqa: BLE001 - see above
@@ -55,7 +54,7 @@ def _title(reader: PdfReader) -> str:
 
 
 def _text(reader: PdfReader, until: float) -> str:
-    """The pages, one below the other; what of them is missing is said at the end."""
+    """Return the text of the pages, with a note on missing pages."""
     pages = len(reader.pages)
     texts: list[str] = []
     broken, length, number = 0, 0, 0

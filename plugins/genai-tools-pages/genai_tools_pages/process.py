@@ -1,4 +1,4 @@
-"""What is done in the process that a page is read in."""
+"""Functions for the process that reads a page."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from genai_tools_pages.link import link_of
 from genai_tools_pages.page import MOST_TEXT, MOST_TITLE, Kind, Page
 from genai_tools_pages.tidy import one_line, tidy
 
-_PDF_SHARE = 0.6  # of the time: what is read of a long PDF by then is better than nothing
+_PDF_SHARE = 0.6  # of the time limit, so that a part of a long PDF is returned
 
 
 def read_page(link: str, private: bool, most: int, seconds: float) -> Page:
-    """Read the page at a link, in this process.
+    """Read the page at a link in this process.
 
     Args:
         link: Its address.
         private: Whether private addresses may be read.
-        most: The size of its body at most, in bytes.
-        seconds: How long a download may take.
+        most: Maximum size of its body in bytes.
+        seconds: Time limit of the download.
 
     Raises:
         GenaiError: The page cannot be read.
@@ -31,7 +31,7 @@ def read_page(link: str, private: bool, most: int, seconds: float) -> Page:
 
 
 def read(given: str, downloader: Downloader, seconds: float) -> Page:
-    """The page of a link.
+    """Read a page with a downloader.
 
     Args:
         given: The link.

@@ -1,4 +1,4 @@
-"""What the user says of reading pages, and a model never does."""
+"""Settings for reading pages, which only the user can set."""
 
 from __future__ import annotations
 

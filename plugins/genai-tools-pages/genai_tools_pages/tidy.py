@@ -1,4 +1,4 @@
-"""Text as it may be handed on."""
+"""Removal of characters that are unsafe in text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 _ENDS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # control characters
-    "\u200b\u2060\ufeff"  # without a width; those that join letters stay
-    "\u202a-\u202e\u2066-\u2069"  # which turn the order of what is shown
-    "\U000e0000-\U000e0fff"  # tags: text that nobody sees, and a model reads
+    "\u200b\u2060\ufeff"  # zero width; joiners are allowed
+    "\u202a-\u202e\u2066-\u2069"  # bidirectional formatting
+    "\U000e0000-\U000e0fff"  # tags: invisible to humans but read by models
     "]"
 )
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -18,7 +18,7 @@ _GAPS = re.compile(r"\n{3,}")
 
 
 def tidy(text: str) -> str:
-    """Without characters that control or cannot be seen; at most one empty line together."""
+    """Remove control and invisible characters, and reduce empty lines to one."""
     text = _UNSEEN.sub("", _ENDS.sub("\n", text))
     text = _BLANKS.sub("", _HALVES.sub("\ufffd", text))
     return _GAPS.sub("\n\n", text).strip()

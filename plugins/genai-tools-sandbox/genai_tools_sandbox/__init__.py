@@ -1,6 +1,6 @@
-"""A sandbox in which Python that a model wrote is run: Pyodide in Node, without a network.
+"""Sandbox for Python code from a model: Pyodide in Node, without network access.
 
-`genai-host sandbox pull` fetches Pyodide; the tool is not offered before. The user sets the
+`genai-host sandbox pull` downloads Pyodide; before that the tool is not offered. The user sets the
 limits, in the table `[tools.sandbox]` of the configuration.
 """
 

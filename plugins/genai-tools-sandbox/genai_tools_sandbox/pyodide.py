@@ -1,4 +1,4 @@
-"""Pyodide: which one, where it is kept, how it is fetched from the registry of npm."""
+"""The Pyodide release: its version, location and download from the npm registry."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from genai_host.errors import ConfigurationError, ServiceUnavailable
 
 _REGISTRY = "https://registry.npmjs.org"
 _BLOCK = 2**18
-_SECONDS = 30.0  # without a byte
-_DONE = "pulled"  # the file whose presence says that all others are there
+_SECONDS = 30.0  # timeout without data
+_DONE = "pulled"  # a file that marks a complete download
 
 Tell = Callable[[int, int], None]
-"""Gets the bytes that have come, and how many there will be; 0 if nobody says."""
+"""Receives the number of bytes downloaded, and the total; 0 if unknown."""
 
 
 @frozen
 class Release:
-    """One version of a package of npm.
+    """One version of an npm package.
 
     Attributes:
-        integrity: SHA-512 of the tarball, in base64, as npm writes it.
-        files: Which of its files are kept.
-        most: Bytes that the tarball, and that its unpacked files, may have.
+        integrity: SHA-512 of the tarball in base64, in npm's format.
+        files: Names of the files to extract.
+        most: Maximum number of bytes of the tarball, and of the unpacked files.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Release:
         return f"{registry.rstrip('/')}/{self.name}/-/{self.name}-{self.version}.tgz"
 
     def is_in(self, folder: Path) -> bool:
-        """Whether a folder has it, whole and checked."""
+        """Whether a directory contains the complete, verified release."""
         try:
             return (folder / _DONE).read_text(encoding="utf-8").strip() == self.integrity
         except (OSError, ValueError):
@@ -72,16 +72,16 @@ KNOWN = Release(
 
 
 def folder_of(configured: str) -> Path:
-    """Where Pyodide is, or will be; without links, as Node looks behind them."""
+    """Return the directory of Pyodide, without links, because Node resolves them."""
     usual = os.path.join(paths.cache_dir(), "sandbox", f"{KNOWN.name}-{KNOWN.version}")
     return Path(os.path.realpath(os.path.expanduser(configured or usual)))
 
 
 def registry(environ: Mapping[str, str], home: Path) -> str:
-    """The registry that npm would ask: of its environment, of `.npmrc`, or the public one.
+    """Return npm's registry: from the environment, `.npmrc`, or the public one.
 
     Raises:
-        ConfigurationError: For what is no address.
+        ConfigurationError: The address is invalid.
     """
     named = environ.get("npm_config_registry") or environ.get("NPM_CONFIG_REGISTRY")
     named = named or _in_npmrc(home / ".npmrc") or _REGISTRY
@@ -99,7 +99,7 @@ def registry(environ: Mapping[str, str], home: Path) -> str:
 
 
 def _in_npmrc(file: Path) -> str:
-    """`registry` of a file of npm's settings; see npmrc(5)."""
+    """Return `registry` from a file of npm settings; see npmrc(5)."""
     try:
         text = file.read_text(encoding="utf-8")
         read = configparser.RawConfigParser(
@@ -112,11 +112,11 @@ def _in_npmrc(file: Path) -> str:
 
 
 def pull(release: Release, folder: Path, registry: str, tell: Tell) -> Path:
-    """Fetch a release into a folder, whole and checked, or not at all.
+    """Download and verify a release into a directory, atomically.
 
     Raises:
-        ServiceUnavailable: It cannot be fetched.
-        ConfigurationError: It is not what it should be, or the folder has something else.
+        ServiceUnavailable: The download failed.
+        ConfigurationError: The content is wrong, or the directory contains other files.
     """
     from filelock import FileLock
 
@@ -174,7 +174,7 @@ def _fetch(release: Release, address: str, target: Path, tell: Tell) -> None:
 
 
 def _unpack(release: Release, tarball: Path, folder: Path) -> None:
-    """The files of a release, and nothing else of its tarball: no links, no folders."""
+    """Extract only the regular files of the release: no links, no directories."""
     missing, size = set(release.files), 0
     try:
         with tarfile.open(tarball, "r:gz") as archive:
@@ -196,7 +196,7 @@ def _unpack(release: Release, tarball: Path, folder: Path) -> None:
 
 
 def _name(member: tarfile.TarInfo) -> str:
-    """What a plain file directly in the package is called; empty for all else."""
+    """Return the name of a regular file at the top of the package; empty for other members."""
     parts = PurePosixPath(member.name).parts
     is_plain = member.isreg() and len(parts) == 2 and parts[0] == "package"
     return parts[1] if is_plain else ""

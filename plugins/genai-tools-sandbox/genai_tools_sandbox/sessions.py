@@ -1,4 +1,4 @@
-"""Sessions: processes that stay between calls, so many and no more, and not for ever."""
+"""Sessions: processes that persist between calls, limited in number and idle time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from attrs import define, field
 from genai_host.api import CancelToken
 from genai_host.errors import ServiceUnavailable
 
-_BETWEEN = 0.1  # seconds from one look at the limits to the next, while all are in use
+_BETWEEN = 0.1  # seconds between checks of the limits while all processes are in use
 
 
 class Endable(Protocol):
-    """What a session has of its process."""
+    """Interface of a session's process."""
 
     @property
     def alive(self) -> bool: ...
@@ -35,8 +35,8 @@ class _Session(Generic[P]):
     """A session and its process.
 
     Attributes:
-        process: None until it has been started.
-        used: When it was last given back, by the clock.
+        process: None before its start.
+        used: Time of its last use.
     """
 
     name: str
@@ -47,11 +47,11 @@ class _Session(Generic[P]):
 
 @define(eq=False)
 class Sessions(Generic[P]):
-    """May be used from many threads.
+    """Pool of sessions. Thread-safe.
 
     Attributes:
-        most: How many processes there may be at once.
-        idle_seconds: After which one ends that nobody uses.
+        most: Maximum number of concurrent processes.
+        idle_seconds: Idle time after which a process ends.
     """
 
     most: int
@@ -64,10 +64,12 @@ class Sessions(Generic[P]):
 
     @contextmanager
     def use(self, name: str, start: Callable[[], P], limits: CancelToken) -> Iterator[P]:
-        """The process of a session, which is nobody else's meanwhile. Without a name it ends
-        with its use; so does any that a use raises in.
+        """Use the process of a session exclusively. A process without a session name, or with an
+        error during its use, is closed afterwards.
 
-        Raises `ServiceUnavailable` once all is closed, and what ends the wait for one.
+        Raises:
+            ServiceUnavailable: The pool is closed.
+            GenaiError: The error of `limits`.
         """
         session, stale = self._take(name, limits)
         kept = False
@@ -86,7 +88,7 @@ class Sessions(Generic[P]):
             self._give_back(session, kept)
 
     def sweep(self) -> None:
-        """End those that nobody has used for long, or that have ended themselves."""
+        """Close processes that are idle for too long or have ended."""
         before = self.clock() - self.idle_seconds
         with self._changed:
             old = [
@@ -100,7 +102,7 @@ class Sessions(Generic[P]):
         _close(old)
 
     def close(self) -> None:
-        """End all. Those in use are killed, and closed by whoever uses them."""
+        """Close all processes. Those in use are killed, and closed by their user."""
         with self._changed:
             self._closed = True
             if self._timer is not None:
@@ -113,7 +115,7 @@ class Sessions(Generic[P]):
         _close(idle)
 
     def _take(self, name: str, limits: CancelToken) -> tuple[_Session[P], list[P]]:
-        """A session to use, and processes to close for it."""
+        """Return a session to use, and processes to close for it."""
         with self._changed:
             while True:
                 limits.check()
@@ -133,7 +135,7 @@ class Sessions(Generic[P]):
                 self._changed.wait(_BETWEEN)
 
     def _room(self) -> list[P] | None:
-        """What is to be closed for one more; None if all are in use."""
+        """Return the processes to close to make room; None if all are in use."""
         if len(self._all) < self.most:
             return []
         idle = [each for each in self._all if not each.busy]
@@ -161,7 +163,7 @@ class Sessions(Generic[P]):
         self._changed.notify_all()
 
     def _wake_later(self) -> None:
-        """Sweep when the oldest of those that are not used has had its time."""
+        """Schedule a sweep for the time when the oldest idle session expires."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

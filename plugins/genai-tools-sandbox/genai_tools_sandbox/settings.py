@@ -1,4 +1,4 @@
-"""The limits of the sandbox, and where Pyodide is."""
+"""The limits of the sandbox, and the directory of Pyodide."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Settings:
     )
     output_characters: int = field(
         default=20_000,
-        validator=_between(100, 90_000),  # the host cuts texts at 100,000
+        validator=_between(100, 90_000),  # the host truncates texts at 100,000
         metadata=about("maximum number of output characters sent to the model"),
     )
     file_bytes: int = field(

@@ -1,14 +1,13 @@
-"""The parent of one sandboxed Node: shuts it in, watches it, and ends it with the host.
+"""The parent of one sandboxed Node: confines it, monitors it, and ends it with the host.
 
-Run as a script, without the site packages, so it starts in some 20 ms. Its one argument is
-JSON: `command`, `readable` (paths), `memory` (bytes of the whole process) and `cpu` (seconds).
-Its standard input and output are passed on to Node, as descriptors 0 and 3. SIGTERM ends Node
-and then itself.
+It runs as a script without site packages, so it starts in about 20 ms. Its argument is JSON:
+`command`, `readable` (paths), `memory` (bytes of the whole process) and `cpu` (seconds). Its
+standard input and output are passed to Node, as descriptors 0 and 3. SIGTERM ends Node and then the
+supervisor.
 
-Linux has three walls: a filter of system calls (seccomp(2)) without sockets, other programs
-and signals to other processes; Landlock (landlock(7)), with nothing but `readable` to read
-and nothing to write; a network of its own that leads nowhere. Without the first nothing is
-run.
+On Linux there are three barriers: a filter of system calls (seccomp(2)) without sockets, other
+programs and signals to other processes; Landlock (landlock(7)), which allows reading `readable`
+only and no writing; and a network namespace without connections. The first one is mandatory.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from typing import Any
 TOO_MUCH_MEMORY = 77
 NO_SEAL = 78
 
-_BETWEEN = 50  # milliseconds from one look at the memory to the next
-_SPARE = 2**30  # bytes that may be asked for beyond `memory`, and are not used
+_BETWEEN = 50  # milliseconds between checks of the memory
+_SPARE = 2**30  # bytes of address space beyond `memory`, reserved but not used
 
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _FILTER = 2
@@ -41,7 +40,7 @@ ARCHITECTURES: Mapping[str, tuple[int, int]] = {  # AUDIT_ARCH_*, and the column
     "x86_64": (0xC000_003E, 0),
     "aarch64": (0xC000_00B7, 1),
 }
-# numbers of system calls, of <asm/unistd_64.h> and <asm-generic/unistd.h>
+# system call numbers from <asm/unistd_64.h> and <asm-generic/unistd.h>
 _REFUSED: Mapping[str, tuple[int, int | None]] = {
     "socket": (41, 198),
     "socketpair": (53, 199),
@@ -74,7 +73,7 @@ _REFUSED: Mapping[str, tuple[int, int | None]] = {
     "keyctl": (250, 219),
     "add_key": (248, 217),
     "request_key": (249, 218),
-    # what Landlock leaves open: attributes of files, and what happens to them
+    # file operations that Landlock does not restrict, such as attributes
     "chmod": (90, None),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
@@ -97,7 +96,7 @@ _REFUSED: Mapping[str, tuple[int, int | None]] = {
     "removexattrat": (466, 466),
     "file_setattr": (469, 469),
     "inotify_add_watch": (254, 27),
-    # memory and queues that others have, or that stay
+    # shared or persistent memory and queues
     "shmget": (29, 194),
     "shmat": (30, 196),
     "shmctl": (31, 195),
@@ -112,12 +111,12 @@ _REFUSED: Mapping[str, tuple[int, int | None]] = {
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
     "syslog": (103, 116),
-    # out of the group that is killed
+    # leaves the process group that is killed
     "setsid": (112, 157),
     "setpgid": (109, 154),
 }
 _PRCTL, _FCNTL = (157, 167), (72, 25)
-_OWNERS = (8, 10, 15)  # of fcntl(2): F_SETOWN, F_SETSIG, F_SETOWN_EX, which send signals
+_OWNERS = (8, 10, 15)  # of fcntl(2): F_SETOWN, F_SETSIG, F_SETOWN_EX, which can cause signals
 _CLONE, _CLONE3, _EXECVE, _TGKILL, _PRLIMIT = (
     (56, 220),
     (435, 435),
@@ -127,7 +126,7 @@ _CLONE, _CLONE3, _EXECVE, _TGKILL, _PRLIMIT = (
 )
 
 _ALLOW, _KILL, _EPERM, _ENOSYS = 0x7FFF_0000, 0x8000_0000, 0x0005_0001, 0x0005_0026
-_NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24  # where seccomp_data has them
+_NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in seccomp_data
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 _SYSTEM = (
@@ -159,10 +158,11 @@ def main() -> None:
 
 
 def _watch(child: int, memory: int, told: Sequence[int]) -> int:
-    """What to exit with, once the child has ended, or has been ended; as it is when something
-    has been told."""
+    """Wait for the end of the child, and kill it at a limit or after a signal; return the exit
+    status.
+    """
     host = select.poll()
-    host.register(0, 0)  # nothing is read: it tells when nobody can write any more
+    host.register(0, 0)  # no event mask: reports only that the writer has closed
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -176,7 +176,7 @@ def _watch(child: int, memory: int, told: Sequence[int]) -> int:
 
 
 def _resident(child: int) -> int:
-    """Bytes of memory that a process has; 0 where nobody says."""
+    """Return the resident memory of a process in bytes; 0 if unknown."""
     try:
         with open(f"/proc/{child}/statm") as stream:
             return int(stream.read().split()[1]) * resource.getpagesize()
@@ -198,8 +198,8 @@ def _become(given: Mapping[str, Any], parent: int) -> None:
     arguments = (ctypes.c_char_p * (len(command) + 1))(*command, None)
     environment = (ctypes.c_char_p * 1)(None)
     _kill_first()
-    libc.unshare(_NEW_USER | _NEW_NET)  # where it is not permitted, the filter does
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a change of the user undoes it
+    libc.unshare(_NEW_USER | _NEW_NET)  # without permission, the filter still blocks sockets
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # reset by a change of the user
     if os.getppid() != parent:
         return
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
@@ -217,24 +217,24 @@ def _bound(memory: int, cpu: int) -> None:
         "RLIMIT_NOFILE": 64,
     }
     for name, most in limits.items():
-        with contextlib.suppress(AttributeError, ValueError, OSError):  # a lower one holds
+        with contextlib.suppress(AttributeError, ValueError, OSError):  # a lower limit stays
             resource.setrlimit(getattr(resource, name), (most, most))
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))  # the first signal can be told
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))  # the first signal can be reported
 
 
 def _kill_first() -> None:
-    """Should memory end, the system is to end this one, and not the host."""
+    """Make the kernel kill this process first when memory runs out, instead of the host."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as stream:
         stream.write("1000")
 
 
 def _shut_files(libc: Any, readable: Iterable[str | bytes]) -> bool:
-    """Let this process read some paths, and do nothing else with files, where Linux can."""
+    """Restrict file access to reading some paths, if Linux supports it."""
     version = libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
     if version < 1:
         return False
-    # with each version more can be handled: moving, truncating, devices
+    # newer versions restrict more: moving, truncating, devices
     files = (1 << (13 + sum(version >= each for each in (2, 3, 5)))) - 1
     network = 3 if version >= 4 else 0
     scoped = 3 if version >= 6 else 0
@@ -256,8 +256,9 @@ def _shut_files(libc: Any, readable: Iterable[str | bytes]) -> bool:
 
 
 def _filter(libc: Any, program: int) -> bool:
-    """Refuse system calls from here on. `program` is where the path of the one program is
-    that may be run: no other address is taken."""
+    """Install the filter. `program` is the address of the path of the only program that may be
+    executed.
+    """
     machine = platform.machine()
     if machine not in ARCHITECTURES or struct.calcsize("P") != 8:
         return False
@@ -268,7 +269,7 @@ def _filter(libc: Any, program: int) -> bool:
 
 
 def _instructions(machine: str, program: int, own: int) -> Sequence[bytes]:
-    """The filter, as classic BPF."""
+    """Return the filter as classic BPF."""
     arch, column = ARCHITECTURES[machine]
     made = [
         _step(_LOAD, _ARCH),
@@ -276,13 +277,13 @@ def _instructions(machine: str, program: int, own: int) -> Sequence[bytes]:
         _step(_RETURN, _KILL),
         _step(_LOAD, _NUMBER),
     ]
-    if machine == "x86_64":  # the numbers of x32 are others
+    if machine == "x86_64":  # x32 has other numbers
         made += [_step(_AT_LEAST, 0x4000_0000, 0, 1), _step(_RETURN, _EPERM)]
     for numbers in _REFUSED.values():
         number = numbers[column]
         if number is not None:
             made += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _EPERM)]
-    made += [_step(_EQUAL, _CLONE3[column], 0, 1), _step(_RETURN, _ENOSYS)]  # clone is tried then
+    made += [_step(_EQUAL, _CLONE3[column], 0, 1), _step(_RETURN, _ENOSYS)]  # clone follows
     low, high = program & 0xFFFF_FFFF, program >> 32
     made += _only(_CLONE[column], [_step(_LOAD, _FIRST), _step(_ANY_BIT, _THREAD, 1, 0)])
     made += _only(_TGKILL[column], [_step(_LOAD, _FIRST), _step(_EQUAL, own, 1, 0)])
@@ -302,7 +303,9 @@ def _instructions(machine: str, program: int, own: int) -> Sequence[bytes]:
 
 
 def _only(number: int, check: Sequence[bytes]) -> Sequence[bytes]:
-    """A call that is allowed where the last step of a check skips the one behind it."""
+    """Return the steps for a call that is allowed if the last step of the check skips the next
+    one.
+    """
     return [
         _step(_EQUAL, number, 0, len(check) + 2),
         *check,
@@ -312,7 +315,7 @@ def _only(number: int, check: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def _all_but(number: int, at: int, refused: Sequence[int]) -> Sequence[bytes]:
-    """A call that is allowed unless an argument is one of some."""
+    """Return the steps for a call that is allowed unless an argument has one of some values."""
     count = len(refused)
     return [
         _step(_EQUAL, number, 0, count + 3),

@@ -24,12 +24,12 @@ _MOST_GIVEN = 100
 _LONGEST_CODE = 1_000_000
 _LONGEST_NAME = 200
 _LONGEST_SESSION = 200
-_MOST_REACTION = 2**20 - 2**12  # bytes of JSON: the host takes a megabyte of reactions
-_MOST_IMAGES = 8_000_000  # bytes of pictures that are shown
-_STARTING = 60.0  # seconds that a process may take to come up, and a call to wait for one
+_MOST_REACTION = 2**20 - 2**12  # bytes of JSON: the host accepts 1 MiB of reactions
+_MOST_IMAGES = 8_000_000  # bytes of images to show
+_STARTING = 60.0  # seconds for a process to start, and for a call to wait for one
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # ECMA-48, and halves
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # ECMA-48, and surrogates
 _IMAGES = ("image/png", "image/jpeg")
 
 
@@ -47,7 +47,7 @@ class GivenFile:
 
 
 class SandboxTools(ToolSource):
-    """The tool, as long as there is a Pyodide, and the processes that it runs in."""
+    """Tool source with the tool, if Pyodide is available, and its processes."""
 
     name = "sandbox"
 
@@ -58,7 +58,7 @@ class SandboxTools(ToolSource):
         self._tool = tool(self.run, timeout=settings.seconds + 2 * _STARTING)
 
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
-        """None before `genai-host sandbox pull`."""
+        """Return the tool; nothing before `genai-host sandbox pull`."""
         return [self._tool] if can_run() and KNOWN.is_in(self._folder) else []
 
     def close(self) -> None:
@@ -107,8 +107,9 @@ def _code(code: str) -> str:
 
 
 def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
-    """Files as the runner takes them. Raises `ValidationError` for names that lead elsewhere,
-    for what is no base64, and for too much."""
+    """Convert files for the runner. Raises `ValidationError` for unsafe names, invalid base64 and
+    too much data.
+    """
     if len(files) > _MOST_GIVEN:
         raise ValidationError(f"there may be {_MOST_GIVEN} files at once")
     size = 0
@@ -127,8 +128,7 @@ def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
 
 
 def _output(answer: Mapping[str, Any], most: int) -> ToolOutput:
-    """What the model gets. The answer is of the code's own making, so nothing in it is
-    trusted."""
+    """Return the output for the model. The code can forge the answer, so all of it is validated."""
     try:
         return _read(answer, most)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -161,8 +161,7 @@ def _read(answer: Mapping[str, Any], most: int) -> ToolOutput:
 
 
 def _made(given: Any) -> tuple[list[dict[str, str]], list[str], list[str]]:
-    """Files that the host takes, names of those that are too much for it, and names that
-    nobody should write to."""
+    """Return the accepted files, the names of those that exceed a limit, and the unsafe names."""
     files: list[dict[str, str]] = []
     left_out: list[str] = []
     nameless: list[str] = []
@@ -171,7 +170,7 @@ def _made(given: Any) -> tuple[list[dict[str, str]], list[str], list[str]]:
         name, data = _plain(each["name"]).replace("\n", " "), each["data"]
         base64.b64decode(data, validate=True)
         size += len(json.dumps(name)) + len(data) + 32
-        if not _is_below(name) or "\\" in name:  # which Windows takes for a slash
+        if not _is_below(name) or "\\" in name:  # a path separator on Windows
             nameless.append(name[:_LONGEST_NAME])
         elif size > _MOST_REACTION or len(name) > _LONGEST_NAME:
             left_out.append(name[:_LONGEST_NAME])
@@ -181,12 +180,12 @@ def _made(given: Any) -> tuple[list[dict[str, str]], list[str], list[str]]:
 
 
 def _is_below(name: str) -> bool:
-    """Whether a name leads to a place below the folder that it is taken from."""
+    """Whether a name is inside its directory."""
     return not any(part in ("", ".", "..") for part in name.split("/"))
 
 
 def _images(given: Any) -> tuple[list[Image], int]:
-    """Those that are shown, and how many are not."""
+    """Return the images to show, and the number of the others."""
     images, size, unseen = [], 0, 0
     for kind, data in given[:10]:
         decoded = base64.b64decode(data, validate=True)
@@ -199,6 +198,6 @@ def _images(given: Any) -> tuple[list[Image], int]:
 
 
 def _plain(text: str) -> str:
-    """Text without what a terminal would act on."""
+    """Return text without terminal control characters."""
     lines = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", lines)

@@ -1,6 +1,6 @@
-"""A scripted vendor for tests and tutorials: no network, no key, no surprise.
+"""A scripted vendor for tests and tutorials: deterministic, without network or key.
 
-- provider `mock`: says what it is told to, or repeats what it hears
+- provider `mock`: replies from a script, or repeats its input
 - model `mock`: for chat, in the dialect `plain`
 - model `mock-embed`: for embeddings, in the dialect `plain-embed`
 """

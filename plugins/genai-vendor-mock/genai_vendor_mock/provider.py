@@ -1,4 +1,4 @@
-"""The mock as a provider: it answers from its script, in the host's plain form."""
+"""The mock provider: replies from its script, in the host's plain format."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class MockProvider(Provider):
     """A provider that replies from a script.
 
     Attributes:
-        script: What it is to say; without replies it repeats what it hears.
-        requests: What it was sent, the last hundred.
+        script: The replies; an empty script repeats the input.
+        requests: The last 100 requests.
     """
 
     serves = {
@@ -119,7 +119,7 @@ class MockProvider(Provider):
         return self.script.next() if self.script else _echo(body)
 
     def _begin(self, reply: Reply, nap: _Nap) -> ProviderReply | None:
-        """All that can happen before the first piece; a reply if there will be none."""
+        """Simulate everything before the first chunk; return a reply if there is none."""
         nap.take(reply.delay)
         if reply.fault == "refused":
             raise ServiceUnavailable("the connection was refused")
@@ -161,7 +161,7 @@ class _Nap:
         self.is_over = False
 
     def take(self, seconds: float | None) -> None:
-        """Wait; None for as long as it takes. Raises what ends the call."""
+        """Wait for some seconds; None for no limit. Raises the error of the call's limits."""
         if seconds is None or seconds > 0:
             with ExitStack() as registered:
                 registered.enter_context(self._limits.on_cancel(self._woken.set))
@@ -173,13 +173,13 @@ class _Nap:
         self._limits.check()
 
     def end(self) -> None:
-        """End this wait, and each that is to come, at once."""
+        """End this wait and all future ones immediately."""
         self.is_over = True
         self._woken.set()
 
 
 class _Stream:
-    """Events until it is closed, which ends a pause between them as well."""
+    """Events until it is closed, which also ends a pause between them."""
 
     def __init__(self, events: Iterator[StreamEvent], nap: _Nap) -> None:
         self._events = events
@@ -209,14 +209,14 @@ def _refusal(reply: Reply) -> ProviderReply:
 
 
 def _pieces(reply: Reply) -> list[dict[str, Any]]:
-    """The reply as a stream brings it: word by word."""
+    """Return the chunks of a streamed reply, one per word."""
     pieces = [{"reasoning": reply.reasoning}] if reply.reasoning else []
     pieces += [{"text": word} for word in _words(reply.text)]
     return pieces
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text, each with the space before it; joined, they are the text."""
+    """Split a text into words, each with the space before it; joined, they are the text."""
     words: list[str] = []
     for character in text:
         if not words or character == " ":
@@ -247,7 +247,7 @@ def _usual_finish(reply: Reply) -> FinishReason:
 
 
 def _embed(texts: list[str]) -> Embeddings:
-    """Vectors that are the same for the same text, and say nothing else of it."""
+    """Return deterministic vectors without meaning; equal texts have equal vectors."""
     vectors = []
     for text in texts:
         numbers = [byte / 255 - 0.5 for byte in hashlib.sha256(text.encode()).digest()[:_SIZE]]

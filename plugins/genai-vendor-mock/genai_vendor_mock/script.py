@@ -1,4 +1,4 @@
-"""What the mock is to say: replies in sequence, each with the faults it is to have."""
+"""The script of the mock: a sequence of replies, each with its faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from genai_host.errors import ConfigurationError, ServiceUnavailable, Validation
 Fault = Literal[
     "refused", "reset", "hang", "cut", "garbage", "html", "empty", "crash", "overflow", "filtered"
 ]
-"""How a reply fails.
+"""Type of failure.
 
 refused    no connection
 reset      the connection breaks before the reply
@@ -34,17 +34,17 @@ class Reply:
     """One reply of the script.
 
     Attributes:
-        text: What to answer.
-        reasoning: What to think before.
-        tool_calls: Tools to ask for.
-        finish: Why it ends; None for what the rest says.
-        usage: Tokens to report; None to count words.
-        delay: Seconds before the first piece.
-        pace: Seconds before each further piece.
-        fault: How it fails; None if it does not.
-        pieces: For the fault `cut`, how many pieces come before.
-        status: HTTP status to fail with instead; 0 for none.
-        retry_after: Seconds to name with it.
+        text: The text.
+        reasoning: Reasoning before the text.
+        tool_calls: The tool calls.
+        finish: Finish reason; None to derive it.
+        usage: Usage to report; None to count words.
+        delay: Seconds before the first chunk.
+        pace: Seconds before each further chunk.
+        fault: Type of failure; None for a success.
+        pieces: Number of chunks before the fault `cut`.
+        status: HTTP error status; 0 for none.
+        retry_after: Seconds of the Retry-After header with that status.
     """
 
     text: str = ""
@@ -77,10 +77,10 @@ class Settings:
 
 
 class Script:
-    """Replies in sequence; may be read from many threads.
+    """Replies in sequence. Thread-safe.
 
     Attributes:
-        index: How many replies were given.
+        index: Number of replies returned.
     """
 
     def __init__(self, replies: Sequence[Any], repeat: bool = False) -> None:
@@ -93,7 +93,7 @@ class Script:
         return bool(self._replies)
 
     def next(self) -> Reply:
-        """Raises `ServiceUnavailable` if there are no more."""
+        """Return the next reply. Raises `ServiceUnavailable` if there are no more."""
         with self._lock:
             number = self.index
             if number >= len(self._replies) and not (self._repeat and self._replies):
@@ -105,7 +105,7 @@ class Script:
             return self._replies[number % len(self._replies)]
 
     def reset(self) -> None:
-        """Start again with the first reply."""
+        """Restart with the first reply."""
         with self._lock:
             self.index = 0
 
@@ -125,5 +125,5 @@ def _read(reply: Any, number: int) -> Reply:
 
 
 def _with_tag(call: Any) -> Any:
-    """The tag of a part is needless where only one kind can stand."""
+    """Add the tag of the type, which is optional here because only one is possible."""
     return {"type": ToolCall.type, **call} if isinstance(call, Mapping) else call

@@ -1,6 +1,6 @@
-"""Moderation in this process: whether there are bad words in a text; no key, no network.
+"""Moderation in this process with a list of words, without network or key.
 
-- provider `wordlist`: looks for the words of a list
+- provider `wordlist`: searches for the words of a list
 - model `word-list`: for moderation, in the dialect `word-list`
 """
 

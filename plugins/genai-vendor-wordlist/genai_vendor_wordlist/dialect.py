@@ -1,4 +1,4 @@
-"""What passes between the host and the list of words.
+"""The dialect `word-list`: requests and replies of the word list.
 
 Request: `{"text": "..."}`. Reply: `{"flagged": true, "categories": {"profanity": 1.0}}`.
 """

@@ -1,8 +1,8 @@
-"""Whether a text has words of the list, as glin-profanity finds them: whole words, in other
-letters that look alike, with letters masked, stretched or set apart.
+"""Search for listed words with glin-profanity: whole words, also with similar, masked, repeated or
+separated letters.
 
-It finds leetspeak beyond what stands in the lists as well, but takes the square of a text's
-length for that, an hour for a megabyte of digits: it is left out.
+Its detection of further leetspeak is disabled, because it takes quadratic time: an hour for a
+megabyte of digits.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from glin_profanity import Filter
 
 PIECE = 4000
-"""Characters that are looked at in one go, some tens of milliseconds."""
+"""Characters per check, which takes tens of milliseconds."""
 
 OVERLAP = 200
-"""Characters that a piece has in common with the next: more than the longest words take."""
+"""Overlap of consecutive pieces in characters: longer than the longest words."""
 
 
 class Judge:
-    """May be asked from many threads."""
+    """Word filter. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -34,7 +34,7 @@ class Judge:
         self._filter: Filter | None = None
 
     def flags(self, text: str, limits: CancelToken) -> bool:
-        """Whether there is a word of the list in it. Raises what ends the call."""
+        """Whether a text contains a listed word. Raises the error of `limits`."""
         found = self._opened()
         for piece in pieces(text):
             limits.check()
@@ -43,7 +43,7 @@ class Judge:
         return False
 
     def _opened(self) -> Filter:
-        """The lists are read when the first text comes."""
+        """Return the filter, loaded with the first text."""
         with self._lock:
             if self._filter is None:
                 from glin_profanity import Filter
@@ -60,8 +60,9 @@ class Judge:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces that overlap, cut between words where there are such, so that neither
-    a part of a word is taken for one, nor one is missed."""
+    """Split a text into overlapping pieces, between words if possible, so that no word is missed
+    and no part of a word is matched.
+    """
     start = 0
     while len(text) - start > PIECE:
         end = _word_from(text, start + PIECE - OVERLAP)
@@ -71,8 +72,9 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _word_from(text: str, place: int) -> int:
-    """Where the first word begins, half an overlap behind a place at most; the place itself
-    if none does."""
+    """Return the start of the first word after a position, within half an overlap; otherwise the
+    position.
+    """
     for at in range(place, place + OVERLAP // 2):
         if text[at].isspace():
             return at + 1

@@ -1,5 +1,6 @@
-"""English words of the list with which people say ordinary things: of medicine, of the law,
-of everyday life. They are no sign of a bad text, and only count where that is wanted."""
+"""English words of the list with ordinary meanings in medicine, law or everyday life. They do not
+indicate an offensive text, and count only if configured.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ ORDINARY = (
     "anal", "anus", "butt", "clitoris", "ejaculation", "fecal", "genitals", "intercourse",
     "nipple", "nipples", "nymphomania", "orgasm", "penis", "rectum", "semen", "sex", "vagina",
     "vulva",
-    # what is told and asked of crimes, history and people
+    # crime, history and people
     "bestiality", "date rape", "domination", "eunuch", "how to kill", "how to murder", "incest",
     "neonazi", "paedophile", "pedophile", "pornography", "rape", "raping", "rapist", "sadism",
     "santorum", "sodomy", "swastika", "white power", "zoophilia",

@@ -1,4 +1,4 @@
-"""The provider `wordlist`: it judges a text where it stands."""
+"""The provider `wordlist`, which checks texts in this process."""
 
 from __future__ import annotations
 

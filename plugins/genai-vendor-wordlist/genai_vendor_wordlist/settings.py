@@ -15,7 +15,7 @@ Language = Literal[
     "french", "german", "hindi", "hungarian", "italian", "japanese", "korean", "norwegian",
     "persian", "polish", "portuguese", "russian", "spanish", "swedish", "thai", "turkish",
 ]  # fmt: skip
-"""Those that glin-profanity has a list of words in."""
+"""Languages for which glin-profanity has a word list."""
 
 
 @frozen
