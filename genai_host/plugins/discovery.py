@@ -105,14 +105,13 @@ class Discovery(Protocol):
 
 
 class InstalledPlugins:
-    """The installed distributions: the usual `Discovery`. Our own comes first, the
-    others by name.
+    """The default `Discovery`: plugins of installed distributions, the host's own first, others by
+    name.
 
     Args:
-        index: None for that of `sys.path`.
-        on_trial: Which plugins of third parties are loaded in another process first: those that
-            are new or changed, where that can be kept (`new`), all that are not left out already
-            (`all`), or none.
+        index: Plugin index; None for that of `sys.path`.
+        on_trial: Which third-party plugins are first loaded in another process: `new` or changed
+            ones if results can be saved, `all` except those already skipped, or `none`.
     """
 
     def __init__(
@@ -184,7 +183,7 @@ class InstalledPlugins:
 
 
 class StaticPlugins:
-    """Plugins that are at hand already: modules or objects by name."""
+    """Plugins from given modules or objects, by name."""
 
     def __init__(self, plugins: Mapping[str, object]) -> None:
         self._plugins = dict(plugins)
@@ -202,7 +201,7 @@ class StaticPlugins:
         return self._plugins[found.name]
 
     def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
-        """They are not installed: there is nothing to remember."""
+        """Do nothing, because the plugins are not installed."""
 
 
 class Plugins:

@@ -39,15 +39,15 @@ class FoundKey:
 
 
 class SecretStore:
-    """Finds the secrets of provider instances, and keeps those that it is given.
+    """Finds and stores the secrets of provider instances. Errors contain no secret.
 
     Args:
-        file: Where those are kept that no keyring takes; None for the usual one.
-        ring: The keyring; None for that of the system.
-        environ: The environment; None for that of the process.
+        file: File for secrets if there is no keyring; None for the default.
+        ring: Keyring; None for that of the system.
+        environ: Environment; None for that of the process.
 
-    Raises `ConfigurationError` where the file or the keyring is not in order. No secret
-    is in any error.
+    Raises:
+        ConfigurationError: The file or the keyring is invalid.
     """
 
     def __init__(
@@ -105,7 +105,8 @@ class SecretStore:
         return self._kept(instance, setting.name) if table == "providers" else None
 
     def set(self, instance: str, setting: str, secret: Secret) -> str:
-        """Keep a secret: in the keyring, or else in the file. Where it is now, in words."""
+        """Store a secret in the keyring, or else in the file; return a description of the
+        location."""
         must_be_writable(environ=self._environ)
         with self._file.edit() as kept:
             has_ring = not self._ring.lack()
@@ -116,7 +117,8 @@ class SecretStore:
         return self._place(in_keyring=has_ring)
 
     def remove(self, instance: str, setting: str | None = None) -> list[str]:
-        """Forget what is kept of an instance, or one of its settings. Which they were."""
+        """Delete the stored secrets of an instance, or one of its settings; return the deleted
+        settings."""
         must_be_writable(environ=self._environ)
         with self._file.edit() as kept:
             settings = kept.get(instance, {})
@@ -128,7 +130,7 @@ class SecretStore:
         return removed
 
     def kept(self) -> dict[tuple[str, str], str]:
-        """Instance and setting of all that is kept, with where that is, in words."""
+        """Stored secrets by instance and setting, with a description of the location."""
         return {
             (instance, setting): self._place(in_keyring=value == IN_KEYRING)
             for instance, settings in self._file.read().items()

@@ -13,9 +13,9 @@ _BEGINNING = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 class ManualClock:
     """A `Clock` that stands still until `advance`.
 
-    A test that waits for another thread to have set an alarm uses `wait_for_alarm_in`,
-    or `wait_for_alarms` where it knows of all that are set; the host sets some as well,
-    for its deadlines.
+    To wait for a callback scheduled by another thread, use `wait_for_alarm_in`, or
+    `wait_for_alarms` if the number of all callbacks is known; the host schedules some for its
+    timeouts.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class ManualClock:
         return alarm
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what is due is called, in order, by this thread."""
+        """Advance the clock; due callbacks are called in order by this thread."""
         with self._changed:
             self._time += seconds
             due = sorted((a for a in self._alarms if a.due <= self._time), key=lambda a: a.due)
@@ -46,19 +46,20 @@ class ManualClock:
             alarm.callback()
 
     def wait_for_alarms(self, count: int, *, within: float = 30.0) -> None:
-        """Wait, in real time, until so many alarms are set."""
+        """Wait, in real time, until this number of callbacks is scheduled."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._alarms) >= count, within):
                 raise TimeoutError(f"{len(self._alarms)} alarms are set, not {count}")
 
     def wait_for_alarm_in(self, seconds: float, *, within: float = 30.0) -> None:
-        """Wait, in real time, until an alarm is set that is due in so many seconds."""
+        """Wait, in real time, until a callback is scheduled that is due in this number of
+        seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._is_due_in(seconds), within):
                 raise TimeoutError(f"alarms are due in {self.due_in()} s, none in {seconds:g} s")
 
     def due_in(self) -> list[float]:
-        """The seconds until each alarm that is set."""
+        """Seconds until each scheduled callback."""
         with self._changed:
             return sorted(alarm.due - self._time for alarm in self._alarms)
 

@@ -62,14 +62,14 @@ _SIZE = 8
 
 @frozen
 class RecordedPrompt:
-    """One prompt, as the model hears it.
+    """A prompt received by the model.
 
     Attributes:
-        number: How many there were before.
-        messages: All that it is shown, oldest first.
+        number: Number of earlier prompts.
+        messages: Messages, oldest first.
         schema: JSON Schema that the answer must satisfy; None for free text.
-        tools: Names of the tools that it may ask for.
-        parameters: By name.
+        tools: Names of the offered tools.
+        parameters: Model parameters by name.
     """
 
     number: int
@@ -142,7 +142,7 @@ class FakeModel:
         )
 
     def begin(self, limits: CancelToken) -> None:
-        """A call, with whatever is to go wrong in it."""
+        """Count a call, and cause its fault if there is one."""
         with self._lock:
             fault = self.faults.get(self.calls)
             self.calls += 1
@@ -152,7 +152,7 @@ class FakeModel:
             raise fault
 
     def hear(self, body: Mapping[str, Any], codec: Codec) -> Said:
-        """What to say to a request."""
+        """The answer to a request."""
         messages = codec.from_json(body["messages"], tuple[Message, ...])
         tools = tuple(tool["name"] for tool in body.get("tools", ()))
         with self._lock:

@@ -153,16 +153,16 @@ class FakeService:
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}"
 
     def let_go(self, times: int = 1) -> None:
-        """Let a reply that holds go on."""
+        """Resume held replies."""
         for _ in range(times):
             self._held.release()
 
     def wait_for_requests(self, count: int) -> None:
-        """Until so many have come, whole."""
+        """Wait until this number of requests was received completely."""
         self._wait(lambda: len(self.requests) >= count, f"{count} requests")
 
     def wait_until_closed(self, but: int = 0) -> None:
-        """Until the clients have closed all connections, or all but so many."""
+        """Wait until clients have closed all connections except this number."""
         self._wait(lambda: self.open_connections <= but, f"the close of all connections but {but}")
 
     def stop(self) -> None:

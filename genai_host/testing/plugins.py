@@ -10,7 +10,7 @@ from genai_host.plugins.contributions import KINDS
 
 
 class InlinePlugin:
-    """A plugin that declares what it is given, by the names of `Contributions`.
+    """A plugin with the given contributions, by the names of `Contributions`.
 
         Host(discovery=StaticPlugins({"mine": InlinePlugin(features=[feature])}))
 

@@ -17,16 +17,19 @@ from genai_host.host import Host
 def replay_from_every_entry(
     host: Host, record: InMemoryRecord, *, give: Callable[[str], object] | None = None
 ) -> int:
-    """Cut the record of a finished conversation after each entry, as a crash would,
-    make the conversation again from what is left, go on, and compare the answers.
+    """Truncate the record of a finished conversation after each entry, as a crash would, resume the
+    conversation, and compare the answers.
 
     Args:
-        host: Answers equal prompts equally, as the mock does.
-        record: Of a conversation whose last turn was answered.
-        give: What to give to a turn that waits, by the kind that it waits for.
+        host: Host whose models answer equal prompts equally.
+        record: Record of a conversation whose last turn was answered.
+        give: Returns the value for a paused turn by the kind of the pause.
 
-    Raises `AssertionError` where an answer differs. Returns how often it cut within
-    a turn; every turn is cut there at least once.
+    Returns:
+        Number of truncations within a turn; at least one per turn.
+
+    Raises:
+        AssertionError: An answer differs.
     """
     whole = json.loads(json.dumps(record.to_json(host.codec)))
     entries = record.entries
