@@ -66,8 +66,8 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
 
 
 def _summary(envelope: Envelope, reactions: list[dict[str, Any]]) -> str:
-    """Return the last text of the assistant, or the tool output if a tool ended the turn before any
-    text.
+    """Return the last text of the assistant; without any, the output of the tool that ended the
+    turn.
     """
     count = len(reactions) - len(envelope.reactions)
     texts = [reaction["message"] for reaction in reactions[:count]]

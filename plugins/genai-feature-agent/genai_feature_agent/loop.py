@@ -98,9 +98,7 @@ class AgentLoop:
                 return envelope
 
     def call_tools(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
-        """Run the pending tool calls in parallel. Approvals are requested first, so that a paused
-        turn has run none of them.
-        """
+        """Run the pending calls in parallel, after all approvals: a paused turn has run no call."""
         calls = envelope.pending
         approved, refused = yield from self._decisions(envelope, calls)
         run = [call for call in calls if call.id not in refused]
@@ -168,7 +166,7 @@ class AgentLoop:
         return after.said(message)
 
     def _must_afford(self, envelope: Envelope) -> None:
-        """Raise `LimitExceeded` before a model call that would exceed a limit."""
+        """Raise `LimitExceeded` if a limit allows no further model call."""
         times = self._max_round_trips
         if envelope.round_trips >= times:
             raise LimitExceeded(
@@ -207,9 +205,7 @@ def _names(calls: Sequence[ToolCall]) -> str:
 
 
 def _with_own_ids(message: Message) -> Message:
-    """Replace the ids of the calls by unique ones. A model can use an id twice, and an approval
-    must hold for one call only.
-    """
+    """Make the ids of the calls unique, so that an approval holds for one call only."""
     ids = [call.id for call in message.tool_calls]
     if all(ids) and len(set(ids)) == len(ids):
         return message

@@ -252,9 +252,7 @@ class Told:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All messages. Outputs of calls pending in the history come before the message of the
-        user, because these calls ran first.
-        """
+        """All messages; outputs of calls pending in the history precede the new user message."""
         history, before = self.request.history, 0
         if self.answer is not None:
             return (*history, *(self.answer.adds or ()))
@@ -316,9 +314,7 @@ def _or(given: Any, default: Any) -> Any:
 
 
 def _confirmation(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the approval as a confirmation reaction, for front ends without support for
-    approvals.
-    """
+    """Return the approval as a confirmation, for front ends without support for approvals."""
     return {
         "type": "confirmation",
         "description": f"May {call['tool']} run?",

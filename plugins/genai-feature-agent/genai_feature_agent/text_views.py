@@ -1,6 +1,4 @@
-"""The reactions of `reactions.BUILT_IN` as text, for clients without a front end. Actions are
-described, not performed.
-"""
+"""Text views of `reactions.BUILT_IN` for clients without a front end; actions are not performed."""
 
 from __future__ import annotations
 

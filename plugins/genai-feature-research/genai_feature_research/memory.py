@@ -110,9 +110,7 @@ class VectorColumn:
         return [float(each) for each in found] if found.any() else []
 
     def filled(self, rows: Sequence[int], vectors: Iterable[Sequence[float]]) -> VectorColumn:
-        """Return a copy with new vectors in some rows. If they have another size, the vectors of
-        the other rows are removed.
-        """
+        """Return a copy with new vectors in some rows; a new size removes all other vectors."""
         import numpy as np
 
         new = np.asarray(list(vectors), dtype=np.float32)
@@ -133,8 +131,8 @@ class VectorColumn:
         return VectorColumn(np.concatenate([self.matrix, more]))
 
     def likeness(self, vector: Sequence[float]) -> list[float]:
-        """Return the cosine similarity of each row to a vector of the same size, from -1 to 1; -2
-        for a row without a vector.
+        """Return the cosine similarity of each row to a vector, -1 to 1; -2 for a row without
+        one.
         """
         import numpy as np
 
@@ -316,9 +314,7 @@ class Memory:
     fact_vectors: VectorColumn = field(factory=VectorColumn.empty)
 
     def with_(self, added: Added) -> Memory:
-        """Return a copy with the additions of a turn. Vectors of rows that do not exist are
-        ignored.
-        """
+        """Return a copy with the additions of a turn, except vectors of rows that do not exist."""
         facts = (*self.facts, *added.facts)
         entries = (*self.entries, *added.entries)
         return Memory(

@@ -236,8 +236,8 @@ class Research:
         return text
 
     def _chosen(self, now: Sequence[Fact]) -> list[Fact]:
-        """Return the facts most similar to the message, of this turn or of all; without vectors
-        those of this turn come first.
+        """Return the facts most similar to the message; without vectors, those of this turn
+        first.
         """
         settings = self._settings
         memory = self._memory
@@ -369,9 +369,7 @@ def _in_order(values: list[_Rank]) -> Iterator[_Rank]:
 
 
 def _text_of(completion: Completion) -> str:
-    """Return the text; raises `UnexpectedFinish` or `GenerationError` if there is no complete
-    answer.
-    """
+    """Return the text; raises `UnexpectedFinish` or `GenerationError` for an incomplete answer."""
     if completion.finish not in ("stop", "length"):
         raise UnexpectedFinish(
             f"the model stopped because of {completion.reason}",

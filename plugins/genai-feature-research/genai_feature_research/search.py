@@ -208,9 +208,7 @@ class Search:
         self._calls = 0
 
     def find(self, wanted: Sequence[Wanted]) -> Generator[Step[Any], Any, list[Fact]]:
-        """Return the facts for all wanted items, in order. Items without stored facts are looked up
-        in parallel.
-        """
+        """Return the facts for all wanted items, in order; new items are looked up in parallel."""
         once = {(each.kind, each.key): each for each in reversed(wanted)}
         found = {each: self._stored(each) for each in reversed(once.values())}
         missing = [each for each, facts in found.items() if not facts]
@@ -247,9 +245,7 @@ class Search:
         ]
 
     def _found_now(self, wanted: Wanted) -> list[Fact]:
-        """Return the results of a query that already ran in this turn, and store them under its
-        other texts.
-        """
+        """Return the results of a query of this turn, and store them under its other texts."""
         found: list[Fact] = []
         for place, fact in enumerate(self.new):
             if fact.is_found_with(wanted.key):

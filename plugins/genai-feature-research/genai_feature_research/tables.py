@@ -41,9 +41,7 @@ class Table:
 
     @classmethod
     def read(cls, value: Any, wanted: Sequence[str], path: str) -> Table:
-        """Read a table; raises `ValidationError`, with the path, if it is invalid or lacks a
-        column.
-        """
+        """Read a table; raises `ValidationError`, with the path, if it is invalid."""
         table = _read(value, path)
         if not table.rows and not table.columns:
             return cls(table.form, path, {name: [] for name in wanted}, 0)
@@ -214,9 +212,7 @@ def json_value(value: Any) -> Any:
 
 
 def _is(value: Any, length: int) -> bool:
-    """Whether a number equals `length`. Accepts numpy numbers, and floats, which pandas uses in
-    columns with gaps; rejects booleans.
-    """
+    """Whether a value is a number, of Python or numpy, that equals `length`; not a boolean."""
     if isinstance(value, bool) or type(value).__name__ == "bool_":
         return False
     return hasattr(value, "__int__") and not isinstance(value, str) and value == length

@@ -164,9 +164,7 @@ def _line(tool: dict[str, str]) -> str:
 
 
 def _own_streams() -> tuple[int, int]:
-    """Return private file descriptors of the client's streams. Afterwards `print` writes to
-    standard error, and standard input is empty.
-    """
+    """Return private descriptors of the client's streams, and detach `stdin` and `stdout`."""
     reader, writer = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

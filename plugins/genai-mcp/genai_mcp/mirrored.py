@@ -21,9 +21,7 @@ Places: TypeAlias = "Mapping[str, tuple[str, ...]]"
 
 
 def places(schema: Mapping[str, Any]) -> Places:
-    """Return the headers in a schema. Raises `ValidationError` for invalid annotations: such a tool
-    must not be used.
-    """
+    """Return the headers in a schema. Raises `ValidationError` if the tool must not be used."""
     found: dict[str, tuple[str, ...]] = {}
     for path, mark, kind in _marked(schema, ()):
         if not isinstance(mark, str) or not _TOKEN.fullmatch(mark):
@@ -42,9 +40,7 @@ def places(schema: Mapping[str, Any]) -> Places:
 
 
 def values(where: Places, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers of a call. Raises `ValidationError` for a value that a header cannot
-    have.
-    """
+    """Return the headers of a call. Raises `ValidationError` for an unsupported value."""
     found = {}
     for name, path in where.items():
         value: Any = arguments
@@ -56,9 +52,7 @@ def values(where: Places, arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """Encode a header value that repeats a part of the body ("Value Encoding" in the
-    specification).
-    """
+    """Encode a header value ("Value Encoding" in the specification)."""
     plain = all(" " <= each <= "~" or each == "\t" for each in text) and text == text.strip()
     if plain and not (text.startswith(_BEGIN) and text.endswith(_END)):
         return text

@@ -20,9 +20,7 @@ _CUT = "\n(cut here)"
 
 
 def clean(text: str, most: int) -> str:
-    """Remove invisible characters except line ends and tabs, and truncate to `most` characters with
-    a note.
-    """
+    """Remove invisible characters except line ends and tabs, and truncate with a note."""
     cut = text if len(text) <= most else text[: most - len(_CUT)] + _CUT
     if not cut.isprintable():
         cut = "".join(each if each.isprintable() or each in "\n\t" else " " for each in cut)

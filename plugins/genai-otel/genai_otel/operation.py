@@ -119,7 +119,7 @@ class Operation:
         self._measure(self.duration, seconds, failed)
 
     def moved(self, by: int) -> Iterator[Point]:
-        """Change the number of operations in progress."""
+        """Yield a change in the number of operations in progress."""
         if self.active is not None:
             yield self.active, by, self.labels
 
@@ -263,7 +263,5 @@ def _parameters(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_undeclared(route: RouteInfo) -> bool:
-    """Whether a route is an undeclared id that the host passes through, for example
-    `instance/id`.
-    """
+    """Whether a route is an undeclared id that is passed through, for example `instance/id`."""
     return route.model.startswith(f"{route.provider}/")

@@ -58,9 +58,7 @@ class Providers:
         return bool(self._ours)
 
     def flush(self, seconds: float) -> None:
-        """Send the pending data. After `seconds`, or without a connection, sending continues in the
-        background.
-        """
+        """Send the pending data; after a timeout, sending continues in the background."""
         self._gave_up = not self._all_done([each.force_flush for each in self._ours], seconds)
         if self._gave_up:
             self._trouble.tell(f"it took more than {seconds:g} seconds")
@@ -104,9 +102,7 @@ class Providers:
 
 
 class _Trouble(logging.Handler):
-    """Log an unreachable collector once, instead of at each attempt. An application that configures
-    logging gets all records.
-    """
+    """Logs an unreachable collector once, unless the application configures logging."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -154,9 +150,7 @@ def _exporters(signal: Signal, names: Iterable[str]) -> list[Any]:
 
 
 def _name(signal: Signal) -> str:
-    """Return the entry point of the OTLP exporter. The default is HTTP, as in the specification;
-    gRPC requires a separate package.
-    """
+    """Return the entry point of the OTLP exporter; HTTP by default, as in the specification."""
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = next((os.environ[each] for each in variables if os.environ.get(each)), "")
     return "otlp_proto_grpc" if protocol.strip() == "grpc" else "otlp_proto_http"

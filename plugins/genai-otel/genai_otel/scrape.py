@@ -1,6 +1,4 @@
-"""`GET /metrics` for Prometheus. It is for administrators, because its numbers include all
-users.
-"""
+"""`GET /metrics` for Prometheus, for administrators: its numbers include all users."""
 
 from __future__ import annotations
 

@@ -16,9 +16,7 @@ from pathlib import Path
 from genai_host import paths
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-"""Variable of prometheus-client for the directory. A user who sets it also has to clean the
-directory.
-"""
+"""Variable of prometheus-client for the directory, which its user then has to clean."""
 
 _NAME = re.compile(r"([1-9][0-9]{0,9})(-[0-9]+)?")
 
@@ -49,9 +47,7 @@ def processes_in(folder: str) -> list[int]:
 
 
 def forget_dead(folder: str) -> None:
-    """Remove the operations in progress of ended processes. Their counters remain, because counters
-    must not decrease.
-    """
+    """Remove the operations in progress of ended processes; their counters remain."""
     from prometheus_client.multiprocess import mark_process_dead
 
     for pid in processes_in(folder):

@@ -100,9 +100,7 @@ class Telemetry:
             providers.close(seconds)
 
     def _open(self) -> None:
-        """Add the listeners of OpenTelemetry, if the application or the environment configures
-        it.
-        """
+        """Add the listeners of OpenTelemetry, if the application or environment configures it."""
         want = wanted(self._exporters)
         if not want:
             return

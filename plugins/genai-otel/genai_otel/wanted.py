@@ -61,9 +61,7 @@ def wanted(exporters: Mapping[Signal, tuple[str, ...]]) -> Want:
 
 
 def _of_application(module: str, get: str) -> Any:
-    """Return the application's global provider; None if there is none, or the API is not
-    imported.
-    """
+    """Return the application's global provider; None without one, or without the API."""
     api = sys.modules.get(module)
     if api is None:
         return None

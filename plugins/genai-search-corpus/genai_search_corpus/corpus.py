@@ -30,9 +30,7 @@ PATIENCE = 10.0
 """Seconds per search for computing missing vectors."""
 
 FURTHEST = 0.18
-"""Maximum cosine distance of similar texts with multilingual-e5; unrelated texts have 0.2 or
-more.
-"""
+"""Maximum cosine distance of similar texts with multilingual-e5; unrelated texts: 0.2 or more."""
 
 _CANDIDATES = 50
 _RANK = 60  # damping of the first ranks; Cormack, Clarke, Büttcher: Reciprocal Rank Fusion

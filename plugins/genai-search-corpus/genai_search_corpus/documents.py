@@ -180,9 +180,7 @@ def _put(node: Any, lines: list[str]) -> None:
 
 
 def _heading(node: Any) -> str:
-    """Return the start of a heading. Headings can be nested, and each contains the text of the
-    inner ones.
-    """
+    """Return the start of a heading; headings can be nested, and contain the inner text."""
     inner = islice(node.traverse(include_text=True), _HEADING_NODES)
     texts = (each.text()[:_HEADING_TEXT] for each in inner if each.tag == "-text")
     return " ".join(" ".join(texts).split())[:_HEADING_TEXT]

@@ -91,9 +91,7 @@ class Index:
             connection.close()
 
     def remove_if_damaged(self, error: Exception) -> bool:
-        """Whether damage caused the error; the file is then removed, and rebuilt when it is next
-        opened.
-        """
+        """Whether damage caused the error; the file is then removed, to be rebuilt."""
         if not isinstance(error, _damages()):
             return False
         self._remove()
@@ -228,9 +226,7 @@ class Session:
         return [(id, text) for id, text in rows]
 
     def put_vector(self, id: int, vector: bytes) -> None:
-        """Store a vector. Ignored if the passage no longer exists or has one, because another
-        process can be indexing.
-        """
+        """Store a vector, unless the passage no longer exists or already has one."""
         with self._writing():
             rows = list(
                 self._connection.execute(
@@ -245,9 +241,7 @@ class Session:
                 )
 
     def with_words(self, query: str, most: int) -> list[int]:
-        """Return passages that contain words of a query, by BM25, best first; titles have more
-        weight.
-        """
+        """Return passages that contain words of a query, by BM25, best first; titles count more."""
         words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
         if not words:
             return []
@@ -285,9 +279,7 @@ class Session:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the write lock from the start, because an upgrade from reading to writing can
-        fail.
-        """
+        """Hold the write lock from the start, because upgrading a read lock can fail."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield

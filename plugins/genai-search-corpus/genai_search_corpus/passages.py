@@ -32,9 +32,7 @@ class Passage:
 
 
 def whole(text: str) -> str:
-    """Remove lone surrogates, which occur in broken PDFs and file names and are invalid for the
-    index and the model.
-    """
+    """Remove lone surrogates, which occur in broken PDFs and in file names."""
     return _HALVES.sub("\ufffd", text)
 
 

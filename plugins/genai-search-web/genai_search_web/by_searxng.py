@@ -192,8 +192,8 @@ def _parsed(body: bytes) -> dict[str, Any]:
 
 
 def _check_engines(unresponsive: Any) -> None:
-    """Raise an error if nothing was found because SearXNG's own engines failed. It lists them as
-    pairs of name and reason.
+    """Raise an error if nothing was found because SearXNG's engines failed: (name, reason)
+    pairs.
     """
     if not isinstance(unresponsive, list) or not unresponsive:
         return

@@ -12,9 +12,7 @@ from urllib.parse import urlsplit
 MOST_TITLE = 300
 MOST_TEXT = 1000
 MOST_LINK = 2000
-"""Maximum number of characters of a title, link and text. A longer link is omitted, because a
-truncated one is wrong.
-"""
+"""Maximum number of characters of a title, link and text; longer links are omitted."""
 
 MOST_WRITTEN = 90_000
 """Maximum number of characters of all results; the host truncates at 100,000."""

@@ -56,13 +56,7 @@ def _search_tool(
     asked: Mapping[str, Any],
     applies: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Tool:
-    """Return the search tool of an engine.
-
-    Args:
-        engine: `ddgs` or `searxng`.
-        asked: Settings of the engine.
-        applies: Whether it is available in a context.
-    """
+    """Return the search tool of an engine; `applies` is whether it is available in a context."""
 
     def search(query: Query, run: ToolContext, region: Region = "wt-wt", limit: Limit = 10) -> str:
         """Search the web. The results are JSON: title, link and some text of each."""

@@ -15,9 +15,7 @@ from genai_host.errors import ValidationError
 from genai_tools_data.database import Reader, Result
 
 MOST_MEMORY = 512 * 2**20
-"""Bytes beyond the database, where the system supports limits: for all temporary data of a
-statement, including sorts.
-"""
+"""Bytes for temporary data of a statement, where the system supports limits."""
 
 _SECONDS = 60  # of CPU time, in case no parent is left to kill the process
 

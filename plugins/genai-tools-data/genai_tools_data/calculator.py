@@ -59,9 +59,7 @@ def calculate(expression: str) -> str:
 
 
 def _make_exact(tree: ast.Expression, text: str) -> None:
-    """Replace floats by the exact decimal numbers of the text, because 0.1 as a float is not
-    exact.
-    """
+    """Replace floats by the exact decimal numbers of the text: 0.1 as a float is not exact."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, float):
             if not math.isfinite(node.value):

@@ -36,9 +36,7 @@ MOST_CELL = 500
 """Maximum number of characters of a value; longer ones are truncated."""
 
 MOST_BYTES = 400_000
-"""Maximum number of characters of all rows as JSON; further rows are omitted. The host accepts 1
-MiB from a tool.
-"""
+"""Maximum number of characters of all rows as JSON; the host accepts 1 MiB from a tool."""
 
 MOST_TEXT = 20_000
 """Maximum number of characters of the text for the model; further rows are omitted."""
@@ -253,8 +251,8 @@ class Reader:
         )
 
     def keys(self, table: str, limits: CancelToken) -> list[tuple[str, str, str]]:
-        """Return the foreign keys: column, referenced table and its column, which is empty for the
-        primary key.
+        """Return the foreign keys: column, table and its column, which is empty for the primary
+        key.
         """
         found = self._about("foreign_key_list", table, limits)
         return [(str(row[3]), str(row[2]), str(row[4] or "")) for row in found.rows]

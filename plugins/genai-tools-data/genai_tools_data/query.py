@@ -113,9 +113,7 @@ def _check_lengths(query: Query) -> None:
 
 
 def limit_of(query: Query) -> int:
-    """Return the number of rows, capped at the maximum. Raises `ValidationError` if it is
-    invalid.
-    """
+    """Return the number of rows, up to the maximum. Raises `ValidationError` if it is invalid."""
     if query.limit < 1:
         raise ValidationError("limit is a number of rows from 1")
     return min(query.limit, MOST_ROWS)
@@ -128,9 +126,7 @@ def _offset(query: Query) -> int:
 
 
 def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
-    """Return an item with its exact name, by a name in any case. Raises `ValidationError` with the
-    known names.
-    """
+    """Return an item and its exact name, ignoring case. Raises `ValidationError`."""
     if name in known:
         return name, known[name]
     for each, value in known.items():

@@ -171,9 +171,7 @@ def too_large(path: Path) -> ConfigurationError:
 
 @define
 class _Column:
-    """Statistics of a column: the number of values of each kind, and whether its numbers are
-    codes.
-    """
+    """Statistics of a column: number of values of each kind, and whether its numbers are codes."""
 
     kinds: Counter[str] = Factory(Counter)
     is_code: bool = False

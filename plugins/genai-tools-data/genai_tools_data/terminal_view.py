@@ -169,7 +169,7 @@ _DRAWN = {
 def _labelled(
     reaction: Mapping[str, Any],
 ) -> list[tuple[str, list[tuple[str, float | None]]]]:
-    """Return each series with its labels and values."""
+    """Return each label with the named values of its row."""
     columns = reaction["columns"]
     label = columns.index(reaction["label"]) if reaction["label"] in columns else None
     places = [(name, columns.index(name)) for name in reaction["values"]]
@@ -201,9 +201,7 @@ def _written(cell: object) -> str:
 
 
 def _width(text: str) -> int:
-    """Return the terminal columns of a text: East Asian wide characters take two (Unicode TR11),
-    combining marks none.
-    """
+    """Return the terminal columns of a text; East Asian wide characters take two (Unicode TR11)."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
         for each in text

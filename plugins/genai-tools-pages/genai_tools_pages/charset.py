@@ -1,6 +1,4 @@
-"""Detection of the character encoding: HTML, 13.2.3 "The input byte stream", without its guesses by
-the user's language.
-"""
+"""Detection of the encoding: HTML, 13.2.3 "The input byte stream", without the user's language."""
 
 from __future__ import annotations
 

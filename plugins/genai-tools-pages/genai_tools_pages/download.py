@@ -153,7 +153,7 @@ class Downloader:
         return Body(link, kind, self._data(link, response))
 
     def _data(self, link: Link, response: urllib3.BaseHTTPResponse) -> bytes:
-        """Return the body up to the limit; decompressed in chunks."""
+        """Return the body; raises `ValidationError` if it is too large after decompression."""
         data = bytearray()
         while piece := response.read(_PIECE, decode_content=True):
             data += piece
@@ -166,9 +166,7 @@ class Downloader:
 
 
 def _authorities() -> dict[str, str]:
-    """Return the CA certificates: from the same environment variables as `requests`, else from
-    certifi.
-    """
+    """Return the CA certificates: from the environment variables of `requests`, else certifi."""
     path = next(filter(None, map(os.environ.get, _AUTHORITIES)), None) or certifi.where()
     return {"ca_cert_dir" if os.path.isdir(path) else "ca_certs": path}
 

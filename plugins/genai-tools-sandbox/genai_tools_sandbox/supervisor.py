@@ -158,9 +158,7 @@ def main() -> None:
 
 
 def _watch(child: int, memory: int, told: Sequence[int]) -> int:
-    """Wait for the end of the child, and kill it at a limit or after a signal; return the exit
-    status.
-    """
+    """Wait for the child, and kill it at a limit or after a signal; return the exit status."""
     host = select.poll()
     host.register(0, 0)  # no event mask: reports only that the writer has closed
     while True:
@@ -256,9 +254,7 @@ def _shut_files(libc: Any, readable: Iterable[str | bytes]) -> bool:
 
 
 def _filter(libc: Any, program: int) -> bool:
-    """Install the filter. `program` is the address of the path of the only program that may be
-    executed.
-    """
+    """Install the filter; `program` is the address of the path of the only allowed program."""
     machine = platform.machine()
     if machine not in ARCHITECTURES or struct.calcsize("P") != 8:
         return False
@@ -303,9 +299,7 @@ def _instructions(machine: str, program: int, own: int) -> Sequence[bytes]:
 
 
 def _only(number: int, check: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the steps for a call that is allowed if the last step of the check skips the next
-    one.
-    """
+    """Return steps that allow a call if the last step of the check skips the next one."""
     return [
         _step(_EQUAL, number, 0, len(check) + 2),
         *check,

@@ -107,9 +107,7 @@ def _code(code: str) -> str:
 
 
 def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
-    """Convert files for the runner. Raises `ValidationError` for unsafe names, invalid base64 and
-    too much data.
-    """
+    """Convert files for the runner. Raises `ValidationError` for invalid or too large files."""
     if len(files) > _MOST_GIVEN:
         raise ValidationError(f"there may be {_MOST_GIVEN} files at once")
     size = 0

@@ -146,9 +146,7 @@ def _listed(page: Any) -> Iterator[ListedModel]:
 
 
 def _capabilities(told: Any) -> frozenset[str] | None:
-    """Return the listed capabilities, plus tools, which the service does not list because all
-    models support them.
-    """
+    """Return the listed capabilities, plus tools, which all models support but none lists."""
     if not isinstance(told, Mapping):
         return None
     found = {name for key, name in _CAPABILITIES.items() if _is_supported(told.get(key))}

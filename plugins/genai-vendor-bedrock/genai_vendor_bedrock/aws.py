@@ -63,7 +63,7 @@ class Aws:
         self._secrets: tuple[bytes, ...] = ()
 
     def missing(self) -> str | None:
-        """Why there are no credentials, checked from files and the environment only."""
+        """Why there is no region, checked from files and the environment only."""
         if not self._region and not _is_there("AWS_CONFIG_FILE"):
             return "no region: set AWS_REGION"
         return None
@@ -102,7 +102,7 @@ class Aws:
         return evolve(request, headers={name: str(value) for name, value in signed.headers.items()})
 
     def without_secrets(self, body: bytes) -> bytes:
-        """Remove quoted headers from an error message about the signature."""
+        """Mask secrets in an error message, which can quote the signed headers."""
         for secret in self._secrets:
             body = body.replace(secret, b"***")
         return body

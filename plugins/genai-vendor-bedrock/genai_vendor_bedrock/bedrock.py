@@ -194,9 +194,7 @@ def _serves(betas: Sequence[str]) -> Mapping[str, DialectEndpoint]:
 
 
 def _geography_of(region: str) -> str:
-    """Return the location prefix of a region's inference profiles; for a new region its own
-    prefix.
-    """
+    """Return the location prefix of a region's inference profiles; its own if it is unknown."""
     before = region.rsplit("-", 2)[0]
     return _NEAR_OF_REGION.get(before, before)
 

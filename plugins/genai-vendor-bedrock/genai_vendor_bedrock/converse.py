@@ -202,9 +202,7 @@ def _put_effort(
 
 
 def _cache_point(ttl: str | None) -> dict[str, Any] | None:
-    """Return a cache point. The default of five minutes is omitted, because some models reject
-    it.
-    """
+    """Return a cache point, without the default of five minutes, which some models reject."""
     if ttl is None:
         return None
     return {"cachePoint": {"type": "default", **({} if ttl == "5m" else {"ttl": ttl})}}

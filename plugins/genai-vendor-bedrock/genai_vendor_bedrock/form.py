@@ -155,9 +155,7 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
 
 
 def wire_choice(choice: str | None) -> dict[str, Any] | None:
-    """Return the tool choice; None for the default and for no tools, which the format cannot
-    express.
-    """
+    """Return the tool choice; None for the default, and for no tools, which has no value."""
     if choice in (None, "none"):
         return None
     kinds = {"auto": "auto", "required": "any"}
@@ -165,9 +163,7 @@ def wire_choice(choice: str | None) -> dict[str, Any] | None:
 
 
 def tools_before(call: ChatCall) -> list[ToolSchema]:
-    """Return the tools used in the conversation. A request with tool blocks must declare tools,
-    even if none may be used now.
-    """
+    """Return the tools used in the conversation, which a request must always declare."""
     names = {
         part.name: None
         for message in call.messages

@@ -44,13 +44,7 @@ NOVA: Sequence[Model] = (
 
 
 def _claude(name: str, id: str = "", *, held: bool = False) -> Offering:
-    """An offering of a Claude model.
-
-    Args:
-        name: Name of the model.
-        id: Id, if it is not the name.
-        held: Whether the service enforces schemas.
-    """
+    """An offering of a Claude model; `held` is whether the service enforces schemas."""
     return Offering(
         name,
         _PROVIDER,

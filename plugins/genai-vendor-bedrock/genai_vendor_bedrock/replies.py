@@ -127,9 +127,7 @@ class ConverseDecoder:
         return read_reply(whole, self._answer_tool)
 
     def _place(self, data: Mapping[str, Any]) -> _Place:
-        """Return the place of the latest block at an index; some compatible services use one index
-        for all blocks.
-        """
+        """Return the latest block at an index; some compatible services reuse one index."""
         index = count_in(data, "contentBlockIndex")
         return self._newest.setdefault(index, (index, len(self._blocks)))
 
@@ -179,9 +177,7 @@ class _Growing:
         self._citations: list[Any] = []
 
     def is_followed_by(self, start: Mapping[str, Any]) -> bool:
-        """Whether a block that starts at the same place is a new one. An empty block or a repeated
-        start event is the same block.
-        """
+        """Whether a start event at the same place begins a new block, rather than repeats one."""
         ids = (object_in(each, "toolUse").get("toolUseId") for each in (self._start, start))
         return bool(self.whole()) and (self._start != start or None in ids)
 

@@ -74,8 +74,8 @@ class Form(NamedTuple):
         return _CONTENT % (role, parts) if parts else b""
 
     def said_in(self, message: Message) -> tuple[bytes, bytes]:
-        """Return the role and the encoded parts of a message; both are empty if nothing is to be
-        sent.
+        """Return the role and the encoded parts of a message; both empty if there is nothing to
+        send.
         """
         if message.role == "system":
             return b"", b""

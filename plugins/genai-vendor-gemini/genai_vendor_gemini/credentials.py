@@ -44,8 +44,8 @@ class Credentials:
         return None if _is_installed() else f"google-auth is not installed: {_INSTALL}"
 
     def __call__(self, limits: CancelToken) -> AccessToken:
-        """Fetch a token. Raises `AuthenticationFailed`, `ServiceUnavailable`, and the error of
-        `limits`.
+        """Fetch a token. Raises `AuthenticationFailed`, `ServiceUnavailable` or the limits'
+        error.
         """
         if not _is_installed():
             raise ConfigurationError("google-auth is not installed", hint=_INSTALL)

@@ -107,9 +107,7 @@ def _below(models: str, path: str) -> str:
 
 
 def _listed(model: Mapping[str, Any]) -> ListedModel:
-    """Convert a listed model; models for other purposes, for example images, get no
-    capabilities.
-    """
+    """Convert a listed model; models for other purposes, such as images, get no capabilities."""
     methods = model.get("supportedGenerationMethods")
     if not isinstance(methods, list):
         raise malformed("a model has no methods")

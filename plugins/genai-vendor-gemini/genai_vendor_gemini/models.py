@@ -52,13 +52,7 @@ def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: boo
 
 
 def _embed(name: str, window: int, *, purpose: bool) -> Model:
-    """A model for embeddings.
-
-    Args:
-        name: Name of the model.
-        window: Context window in tokens.
-        purpose: Whether it accepts a purpose.
-    """
+    """An embedding model; `purpose` is whether it accepts a purpose."""
     return Model(
         name,
         dialects=["gemini-embed"],

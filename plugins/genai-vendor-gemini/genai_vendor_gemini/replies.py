@@ -58,9 +58,7 @@ def has_own_id(id: str) -> bool:
 
 
 def read_completion(call: ChatCall, body: bytes) -> Completion:
-    """Parse a complete reply. Raises `MalformedReply`, and `UnexpectedFinish` if it has no
-    answer.
-    """
+    """Parse a complete reply. Raises `MalformedReply`, or `UnexpectedFinish` without an answer."""
     reading = _Reading(call)
     if body.lstrip().startswith(b"["):  # a stream without server-sent events
         for data in read_objects(body):
@@ -228,7 +226,7 @@ def _read_data(data: Mapping[str, Any]) -> Image | File:
 
 
 def read_usage(data: Any) -> Usage:
-    """Return the tokens used. Reasoning tokens are reported separately from output tokens."""
+    """Return the tokens used; output includes the reasoning, which Gemini counts separately."""
     if not isinstance(data, dict):
         return Usage()
     thoughts = count_in(data, "thoughtsTokenCount")

@@ -23,9 +23,7 @@ def is_installed() -> bool:
 
 
 class Embedder:
-    """Embedding model, loaded with the first text. It embeds one text at a time, for all
-    threads.
-    """
+    """Embedding model, loaded with the first text. All threads together embed one at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

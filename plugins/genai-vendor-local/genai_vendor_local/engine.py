@@ -55,9 +55,7 @@ class Engine:
         return self._start(lambda tell: server.handle_chat_completions(_dumps(body), tell))
 
     def embed(self, body: Mapping[str, Any], limits: CancelToken) -> bytes:
-        """Embed; returns the whole reply in OpenAI's format. A started text is finished even after
-        cancellation.
-        """
+        """Embed a text to its end; returns the whole reply in OpenAI's format."""
         server = self._loaded(limits)
         chunks = self._start(lambda tell: tell(server.handle_embeddings(_dumps(body))))
         with limits.on_cancel(chunks.close):

@@ -79,9 +79,7 @@ def load(folder: Path) -> None:
 
 
 def pull(folder: Path, *, report: Report = bool, limits: CancelToken | None = None) -> None:
-    """Download it into the directory of the weights if it is missing. Raises the errors of
-    `weights.pull`.
-    """
+    """Download it to the weights if it is missing. Raises the errors of `weights.pull`."""
     if not is_missing(folder):
         return
     found = BUILDS.get(platform.machine())

@@ -173,9 +173,7 @@ class LocalProvider(Provider):
         return _Reply(engine.chat(body, limits))
 
     def _count(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
-        """Count the tokens of a prompt: llama.cpp reports them before processing it, and is stopped
-        after the first batch.
-        """
+        """Count the tokens of a prompt, which llama.cpp reports before processing it."""
         chunks = self._chat(model_id, {**body, "max_tokens": 1, "stream": True}, limits)
         with limits.on_cancel(chunks.close):
             for event in chunks:
@@ -224,9 +222,7 @@ class LocalProvider(Provider):
 
 
 class _Missing(Mapping[str, str]):
-    """Reasons why ids cannot run. Evaluated on access, because configured files can appear and
-    disappear.
-    """
+    """Reasons why ids cannot run. Evaluated on access, because files can change."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -320,9 +316,7 @@ _DATA = ("const", "default", "enum", "examples")
 
 
 def _with_required_properties(schema: Any) -> Any:
-    """Add each required name to the properties of a schema: llama.cpp's grammar allows only
-    these.
-    """
+    """Add each required name to a schema's properties: llama.cpp's grammar allows only these."""
     if isinstance(schema, list):
         return [_with_required_properties(each) for each in schema]
     if not isinstance(schema, Mapping):

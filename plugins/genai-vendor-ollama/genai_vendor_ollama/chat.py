@@ -171,9 +171,7 @@ def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _offered(call: ChatCall) -> tuple[ToolSchema, ...]:
-    """Return the tools to send. Raises `InvalidParameter` for a required tool, which the format
-    cannot express.
-    """
+    """Return the tools. Raises `InvalidParameter` for a required tool, which has no form."""
     if call.tools and call.tool_choice not in (None, "auto", "none"):
         raise InvalidParameter(
             f"{_NAME} cannot make a model use a tool: tool_choice {call.tool_choice!r}",

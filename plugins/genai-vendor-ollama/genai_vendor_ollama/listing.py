@@ -59,8 +59,6 @@ def _details(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _shown_window(data: Mapping[str, Any]) -> Any:
-    """Return the context window; its key starts with the architecture, for example
-    `llama.context_length`.
-    """
+    """Return the context window; its key is for example `llama.context_length`."""
     info = data.get("model_info") or {}
     return next((size for name, size in info.items() if name.endswith(".context_length")), None)

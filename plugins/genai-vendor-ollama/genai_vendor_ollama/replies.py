@@ -43,9 +43,7 @@ from genai_vendor_ollama.form import read_event_object
 
 
 def read_completion(call: ChatCall, reply: ProviderReply) -> Completion:
-    """Parse a complete reply. Raises `MalformedReply`, and `IncompleteReply` without
-    `"done": true`.
-    """
+    """Parse a complete reply. Raises `MalformedReply`, or `IncompleteReply` if it is not done."""
     decoder = OllamaDecoder(call)
     decoder.feed(StreamEvent(reply.body))
     return decoder.finish()
@@ -126,9 +124,7 @@ class OllamaDecoder:
             yield call
 
     def _free_id(self) -> str:
-        """Return a new id for a call from an older server without ids, unique in the
-        conversation.
-        """
+        """Return a conversation-wide unique id for a call from an older server without ids."""
         return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
 
 

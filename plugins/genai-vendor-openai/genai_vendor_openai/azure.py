@@ -99,9 +99,7 @@ class AzureProvider(HttpProvider):
 
 
 def _base_url(endpoint: str, version: str) -> str:
-    """Return the base URL for an address from the portal or from the configuration of another
-    client.
-    """
+    """Return the base URL for an address from the portal, or in another client's form."""
     resource = endpoint.strip().rstrip("/").removesuffix("/v1").removesuffix("/openai")
     if not resource:
         return ""

@@ -118,9 +118,7 @@ def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
 
 
 def _default_models(settings: CompatibleSettings, instance: str) -> Mapping[Operation, str]:
-    """Return the default models. Ids can look as if they named another instance, for example
-    `openai/gpt-oss-20b`.
-    """
+    """Return the default models, whose ids can look like instances: `openai/gpt-oss-20b`."""
     named: Mapping[Operation, str] = {
         "chat": settings.default_model,
         "embed": settings.default_embed_model,

@@ -107,7 +107,7 @@ def _embed(name: str, dimensions: int | None) -> Model:
 
 
 def _at(name: str) -> Mapping[str, str]:
-    """Return the Azure deployment, which has the name of its model unless an instance maps it."""
+    """Return the ids; an Azure deployment has its model's name unless an instance maps it."""
     return {"openai": name, "azure-openai": name}
 
 

@@ -72,9 +72,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _word_from(text: str, place: int) -> int:
-    """Return the start of the first word after a position, within half an overlap; otherwise the
-    position.
-    """
+    """Return the start of the next word, within half an overlap; otherwise the position."""
     for at in range(place, place + OVERLAP // 2):
         if text[at].isspace():
             return at + 1

@@ -208,9 +208,7 @@ class HttpConnection:
                 raise MalformedReply(f"{self._name} sends an event: {error}") from error
 
     def _listen(self, method: str, params: Mapping[str, Any]) -> None:
-        """Receive change notifications on a separate stream until it ends. The stream is not
-        reopened, because lists also expire.
-        """
+        """Receive change notifications until their stream ends; lists expire anyway."""
         headers = {"accept": "text/event-stream"}
         request = self._made("GET", b"", headers)
         if method:
@@ -250,9 +248,7 @@ class HttpConnection:
         return error
 
     def _cancel(self, number: int, limits: CancelToken) -> None:
-        """Notify the server of a cancelled request, in a separate thread because the caller does
-        not wait.
-        """
+        """Notify the server of a cancelled request, in a separate thread."""
         try:
             limits.check()
         except GenaiError:

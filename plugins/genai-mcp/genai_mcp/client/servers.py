@@ -121,9 +121,7 @@ class Server:
 
 
 def file() -> str:
-    """Return the absolute path of the file with the servers: from the environment variable, or the
-    default path.
-    """
+    """Return the absolute path of the configuration file: from the environment, or the default."""
     named = os.environ.get(VARIABLE)
     return os.path.abspath(named) if named else os.path.join(paths.config_dir(), FILE)
 

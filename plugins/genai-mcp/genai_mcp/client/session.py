@@ -28,9 +28,7 @@ MOST_PAGES = 100
 """Maximum number of pages of a list; further pages are ignored."""
 
 PROBE = 10.0
-"""Seconds without an answer to `server/discover` after which a server counts as an older
-version.
-"""
+"""Seconds without an answer to `server/discover` after which a server counts as older."""
 
 _UNSUPPORTED = -32022
 _MODERN_ERRORS = (-32020, -32021, _UNSUPPORTED)
@@ -184,7 +182,7 @@ class Session:
         return _mapping(self._capabilities.get("tools")).get("listChanged") is True
 
     def _is_modern(self, limits: CancelToken) -> bool:
-        """Whether the server supports `server/discover`. Older servers reply with various errors,
+        """Whether the server supports 2026-07-28. Older servers reply with various errors,
         or not at all. Raises `RpcError` or an error of the connection.
         """
         self._connection.version = MODERN

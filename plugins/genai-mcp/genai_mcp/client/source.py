@@ -99,9 +99,7 @@ def _bytes(value: Any) -> bytes:
 
 
 MOST_DESCRIPTION = 1024
-"""Maximum number of characters of a description; all services accept this number. Longer ones are
-truncated.
-"""
+"""Maximum number of characters of a description; longer ones are truncated."""
 
 MOST_SCHEMA = 100_000
 """Maximum number of bytes of a schema as JSON. Tools with a larger schema are ignored."""
@@ -167,8 +165,8 @@ def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
 
 
 def usable_name(name: str, most: int) -> str:
-    """Return a valid tool name: invalid characters become `_`, and a name that is too long ends
-    with its digest.
+    """Return a valid tool name: invalid characters become `_`, and a long name ends with a
+    digest.
     """
     plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
     if not re.match(r"[a-zA-Z_]", plain):
@@ -296,9 +294,7 @@ class McpSource(ToolSource):
 
 
 def _connected(server: Server) -> Connection:
-    """Create a connection. Imports late, because HTTP takes long to import and is often not
-    needed.
-    """
+    """Create a connection. HTTP takes long to import and is often not needed."""
     if server.transport == "http":
         from genai_mcp.client.http import HttpConnection
 

@@ -101,9 +101,7 @@ class StdioConnection:
 
     @property
     def listens(self) -> bool:
-        """Whether changes are reported. Up to 2025-11-25 the server's capabilities suffice; later
-        versions confirm it.
-        """
+        """Whether changes are reported; versions after 2025-11-25 confirm it."""
         return self._heard or self._listening is None
 
     def request(

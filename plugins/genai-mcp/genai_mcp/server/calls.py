@@ -118,9 +118,7 @@ class Waiting:
         return name
 
     def take(self, name: str, tool: str, arguments: Mapping[str, Any]) -> _Kept | None:
-        """Remove and return a call; None if it no longer exists, or has another tool or other
-        arguments.
-        """
+        """Remove and return a call; None if it is unknown, or has another tool or arguments."""
         with self._lock:
             kept = self._kept.get(name)
             if kept is None or kept.until < time.monotonic():

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 
 def check_headers(request: Request, headers: Mapping[str, str], offer: Offer) -> None:
-    """Check that the headers match the body. Header names are in lower case. Raises `RpcError` if
-    they differ.
-    """
+    """Check that the headers, in lower case, match the body. Raises `RpcError`."""
     version = request.params["_meta"].get(f"{OWN}protocolVersion")
     if isinstance(version, str):  # otherwise it is rejected for the type
         _check("mcp-protocol-version", headers.get("mcp-protocol-version"), version)

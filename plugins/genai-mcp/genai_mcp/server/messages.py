@@ -62,9 +62,7 @@ _ALLOW = "allow"
 
 
 def result(id: Id, value: Mapping[str, Any], *, modern: bool) -> Outgoing:
-    """Return the message with a result. `modern` is whether it is for 2026-07-28, in which results
-    name their type.
-    """
+    """Return a result message. `modern`: for 2026-07-28, in which results name their type."""
     if modern:
         value = {"resultType": "complete", **value}
         value["_meta"] = {f"{OWN}serverInfo": SERVER, **value.get("_meta", {})}
@@ -116,9 +114,7 @@ def wrong_version(requested: str) -> RpcError:
 
 
 MOST_TEXT = 100_000
-"""Maximum number of characters of a feature's answer; longer ones are truncated. The host limits
-tools.
-"""
+"""Maximum number of characters of a feature's answer; longer ones are truncated."""
 
 MOST_DATA = 1 << 20
 """Maximum number of bytes of a feature's data as JSON; larger data is omitted."""
@@ -133,9 +129,7 @@ _BEGINNINGS = (
 
 
 def result_of_output(output: ToolOutput) -> Result:
-    """Convert the output of a tool. Reactions and context, which are for front ends, are
-    omitted.
-    """
+    """Convert the output of a tool, without reactions and context, which are for front ends."""
     return {"content": list(_parts(output.content)), "isError": output.error}
 
 

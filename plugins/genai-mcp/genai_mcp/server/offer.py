@@ -88,9 +88,7 @@ class Offer:
         self._checker = SchemaValidator(_QUESTION)
 
     def tools(self) -> dict[str, Offered]:
-        """Return the current tools by name, sorted. Tool sources are queried, which can take
-        long.
-        """
+        """Return the current tools by name, sorted. Querying tool sources can take long."""
         found: dict[str, Offered] = {}
         for tool in self._host.offered_tools():
             if _is_among(tool.name, self._choice.tools):

@@ -58,8 +58,8 @@ class Session:
         self._closed = False
 
     def receive(self, message: rpc.Message) -> Exchange | None:
-        """Accept a message. For a request, return an exchange, which starts when it is iterated and
-        holds a place until then. For other messages, return None.
+        """Accept a message. For a request, return an exchange, which starts when it is iterated;
+        its place is reserved until its end. For other messages, return None.
         """
         if isinstance(message, rpc.Answer):
             self._asking.answered(message)
@@ -83,9 +83,7 @@ class Session:
             exchange.cancel()
 
     def _refusal(self, request: Request) -> RpcError | None:
-        """Return why a request is rejected; None if it is accepted and has a place if it needs
-        one.
-        """
+        """Return why a request is rejected, or reserve a place for it if it needs one."""
         if self._closed:
             return RpcError(rpc.INTERNAL_ERROR, "the session is closed")
         if request.id in self._under_way:

@@ -132,9 +132,7 @@ class StdioServer:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Serve until the client closes its end or `end` is called, then cancel requests in
-        progress.
-        """
+        """Serve until the client closes its end, or `end`; then cancel requests in progress."""
         threading.Thread(target=self._read, name="mcp read", daemon=True).start()
         while not self._ended.wait(_POLL):
             pass
