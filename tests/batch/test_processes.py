@@ -60,7 +60,7 @@ def counting() -> Counting:
 @pytest.fixture
 def service(home: Path, place: str, counting: Counting) -> Iterator[FakeService]:
     with FakeService(answer=counting) as service:
-        configure(home, service, conversations={"store": place})
+        configure(home, service, conversations={"database": place})
         yield service
 
 

@@ -48,7 +48,7 @@ def behind(received: Received) -> Reply:
 def service(home: Path, place: str) -> Iterator[FakeService]:
     with FakeService(answer=behind) as service:
         config = {
-            "conversations": {"store": place},
+            "conversations": {"database": place},
             "providers": {"remote": {"type": "openai-compatible", "base_url": f"{service.url}/v1"}},
         }
         file = home / "config" / "config.toml"

@@ -67,7 +67,7 @@ def test_tools_are_listed_and_called_as_others_are(
     assert capfd.readouterr().out == "3\n"
     assert run(["tools", "show", "shop__add", "--json"]) == 0
     row = json.loads(capfd.readouterr().out)
-    assert (row["plugin"], row["approval"], row["repeatable"]) == ("mcp", "ask", False)
+    assert (row["plugin"], row["approval"], row["idempotent"]) == ("mcp", "ask", False)
 
 
 def test_a_file_that_is_wrong_is_told(file: Path, capfd: pytest.CaptureFixture[str]) -> None:

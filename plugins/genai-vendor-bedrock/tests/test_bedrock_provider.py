@@ -521,7 +521,7 @@ given = {"d": genai_host.dialects, "chat": genai_feature_chat, "bedrock": genai_
 settings = {"endpoint": sys.argv[1], "region": "us-east-1"}
 config = Config(providers={"bedrock": InstanceConfig("bedrock", settings=settings)})
 with Host(config=config, discovery=StaticPlugins(given)) as host:
-    print(host.instances["bedrock"].provider.missing())
+    print(host.instances["bedrock"].provider.unavailable_reason())
     print(host.open("chat", "nova-pro").say("hi").text)
 print("botocore" in sys.modules)
 """
