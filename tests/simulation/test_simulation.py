@@ -25,12 +25,6 @@ def test_kills_lose_nothing_and_repeat_nothing() -> None:
     assert failures(*run_seeds(1, 150, ("kill",))) == []
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-def test_no_fault_of_5000_turns_spoils_anything() -> None:
-    assert [line for each in run_seeds(1000, 5000) for line in failures(each)] == []
-
-
 @pytest.mark.part
 @pytest.mark.parametrize(
     "plan",
