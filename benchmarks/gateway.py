@@ -10,7 +10,7 @@ turn by turn in each round; figures are medians of the rounds. CPU is that of th
 processes, so that a million over the microseconds of a request is how many one core does,
 whatever else the machine has to do. With `--core` each has that core alone (on Linux): where
 threads of Python wander among cores, a request takes up to twice as much, as luck has it.
-With `--workers`, the server is measured with so many processes as well, and
+With `--workers`, the server is also measured with that number of processes, and
 LiteLLM's and Portkey's with as many, where they have an option for it; memory and CPU are then
 those of all processes.
 wrk makes the requests (`apt-get install wrk`). The paths are those of the program `litellm` of an
