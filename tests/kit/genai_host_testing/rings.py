@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis.strategies
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key  # stderr as it was before the capture
 
@@ -112,6 +113,9 @@ class Rings:
         """Keep what is collected out of garbage collections: it lives as long as the run, and
         looking through it takes half a second each time."""
         gc.disable()
+        # Hypothesis makes its source of random numbers with the first example, and takes it for
+        # garbage where what refers to it cannot be found any more
+        hypothesis.find(hypothesis.strategies.none(), lambda _: True)
         try:
             return (yield)
         finally:
