@@ -350,6 +350,16 @@ class Conversation:
         if cancellation is not None:
             cancellation.cancel()
 
+    def flush(self) -> None:
+        """Record what could not be recorded so far; see `record_error`. Also after `close`.
+
+        Raises:
+            Conflict: Another process has continued the conversation.
+            StoreError: It still cannot be recorded.
+        """
+        if self._recording is not None:
+            self._recording.flush()
+
     def abandon(self, reason: GenaiError | None = None) -> None:
         """End a paused or interrupted turn as failed, if there is one. It can be sent again.
 
