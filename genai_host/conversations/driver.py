@@ -265,7 +265,7 @@ class Driver:
                 raise outcome
             return outcome
         if isinstance(step, Prompt) and self._journal.is_cut(path):
-            yield Event("void")
+            yield Event("reset")
         try:
             self._count(step)
             result = yield from perform(step, path, cancellation)

@@ -32,7 +32,7 @@ def test_a_job_is_done_while_nobody_waits(api: Api) -> None:
     job = api.post("/jobs", {"message": "hi"})
     assert job["status"] in ("running", "done")
     result = api.get(f"/jobs/{job['id']}/result?wait=30")
-    assert result["answer"]["summary"] == "hi"
+    assert result["answer"]["text"] == "hi"
     assert api.get(f"/jobs/{job['id']}")["status"] == "done"
     assert api.get(f"/conversations/{job['conversation']}")["turns"][0]["status"] == "answered"
 
@@ -68,7 +68,7 @@ def test_a_job_whose_end_was_not_written_at_first_is_on_record(
     job = api.post("/jobs", {"message": "hi"})
     answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]
     assert refused
-    assert (answer["summary"], answer.get("unrecorded")) == ("hi", None)
+    assert (answer["text"], answer.get("record_error")) == ("hi", None)
     assert api.get(f"/conversations/{job['conversation']}")["turns"][0]["status"] == "answered"
 
 
@@ -109,7 +109,7 @@ def test_a_job_keeps_an_answer_that_is_not_recorded(
     monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
     job = api.post("/jobs", {"message": "hi"})
     answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]
-    assert (answer["summary"], answer["unrecorded"]["code"]) == ("hi", "store")
+    assert (answer["text"], answer["record_error"]["code"]) == ("hi", "store")
 
 
 def test_a_job_that_runs_can_be_cancelled(api: Api) -> None:
@@ -129,7 +129,7 @@ def test_a_job_of_a_server_that_ends_is_done_by_another(
         with served(api.host, api.fake) as other:
             job = other.post("/jobs", {"message": "hi"})
             assert api.fake.hanging.wait(30)
-        assert api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]["summary"] == "hi"
+        assert api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]["text"] == "hi"
         [turn] = api.get(f"/conversations/{job['conversation']}")["turns"]
         assert turn["status"] == "answered"
         assert api.fake.calls == 2
@@ -159,7 +159,7 @@ def test_more_jobs_than_are_done_at_once_wait(api: Api, monkeypatch: pytest.Monk
     assert {api.get(f"/jobs/{each}")["status"] for each in others} == {"running"}
     api.send("DELETE", f"/jobs/{first}")
     for each in others:
-        assert api.get(f"/jobs/{each}/result?wait=30")["answer"]["summary"] == "other"
+        assert api.get(f"/jobs/{each}/result?wait=30")["answer"]["text"] == "other"
 
 
 def test_jobs_that_have_ended_make_room(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
