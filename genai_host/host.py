@@ -45,6 +45,7 @@ from genai_host.api.messages import PARTS
 from genai_host.api.models import merged_parameters
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
+from genai_host.calls.rate_limiter import RateLimiter
 from genai_host.calls.retry import Retry, RetryPolicy
 from genai_host.calls.router import DefaultModel, Routing
 from genai_host.catalog.catalog import Catalog, ModelChoice
@@ -71,7 +72,6 @@ from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
 from genai_host.providers.instance import ProviderInstance
 from genai_host.providers.instances import ProviderInstances
-from genai_host.providers.limits import RateLimiter
 from genai_host.secrets.keys import SecretStore
 from genai_host.tools.plugin_tools import PluginTools
 from genai_host.tools.toolbox import Toolbox
