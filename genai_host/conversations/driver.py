@@ -55,8 +55,8 @@ from genai_host.conversations.execution import (
     call_function,
     raise_first,
 )
+from genai_host.conversations.journal import Journal
 from genai_host.conversations.record import RESUMABLE, Path, StepEnded
-from genai_host.conversations.replay import Journal
 from genai_host.errors import (
     Cancelled,
     GenaiError,
