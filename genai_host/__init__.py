@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from genai_host.calls.retry import RetryPolicy
     from genai_host.config import Config
     from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.driver import TurnLimits
+    from genai_host.conversations.details import TurnLimits
     from genai_host.conversations.record import InMemoryRecord
     from genai_host.errors import GenaiError
     from genai_host.host import Host
@@ -68,7 +68,7 @@ _HOMES = {
     "StaticPlugins": "plugins.discovery",
     "Text": "api.messages",
     "ToolOutput": "api.tools",
-    "TurnLimits": "conversations.driver",
+    "TurnLimits": "conversations.details",
     "Usage": "api.messages",
     "__version__": "util.names",
     "attachment": "prompts.attachments",

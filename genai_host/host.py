@@ -54,7 +54,7 @@ from genai_host.catalog.prices import Prices, installed_prices
 from genai_host.config import Config, ModelConfig, read_config
 from genai_host.config.environment import unknown_in
 from genai_host.conversations.conversation import Conversation, MakeRecord
-from genai_host.conversations.driver import TurnLimits
+from genai_host.conversations.details import TurnLimits
 from genai_host.conversations.record import (
     Changed,
     InMemoryRecord,

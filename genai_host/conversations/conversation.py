@@ -19,7 +19,8 @@ from genai_host.api.schema import tells_dialects_apart
 from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.conversations.driver import Driver, TurnLimits
+from genai_host.conversations.details import TurnLimits
+from genai_host.conversations.driver import Driver
 from genai_host.conversations.journal import Journal
 from genai_host.conversations.record import (
     RESUMABLE,
