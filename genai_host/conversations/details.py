@@ -1,7 +1,8 @@
 """Details, usage and cost that a turn adds up to, and its limits.
 
 A `Detail` shows a step behind an answer, and is made from recorded data only. `TurnUsage` adds up
-the steps of a turn and enforces its `TurnLimits`. It is thread-safe, since steps can run in parallel.
+the steps of a turn and enforces its `TurnLimits`. It is thread-safe, since steps can run in
+parallel.
 """
 
 from __future__ import annotations
