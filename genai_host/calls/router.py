@@ -11,7 +11,8 @@ from attrs import evolve
 
 from genai_host.api import Clock, Feature, Operation
 from genai_host.calls.route import Route
-from genai_host.catalog.catalog import Catalog, ModelChoice, of_model
+from genai_host.catalog.catalog import Catalog, ModelChoice
+from genai_host.catalog.default_models import of_model
 from genai_host.catalog.join import Candidate, ProviderInfo
 from genai_host.catalog.prices import Prices
 from genai_host.config import Config, ModelConfig
@@ -211,7 +212,7 @@ class Routing:
         if configured is not None:
             return DefaultModel(configured, "configured as the default")
         best = self._resolve(None, None, operation)[0]
-        return DefaultModel(best.name, self.catalog.why_default(best.provider))
+        return DefaultModel(best.name, self.catalog.defaults.why(best.provider))
 
     def _choice(self, name: str) -> ModelChoice:
         """Look up a name; refresh the catalog once if it is unknown."""
