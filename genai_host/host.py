@@ -45,8 +45,7 @@ from genai_host.api.messages import PARTS
 from genai_host.api.models import merged_parameters
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
-from genai_host.calls.rate_limiter import RateLimiter
-from genai_host.calls.retry import Retry, RetryPolicy
+from genai_host.calls.retry import RetryPolicy
 from genai_host.calls.router import DefaultModel, Routing
 from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.join import Candidate
@@ -139,8 +138,7 @@ class Host:
         self._discovery = discovery or InstalledPlugins()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
-        self._retry = Retry(self.clock, retry_policy)
-        self._rates = RateLimiter(self.clock)
+        self._retry_policy = retry_policy
         self.store = store
         self._prices = prices
         self._lock = threading.RLock()
@@ -578,7 +576,7 @@ class Host:
         """
         said = [Message("user", messages)] if isinstance(messages, str) else messages
         prompt = Prompt(said, tools=tools, schema=schema)
-        agent = self._agent("main", "chat", model, parameters or {}, provider)
+        agent = self._routing.agent("main", "chat", model, parameters or {}, provider)
         with self._until(limits) as until:
             count: TokenCount = agent.ask(CountTokens(prompt), until)
             return count
@@ -612,7 +610,7 @@ class Host:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
         middleware = self._middleware(owner, persisted=persisted)
-        agent = self._agent("main", "chat", model, {}, provider, middleware)
+        agent = self._routing.agent("main", "chat", model, {}, provider, middleware)
         with self._until(limits) as until:
             # without a trace, `RetryWait` is not yielded
             pieces: Generator[Any, None, Completion] = agent.stream(prompt, until, stream=stream)
@@ -644,7 +642,7 @@ class Host:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
         middleware = self._middleware(owner)
-        agent = self._agent("embed", "embed", model, parameters or {}, provider, middleware)
+        agent = self._routing.agent("embed", "embed", model, parameters or {}, provider, middleware)
         with self._until(limits) as until:
             vectors: Embeddings = agent.ask(Embed(texts, purpose=purpose), until)
             return vectors
@@ -670,7 +668,9 @@ class Host:
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
-        agent = self._agent("moderate", "moderate", model, {}, provider, self._middleware(owner))
+        agent = self._routing.agent(
+            "moderate", "moderate", model, {}, provider, self._middleware(owner)
+        )
         with self._until(limits) as until:
             verdict: ModerationResult = agent.ask(Moderate(text), until)
             return verdict
@@ -724,7 +724,13 @@ class Host:
     def _routing(self) -> Routing:
         prices = installed_prices() if self._prices is None else self._prices
         return Routing(
-            self.registry, self.instances, self.config, self.observers, self.clock, prices
+            self.registry,
+            self.instances,
+            self.config,
+            self.observers,
+            self.clock,
+            prices,
+            self._retry_policy,
         )
 
     @lazy_property
@@ -785,7 +791,9 @@ class Host:
         middleware: Sequence[CallMiddleware] = (),
     ) -> Conversation:
         def make_agent(role: str, model: str | ModelChoice, parameters: Mapping[str, Any]) -> Agent:
-            return self._agent(role, feature.roles[role], model, parameters, middleware=middleware)
+            return self._routing.agent(
+                role, feature.roles[role], model, parameters, middleware=middleware
+            )
 
         conversation = Conversation(
             feature,
@@ -805,30 +813,6 @@ class Host:
                 raise ConversationClosed("the host is closed")
             self._conversations.add(conversation)
         return conversation
-
-    def _agent(
-        self,
-        role: str,
-        operation: Operation,
-        model: str | ModelChoice | None,
-        parameters: Mapping[str, Any],
-        provider: str | None = None,
-        middleware: Sequence[CallMiddleware] = (),
-    ) -> Agent:
-        routing = self._routing
-        choice = (
-            model if isinstance(model, ModelChoice) else routing.choice(model, operation, provider)
-        )
-        return Agent(
-            role,
-            routing.routes(choice, operation, provider),
-            merged_parameters(choice.parameters, parameters) if choice else parameters,
-            retry=self._retry,
-            rates=self._rates,
-            counters=lambda: routing.routes(choice, "count", provider),
-            middleware=middleware,
-            choice=choice,
-        )
 
     def _with_budget(self, turn_limits: TurnLimits) -> TurnLimits:
         """The limits of a turn, with the budget of the configuration unless it is higher."""
