@@ -78,6 +78,7 @@ class Agent:
         routes: Sequence[Route],
         parameters: Mapping[str, Any] | None = None,
         history: Iterable[Message] = (),
+        *,
         retry: Retry | None = None,
         rates: RateLimiter | None = None,
         counters: Callable[[], Sequence[Route]] = tuple,
