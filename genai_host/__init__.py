@@ -10,7 +10,7 @@
 
 The path of one message; see docs/architecture.md for details:
 
-    Host.open          host.py                          loads plugins, joins models and providers
+    Host.open          host/host.py                     loads plugins, joins models and providers
     Conversation.say   conversations/conversation.py    one user, one feature, one event log
     Driver.run         conversations/driver.py          performs the steps of the feature
     Agent.stream       calls/agent.py                   the model of a role, its history
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from genai_host.calls.retry import RetryPolicy
     from genai_host.config import Config
     from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.driver import TurnLimits
+    from genai_host.conversations.details import TurnLimits
     from genai_host.conversations.record import InMemoryRecord
     from genai_host.errors import GenaiError
     from genai_host.host import Host
@@ -68,7 +68,7 @@ _HOMES = {
     "StaticPlugins": "plugins.discovery",
     "Text": "api.messages",
     "ToolOutput": "api.tools",
-    "TurnLimits": "conversations.driver",
+    "TurnLimits": "conversations.details",
     "Usage": "api.messages",
     "__version__": "util.names",
     "attachment": "prompts.attachments",

@@ -19,7 +19,9 @@ from genai_host.api.schema import tells_dialects_apart
 from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.conversations.driver import Driver, TurnLimits
+from genai_host.conversations.details import TurnLimits
+from genai_host.conversations.driver import Driver
+from genai_host.conversations.journal import Journal
 from genai_host.conversations.record import (
     RESUMABLE,
     Changed,
@@ -32,7 +34,7 @@ from genai_host.conversations.record import (
     models_in,
     models_on_record,
 )
-from genai_host.conversations.replay import ConversationState, Journal
+from genai_host.conversations.replay import ConversationState
 from genai_host.errors import (
     Cancelled,
     Conflict,

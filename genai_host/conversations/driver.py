@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Any, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from genai_host.api import (
     All,
@@ -47,7 +47,7 @@ from genai_host.api.features import Event, RetryWait
 from genai_host.calls.agent import Agent
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import StepTrace
-from genai_host.conversations.details import TurnUsage
+from genai_host.conversations.details import TurnLimits, TurnUsage
 from genai_host.conversations.execution import (
     ParallelRunner,
     Performing,
@@ -55,8 +55,8 @@ from genai_host.conversations.execution import (
     call_function,
     raise_first,
 )
+from genai_host.conversations.journal import Journal
 from genai_host.conversations.record import RESUMABLE, Path, StepEnded
-from genai_host.conversations.replay import Journal
 from genai_host.errors import (
     Cancelled,
     GenaiError,
@@ -73,28 +73,6 @@ E = TypeVar("E", bound=GenaiError)
 
 _COMPOSITE = (All, AllSettled, CallTools)
 """Steps whose results consist of the results of other steps, which are recorded themselves."""
-
-
-@frozen
-class TurnLimits:
-    """Limits of one turn.
-
-    Attributes:
-        max_model_calls: Model calls.
-        steps: Steps of any kind, except `Progress`.
-        seconds: Duration, without waits for a `RateLimit`; None for no limit.
-        parallel: Steps that run concurrently.
-        cost: US dollars at list price; None for no limit. Checked before each model call, so the
-            last call can exceed it. After a call of unknown cost, no other is made.
-        allow_unknown_cost: Whether calls of unknown cost count as free.
-    """
-
-    max_model_calls: int = 50
-    steps: int = 1000
-    seconds: float | None = 600.0
-    parallel: int = 8
-    cost: float | None = None
-    allow_unknown_cost: bool = False
 
 
 class Driver:
@@ -142,14 +120,7 @@ class Driver:
         self._caps = turn_limits
         self._heard = heard
         self._form = form
-        self._account = TurnUsage(
-            turn.history,
-            turn_limits.max_model_calls,
-            turn_limits.steps,
-            turn_limits.cost,
-            codec,
-            turn_limits.allow_unknown_cost,
-        )
+        self._account = TurnUsage(turn.history, turn_limits, codec)
         self._traces: dict[Path, StepTrace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
         self._time = TimeLimit(clock, turn_limits.seconds, self._out_of_time)

@@ -26,7 +26,7 @@ from genai_host.api.settings import read_settings
 from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config, InstanceConfig
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.driver import TurnLimits
+from genai_host.conversations.details import TurnLimits
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.host import Host
 from genai_host.providers.limits import CallLimits

@@ -32,7 +32,7 @@ from genai_host.errors import GenaiError, TurnPaused, ValidationError
 if TYPE_CHECKING:  # the host is passed in: only its public modules are imported
     from genai_host.api.features import Event
     from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.driver import TurnLimits
+    from genai_host.conversations.details import TurnLimits
     from genai_host.host import Host
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
