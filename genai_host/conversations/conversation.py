@@ -22,11 +22,9 @@ from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.details import TurnLimits
 from genai_host.conversations.driver import Driver
 from genai_host.conversations.journal import Journal
+from genai_host.conversations.log import ConversationLog
 from genai_host.conversations.record import (
-    RESUMABLE,
     Changed,
-    Entry,
-    FailsafeRecorder,
     Recorder,
     Rewound,
     TurnEnded,
@@ -34,6 +32,7 @@ from genai_host.conversations.record import (
     models_in,
     models_on_record,
 )
+from genai_host.conversations.recorder import RESUMABLE, FailsafeRecorder
 from genai_host.conversations.replay import ConversationState
 from genai_host.errors import (
     Cancelled,
@@ -57,8 +56,6 @@ Said = str | Part | Message | Iterable[str | Part]
 MakeRecord = Callable[[], tuple[Recorder | None, StoreError | None]]
 """Returns the event log of a new conversation, or None with the reason if it is not recorded."""
 
-_Pending = tuple[TurnStarted, Journal]
-
 
 class Conversation:
     """A conversation with a feature, opened by `Host.open`.
@@ -81,34 +78,33 @@ class Conversation:
         changed: Changed | None = None,
         output_type: Any = None,
     ) -> None:
-        cast = changed or began.opened
+        chosen = changed or began.opened
         self.feature = feature
         self._make_agent = make_agent
         self._toolbox = toolbox
         self._clock = clock
         self._codec = codec
         self._observers = observers
-        self._caps = turn_limits
-        self._told = began
-        self._cast = self._casting(models_in(cast), cast.parameters, cast.settings)
-        self._returns = output_type
-        if output_type is not None:
-            self._schema_of(output_type)
-        # last, when nothing else can fail
-        self.record, unrecorded = make_record()
-        self._recording = (
-            None
-            if self.record is None
-            else FailsafeRecorder(self.record, self._end_turn, unrecorded)
+        self._turn_limits = turn_limits
+        agents = self._new_agents(
+            models_in(chosen), chosen.parameters, chosen.settings, began.history
         )
-        self._pending = _pending_in(began, self._recording, codec)
+        self._output_type = output_type
+        if output_type is not None:
+            _schema_in(agents, output_type)
+        # last, when nothing else can fail
+        self.record, error = make_record()
+        recorder = None
+        if self.record is not None:
+            recorder = FailsafeRecorder(self.record, self._end_turn, error)
+        self._log = ConversationLog(began, agents, recorder, codec)
         self._answers = Answers(feature.name)
         self._busy = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._closed = False
         self._reason: GenaiError | None = None
         if changed is not None:
-            self._note(changed)
+            self._log.append(changed)
 
     @property
     def id(self) -> str:
@@ -119,30 +115,30 @@ class Conversation:
     def record_error(self) -> StoreError | None:
         """Why the conversation is not recorded although it should be; None if it is. Recording is
         retried at the end of each turn, and before steps that must not run twice."""
-        return None if self._recording is None else self._recording.failed
+        return self._log.error
 
     @property
     def history(self) -> tuple[Message, ...]:
         """The messages of successful turns, oldest first."""
-        return self._cast.main.history
+        return self._log.agents.main.history
 
     @property
     def state(self) -> Any:
         """State of the feature, from the last answer."""
-        return self._told.state
+        return self._log.state.state
 
     @property
     def turns(self) -> int:
         """Number of turns started; the number of the next turn."""
-        return self._told.turns
+        return self._log.state.turns
 
     @property
     def last_message(self) -> Message | None:
         """The user's message of the last turn, if the turn has ended and was not undone."""
-        pending = self._pending
+        pending = self._log.pending
         if pending is not None and not self._busy.locked():
             return pending[0].message
-        last = self._told.last
+        last = self._log.state.last
         return None if last is None else last.message
 
     @property
@@ -159,7 +155,7 @@ class Conversation:
             return "closed"
         if self._busy.locked():
             return "running"
-        pending = self._pending
+        pending = self._log.pending
         if pending is None:
             return "idle"
         _, journal = pending
@@ -169,7 +165,7 @@ class Conversation:
     def waiting(self) -> Pause[Any] | None:
         """The pause that the turn is in; None if it is not paused. After a restore, kind and
         payload are known, but the class of the result is not."""
-        pending = self._pending
+        pending = self._log.pending
         return None if pending is None or self._busy.locked() else pending[1].waiting()
 
     @property
@@ -177,7 +173,7 @@ class Conversation:
         """Model and provider by role."""
         return {
             role: agent.routes[0].candidate.name
-            for role, agent in self._cast.agents.items()
+            for role, agent in self._log.agents.agents.items()
             if agent.routes
         }
 
@@ -192,7 +188,7 @@ class Conversation:
         """Take a turn and wait for the answer.
 
         Args:
-            message: The user's message; with `again`, None for `last_message`.
+            message: The user's message; with `regenerate`, None for `last_message`.
             regenerate: Replace the last turn; it is restored if this one fails.
             context: JSON for the feature, for example from a client; None for none, or for the
                 context of the repeated message.
@@ -207,7 +203,7 @@ class Conversation:
             ConversationClosed: The conversation is closed.
             GenaiError: The turn failed.
         """
-        return _last(self._take(message, regenerate, context, output_type, heard=False))
+        return _answer_of(self._say(message, regenerate, context, output_type, streamed=False))
 
     def stream(
         self,
@@ -226,28 +222,28 @@ class Conversation:
         `say`.
 
         Args:
-            message: The user's message; with `again`, None for `last_message`.
+            message: The user's message; with `regenerate`, None for `last_message`.
             regenerate: Replace the last turn; it is restored if this one fails.
             context: JSON for the feature.
             output_type: Class or JSON Schema of `Answer.data`; None for that of the conversation.
         """
-        return self._take(message, regenerate, context, output_type, heard=True)
+        return self._say(message, regenerate, context, output_type, streamed=True)
 
-    def _take(
+    def _say(
         self,
         message: Said | None,
         regenerate: bool,
         context: Mapping[str, Any] | None,
         output_type: Any,
         *,
-        heard: bool,
+        streamed: bool,
     ) -> Generator[Event, None, None]:
-        """Start a turn and run it. `heard` is whether the answer is streamed to a consumer."""
+        """Start a turn and run it. `streamed` is whether the answer is streamed to a consumer."""
         with self._idle():
             started = self._started(message, regenerate, context, output_type)
-            journal = Journal(started.turn, self._recording, self._codec)
-            form = self._returns if output_type is None else output_type
-            yield from self._turn(started, journal, form, heard)
+            journal = self._log.journal(started)
+            output_type = self._output_type if output_type is None else output_type
+            yield from self._turn(started, journal, output_type, streamed)
 
     def begin(
         self,
@@ -274,9 +270,8 @@ class Conversation:
         """
         with self._idle():
             started = self._started(message, regenerate, context, output_type)
-            if self._recording is not None:
-                self._recording.flush()
-            self._pending = (started, Journal(started.turn, self._recording, self._codec))
+            self._log.flush()
+            self._log.pending = started, self._log.journal(started)
             return started.turn
 
     def _started(
@@ -286,15 +281,15 @@ class Conversation:
         context: Mapping[str, Any] | None,
         output_type: Any,
     ) -> TurnStarted:
-        output_type = self._returns if output_type is None else output_type
-        started = self._told.next(
+        output_type = self._output_type if output_type is None else output_type
+        started = self._log.state.next(
             None if message is None else _message(message),
             self.feature.version,
-            context=None if context is None else self._plain(context),
-            schema=None if output_type is None else self._schema_of(output_type),
+            context=None if context is None else self._context(context),
+            schema=None if output_type is None else _schema_in(self._log.agents, output_type),
             again=regenerate,
         )
-        self._note(started)
+        self._log.append(started)
         return started
 
     def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
@@ -312,7 +307,7 @@ class Conversation:
             ValidationError: The turn waits for another kind of result; it stays paused.
             GenaiError: The turn failed; see `say`.
         """
-        return _last(self._go_on(result, output_type, heard=False))
+        return _answer_of(self._resume(result, output_type, streamed=False))
 
     def resume_stream(
         self, result: Any = None, *, output_type: Any = None
@@ -323,13 +318,15 @@ class Conversation:
             result: Result that a paused turn waits for, as JSON.
             output_type: Class given with the message, if there was one.
         """
-        return self._go_on(result, output_type, heard=True)
+        return self._resume(result, output_type, streamed=True)
 
-    def _go_on(self, result: Any, output_type: Any, *, heard: bool) -> Generator[Event, None, None]:
-        with self._alone():
-            if self._pending is None:
+    def _resume(
+        self, result: Any, output_type: Any, *, streamed: bool
+    ) -> Generator[Event, None, None]:
+        with self._exclusive():
+            if self._log.pending is None:
                 raise ReplayError("no turn to resume")
-            started, journal = self._pending
+            started, journal = self._log.pending
             if started.version != self.feature.version:
                 raise ReplayError(
                     f"the turn began with version {started.version} of {self.feature.name}, "
@@ -342,8 +339,8 @@ class Conversation:
                 raise ValidationError(
                     "the turn does not wait for a result", hint="call resume() without a result"
                 )
-            form = self._form_of(started) if output_type is None else output_type
-            yield from self._turn(started, journal, form, heard)
+            output_type = self._output_type_of(started) if output_type is None else output_type
+            yield from self._turn(started, journal, output_type, streamed)
 
     def cancel(self) -> None:
         """Cancel the running turn, if there is one: it raises `Cancelled`, and its calls are
@@ -359,8 +356,7 @@ class Conversation:
             Conflict: Another process has continued the conversation.
             StoreError: It still cannot be recorded.
         """
-        if self._recording is not None:
-            self._recording.flush()
+        self._log.flush()
 
     def abandon(self, reason: GenaiError | None = None) -> None:
         """End a paused or interrupted turn as failed, if there is one. It can be sent again.
@@ -368,9 +364,9 @@ class Conversation:
         Args:
             reason: Error to record; None for `Cancelled`.
         """
-        with self._alone():
-            if self._pending is not None:
-                self._drop(reason)
+        with self._exclusive():
+            if self._log.pending is not None:
+                self._log.abandon(reason)
 
     def undo(self) -> Message | None:
         """Undo the last turn: its messages leave the history.
@@ -378,24 +374,24 @@ class Conversation:
         Returns:
             The user's message, which can be sent again; None if there is no turn.
         """
-        with self._alone():
-            now = self._told
-            if self._pending is not None:
-                message = self._drop()
-                self._note(Rewound(len(now.history), len(now.marks), now.state))
+        with self._exclusive():
+            now = self._log.state
+            if self._log.pending is not None:
+                message = self._log.abandon()
+                self._log.append(Rewound(len(now.history), len(now.marks), now.state))
                 return message
             if not now.marks:
                 return None
             mark = now.marks[-1]
-            self._note(Rewound(mark.history, len(now.marks) - 1, mark.state))
+            self._log.append(Rewound(mark.history, len(now.marks) - 1, mark.state))
             return mark.started.message
 
     def reset(self) -> None:
         """Remove all turns, including an unfinished one. Models, parameters and settings stay."""
-        with self._alone():
-            if self._pending is not None:
-                self._drop()
-            self._note(Rewound(0, 0))
+        with self._exclusive():
+            if self._log.pending is not None:
+                self._log.abandon()
+            self._log.append(Rewound(0, 0))
 
     def use(self, model: str | None = None, **parameters: Any) -> None:
         """Change the model, its parameters, or both, from the next turn on.
@@ -405,15 +401,15 @@ class Conversation:
             **parameters: Model parameters to change; None removes one.
         """
         with self._idle():
-            cast = self._cast
-            changed = merged_parameters(cast.parameters, parameters)
-            models: dict[str, str | ModelChoice] = {**cast.models}
+            agents = self._log.agents
+            changed = merged_parameters(agents.parameters, parameters)
+            models: dict[str, str | ModelChoice] = {**agents.models}
             if model:
                 models["main"] = model
-            self._recast(
+            self._change_agents(
                 models,
                 {name: value for name, value in changed.items() if value is not None},
-                cast.given,
+                agents.given,
             )
 
     def configure(self, **settings: Any) -> None:
@@ -423,8 +419,8 @@ class Conversation:
             **settings: Settings by name.
         """
         with self._idle():
-            cast = self._cast
-            self._recast(cast.models, cast.parameters, {**cast.given, **settings})
+            agents = self._log.agents
+            self._change_agents(agents.models, agents.parameters, {**agents.given, **settings})
 
     def close(self, reason: GenaiError | None = None) -> None:
         """Close the conversation; a running turn is cancelled.
@@ -445,15 +441,15 @@ class Conversation:
         self.close()
 
     def _turn(
-        self, started: TurnStarted, journal: Journal, form: Any, heard: bool
+        self, started: TurnStarted, journal: Journal, output_type: Any, streamed: bool
     ) -> Generator[Event, None, None]:
         """Run the turn, then commit its messages; on failure nothing changes."""
-        self._pending = (started, journal)
+        self._log.pending = (started, journal)
         with Cancellation() as self._cancellation:
             if self._closed:
                 self._cancellation.cancel(self._reason)
             try:
-                result, answer = yield from self._driven(started, journal, heard, form)
+                result, answer = yield from self._run(started, journal, streamed, output_type)
             except TurnPaused as pause:
                 if isinstance(pause.__cause__, ValidationError):
                     raise pause.__cause__ from None
@@ -461,85 +457,71 @@ class Conversation:
             except BaseException as error:
                 failure = self._failure(error)
                 if not isinstance(failure, RESUMABLE):
-                    self._note(TurnEnded(started.turn, error=failure))
+                    self._log.append(TurnEnded(started.turn, error=failure))
                 if failure is error or not isinstance(error, Exception):
                     raise
                 raise failure from error
         try:
-            self._note(TurnEnded(started.turn, answer))
+            self._log.append(TurnEnded(started.turn, answer))
         except Conflict as conflict:
-            self._note(TurnEnded(started.turn, error=conflict))
+            self._log.append(TurnEnded(started.turn, error=conflict))
             raise
         yield Event("answer", result)
 
-    def _driven(
-        self, started: TurnStarted, journal: Journal, heard: bool, form: Any
+    def _run(
+        self, started: TurnStarted, journal: Journal, streamed: bool, output_type: Any
     ) -> Generator[Event, None, tuple[Answer, Answer]]:
         """The answer as returned, and as recorded."""
         assert self._cancellation is not None  # of this turn
         turn = self._turn_of(started)
-        routes = self._cast.main.routes
+        routes = self._log.agents.main.routes
         model = routes[0].candidate.name if routes else ""
         watching = self._observers.turn(self.feature.name, turn, self.id, model, self._clock)
         with watching as watched:
-            driver = self._driver(turn, journal, self._cancellation, heard, form, watched.id)
+            driver = Driver(
+                self.feature,
+                turn,
+                self._log.agents.agents,
+                self._toolbox.only(self._log.state.opened.tools),
+                journal,
+                self._cancellation,
+                self._clock,
+                self._codec,
+                self._turn_limits,
+                streamed,
+                output_type if tells_dialects_apart(output_type) else None,
+                watched.id,
+            )
             answer = yield from driver.run()
-            result = self._answers.built(answer, started.schema, form, driver.completion)
+            result = self._answers.built(answer, started.schema, output_type, driver.completion)
             watched.answer = result
         return result, answer
 
-    def _schema_of(self, form: Any) -> dict[str, Any]:
-        """The schema to record: in the dialect of the first route."""
-        agents = [self._cast.main, *self._cast.agents.values()]
-        routes = [route for agent in agents for route in agent.routes]
-        return schema_of(form, routes[0].info.dialect if routes else "")
-
-    def _form_of(self, started: TurnStarted) -> Any:
+    def _output_type_of(self, started: TurnStarted) -> Any:
         """The output class of a recorded turn: that of the conversation, if the schemas
         are equal."""
-        if self._returns is not None and self._schema_of(self._returns) == started.schema:
-            return self._returns
+        if (
+            self._output_type is not None
+            and _schema_in(self._log.agents, self._output_type) == started.schema
+        ):
+            return self._output_type
         return started.schema
 
     def _turn_of(self, started: TurnStarted) -> Turn[Any]:
-        history, state = self._told.before(started.again)
+        history, state = self._log.state.before(started.again)
         return Turn(
             message=started.message,
             history=history,
-            settings=self._cast.settings,
+            settings=self._log.agents.settings,
             context=started.context,
             schema=started.schema,
             state=state,
-            roles=self._cast.roles,
-            opened_at=self._told.opened.began,
-            tag=self._told.opened.tag,
+            roles=self._log.agents.roles,
+            opened_at=self._log.state.opened.began,
+            tag=self._log.state.opened.tag,
         )
 
-    def _driver(
-        self,
-        turn: Turn[Any],
-        journal: Journal,
-        cancellation: Cancellation,
-        heard: bool,
-        form: Any,
-        id: str,
-    ) -> Driver:
-        return Driver(
-            self.feature,
-            turn,
-            self._cast.agents,
-            self._toolbox.only(self._told.opened.tools),
-            journal,
-            cancellation,
-            self._clock,
-            self._codec,
-            self._caps,
-            heard,
-            form if tells_dialects_apart(form) else None,
-            id,
-        )
-
-    def _plain(self, context: Mapping[str, Any]) -> Any:
+    def _context(self, context: Mapping[str, Any]) -> Any:
         try:
             return json_round_trip(context, self._codec)
         except ValidationError as error:
@@ -561,34 +543,8 @@ class Conversation:
         if self._cancellation is not None:
             self._cancellation.cancel(error)
 
-    def _drop(self, reason: GenaiError | None = None) -> Message:
-        """End the unfinished turn; returns its message."""
-        assert self._pending is not None  # checked by the caller
-        started, _ = self._pending
-        self._note(TurnEnded(started.turn, error=reason or Cancelled("dropped")))
-        return started.message
-
-    def _note(self, entry: Entry, cast: ConversationAgents | None = None) -> None:
-        """Record a change, then apply it. `cast` has the new agents, if they change."""
-        try:
-            if self._recording is not None:
-                self._recording.append(entry)
-        except BaseException as error:
-            # an interrupt: the entry may be recorded, so apply it; see `FailsafeRecorder`
-            if not isinstance(error, Exception) and not isinstance(entry, TurnStarted):
-                self._happen(entry, cast)
-            raise
-        self._happen(entry, cast)
-
-    def _happen(self, entry: Entry, cast: ConversationAgents | None) -> None:
-        self._told.add(entry)
-        self._cast = cast or self._cast
-        self._cast.main.reset(self._told.history)
-        if isinstance(entry, TurnEnded):
-            self._pending = None
-
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         if self._closed:
             raise ConversationClosed("the conversation is closed")
         if not self._busy.acquire(blocking=False):
@@ -600,51 +556,51 @@ class Conversation:
 
     @contextmanager
     def _idle(self) -> Iterator[None]:
-        with self._alone():
-            if self._pending is not None:
+        with self._exclusive():
+            if self._log.pending is not None:
                 raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
             yield
 
-    def _recast(
+    def _change_agents(
         self,
         models: Mapping[str, str | ModelChoice],
         parameters: Mapping[str, Any],
         settings: Mapping[str, Any],
     ) -> None:
         """Replace the agents; nothing changes if an argument is invalid."""
-        cast = self._casting(models, parameters, settings)
-        tools = self._told.opened.tools
-        chosen = models_on_record(cast.models)
-        changed = Changed(parameters=cast.parameters, settings=cast.given, tools=tools, **chosen)
-        self._note(changed, cast)
+        state = self._log.state
+        agents = self._new_agents(models, parameters, settings, state.history)
+        changed = Changed(
+            parameters=agents.parameters,
+            settings=agents.given,
+            tools=state.opened.tools,
+            **models_on_record(agents.models),
+        )
+        self._log.append(changed, agents)
 
-    def _casting(
+    def _new_agents(
         self,
         models: Mapping[str, str | ModelChoice],
         parameters: Mapping[str, Any],
         settings: Mapping[str, Any],
+        history: Iterable[Message],
     ) -> ConversationAgents:
-        history = self._told.history
         return ConversationAgents(
             self.feature, self._make_agent, models, parameters, settings, history
         )
 
 
-def _pending_in(
-    began: ConversationState, recorder: FailsafeRecorder | None, codec: Codec
-) -> _Pending | None:
-    if not began.pending:
-        return None
-    started, *past = began.pending
-    assert isinstance(started, TurnStarted)  # only `TurnStarted` begins a turn
-    return started, Journal(started.turn, recorder, codec, past)
+def _schema_in(agents: ConversationAgents, output_type: Any) -> dict[str, Any]:
+    """The schema to record: in the dialect of the first route."""
+    routes = [route for each in (agents.main, *agents.agents.values()) for route in each.routes]
+    return schema_of(output_type, routes[0].info.dialect if routes else "")
 
 
 def _message(said: Said) -> Message:
     return said if isinstance(said, Message) else Message("user", said)
 
 
-def _last(events: Iterator[Event]) -> Answer:
+def _answer_of(events: Iterator[Event]) -> Answer:
     answer: Answer | None = None
     for event in events:
         answer = event.answer

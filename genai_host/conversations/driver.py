@@ -56,7 +56,8 @@ from genai_host.conversations.execution import (
     raise_first,
 )
 from genai_host.conversations.journal import Journal
-from genai_host.conversations.record import RESUMABLE, Path, StepEnded
+from genai_host.conversations.record import Path, StepEnded
+from genai_host.conversations.recorder import RESUMABLE
 from genai_host.errors import (
     Cancelled,
     GenaiError,

@@ -33,15 +33,9 @@ from genai_host.api import (
 )
 from genai_host.api.codec import json_round_trip
 from genai_host.calls.retry import StepTrace
-from genai_host.conversations.record import (
-    Entry,
-    FailsafeRecorder,
-    Path,
-    StepEnded,
-    StepStarted,
-    digest,
-    old_digest,
-)
+from genai_host.conversations.digests import digest, old_digest
+from genai_host.conversations.record import Entry, Path, StepEnded, StepStarted
+from genai_host.conversations.recorder import FailsafeRecorder
 from genai_host.errors import GenaiError, StepChanged, StepInterrupted, ValidationError
 
 _RESULTS: dict[type[Step[Any]], Any] = {

@@ -41,8 +41,8 @@ from genai_host.conversations.record import (
     models_in,
     models_on_record,
     new_tag,
-    warn_unrecorded,
 )
+from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.conversations.replay import ConversationState, replay
 from genai_host.errors import ConversationClosed, StoreError
 from genai_host.host.parts import HostParts

@@ -43,8 +43,8 @@ from genai_host.conversations.record import (
     TurnStarted,
     models_on_record,
     new_tag,
-    warn_unrecorded,
 )
+from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import (
     Cancelled,
     ConversationClosed,

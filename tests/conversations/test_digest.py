@@ -37,7 +37,7 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
 )
-from genai_host.conversations.record import digest, old_digest
+from genai_host.conversations.digests import digest, old_digest
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.text("ab", max_size=2),

@@ -162,7 +162,7 @@ def test_a_10_000_message_conversation_continues_with_no_quadratic_cost(kept: Ke
 
 def test_a_history_that_a_model_is_shown_is_encoded_once(kept: Kept) -> None:
     """Each further turn encodes what is new, as in a short one."""
-    digested, written = genai_host.conversations.record._of_message, Plain._write
+    digested, written = genai_host.conversations.digests._of_message, Plain._write
     for turns in (SHORT, LONGER):
         conversation = kept.host.conversation(kept.copy(turns))
         with kept.counted() as first:

@@ -124,7 +124,7 @@ def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
 def test_replaying_under_another_hash_seed_gives_the_same_digests() -> None:
     script = textwrap.dedent("""
         from genai_host.api import Message, Prompt, ToolSchema
-        from genai_host.conversations.record import digest
+        from genai_host.conversations.digests import (digest)
         step = Prompt(
             [Message("user", "hi")],
             parameters={"b": 1, "a": {"y": 2, "x": frozenset("cab")}},

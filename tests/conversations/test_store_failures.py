@@ -13,13 +13,13 @@ from genai_host import Conversation, Host, Message, RetryPolicy
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Now, Turn
 from genai_host.conversations.record import (
     Entry,
-    FailsafeRecorder,
     InMemoryRecord,
     StepEnded,
     StepStarted,
     TurnEnded,
     TurnStarted,
 )
+from genai_host.conversations.recorder import FailsafeRecorder
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,

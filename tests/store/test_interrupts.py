@@ -77,7 +77,7 @@ def test_a_conversation_goes_on_after_an_interrupted_write(
     assert again.status == "idle"
     assert again.history == conversation.history
     assert again.turns == conversation.turns
-    assert again._cast.parameters == conversation._cast.parameters
+    assert again._log.agents.parameters == conversation._log.agents.parameters
 
 
 def test_an_interrupt_that_came_before_the_turn_was_written_ends_it(

@@ -206,7 +206,7 @@ def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
 def test_without_budgets_nothing_stands_before_a_call(make_host: MakeHost) -> None:
     host = make_host()
     assert host.budgets.middleware("ann") is None
-    assert host.open("chat", provider="mock")._cast.main._middleware == []
+    assert host.open("chat", provider="mock")._log.agents.main._middleware == []
 
 
 def test_a_store_that_fails_lets_nobody_spend(sold: Sold, make_store: MakeStore) -> None:

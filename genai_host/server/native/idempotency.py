@@ -16,7 +16,7 @@ from typing import Any
 from attrs import evolve
 
 from genai_host.api import RouteRequest, RouteResponse
-from genai_host.conversations.record import warn_unrecorded
+from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.host import Host
 from genai_host.server.memory import Memory, Shelf

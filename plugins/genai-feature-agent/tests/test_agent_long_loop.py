@@ -160,8 +160,8 @@ def test_a_round_trip_encodes_what_is_new_however_long_the_turn(
         return call
 
     monkeypatch.setattr(Plain, "_write", counted("written", Plain._write))
-    digest = counted("digested", genai_host.conversations.record._of_message)
-    monkeypatch.setattr(genai_host.conversations.record, "_of_message", digest)
+    digest = counted("digested", genai_host.conversations.digests._of_message)
+    monkeypatch.setattr(genai_host.conversations.digests, "_of_message", digest)
     costs = {}
     for rounds in (FEWER, ROUNDS):
         counts.clear()
