@@ -43,6 +43,7 @@ from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
 from genai_host.api.models import merged_parameters
+from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.retry import Retry, RetryPolicy
@@ -53,7 +54,6 @@ from genai_host.catalog.prices import Prices, installed_prices
 from genai_host.config import Config, ModelConfig, read_config
 from genai_host.config.environment import unknown_in
 from genai_host.conversations.conversation import Conversation, MakeRecord
-from genai_host.conversations.driver import TurnLimits
 from genai_host.conversations.record import (
     Changed,
     InMemoryRecord,

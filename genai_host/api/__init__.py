@@ -2,7 +2,7 @@
 
     from genai_host.api import Model, hookimpl
 
-Besides this package, plugins import `genai_host.errors` and `from genai_host import paths`.
+Besides this package, plugins import `genai_host.errors` and names of `genai_host`, such as `paths`.
 
 - `messages`: messages and their parts; token usage
 - `calls`: calls of a model and their results, independent of API formats; cost
@@ -20,6 +20,8 @@ Besides this package, plugins import `genai_host.errors` and `from genai_host im
 - `hooks`: the hooks; commands and executors of plugins
 - `cancellation`: `Cancellation`, which any thread can cancel
 - `child_process`: a function in another process, within limits
+- `services`: the host as HTTP routes and commands see it
+- `storage`: documents and bytes in the store
 - `jobs`: background jobs
 - `settings`: settings classes, secrets
 - `validators`: validators of the fields of declarations
@@ -27,7 +29,12 @@ Besides this package, plugins import `genai_host.errors` and `from genai_host im
 - `closed_schema`: schemas in the subset that services enforce
 - `codec`: objects to JSON and back
 - `json_text`: JSON values to text and back
+
+Names of `jobs`, `services` and `storage`, which few plugins use, are imported on first use.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from genai_host.api.calls import (
     Call,
@@ -133,6 +140,27 @@ from genai_host.api.tools import (
 )
 from genai_host.util.text_encoding import decode_base64, decode_text, encoding_of, is_text
 
+if TYPE_CHECKING:
+    from genai_host.api.jobs import BackgroundQueue, BackgroundWorker, Job, Work
+    from genai_host.api.services import CommandState, ConversationHandle, HostServices, TurnLimits
+    from genai_host.api.storage import BlobStore, Document, DocumentCollection, OwnerStore
+
+_HOMES = {
+    "BackgroundQueue": "jobs",
+    "BackgroundWorker": "jobs",
+    "BlobStore": "storage",
+    "CommandState": "services",
+    "ConversationHandle": "services",
+    "Document": "storage",
+    "DocumentCollection": "storage",
+    "HostServices": "services",
+    "Job": "jobs",
+    "OwnerStore": "storage",
+    "TurnLimits": "services",
+    "Work": "jobs",
+}
+"""Module of each name that is imported on first use."""
+
 __all__ = [
     "FREE",
     "AccessToken",
@@ -141,6 +169,9 @@ __all__ = [
     "Answer",
     "Approval",
     "AvailableTool",
+    "BackgroundQueue",
+    "BackgroundWorker",
+    "BlobStore",
     "CachedToken",
     "Call",
     "CallFunction",
@@ -153,7 +184,9 @@ __all__ = [
     "Clock",
     "Codec",
     "Command",
+    "CommandState",
     "Completion",
+    "ConversationHandle",
     "Cost",
     "CountDialect",
     "CountTokens",
@@ -161,6 +194,8 @@ __all__ = [
     "Detail",
     "Dialect",
     "DialectEndpoint",
+    "Document",
+    "DocumentCollection",
     "Embed",
     "EmbedCall",
     "Embeddings",
@@ -170,12 +205,14 @@ __all__ = [
     "FeatureSteps",
     "File",
     "FinishReason",
+    "HostServices",
     "HttpProblem",
     "HttpProvider",
     "HttpRequest",
     "HttpRoute",
     "HttpTransport",
     "Image",
+    "Job",
     "ListTools",
     "ListedModel",
     "Message",
@@ -188,6 +225,7 @@ __all__ = [
     "Now",
     "Offering",
     "Operation",
+    "OwnerStore",
     "Part",
     "Pause",
     "Preparation",
@@ -224,8 +262,10 @@ __all__ = [
     "ToolSet",
     "ToolSource",
     "Turn",
+    "TurnLimits",
     "Usage",
     "VendorPart",
+    "Work",
     "about",
     "can_run_in_child",
     "decode_base64",
@@ -242,3 +282,12 @@ __all__ = [
     "tool",
     "tool_message",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

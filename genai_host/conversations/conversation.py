@@ -16,10 +16,11 @@ from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
 from genai_host.api.models import merged_parameters
 from genai_host.api.schema import tells_dialects_apart
+from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.conversations.driver import Driver, TurnLimits
+from genai_host.conversations.driver import Driver
 from genai_host.conversations.record import (
     RESUMABLE,
     Changed,

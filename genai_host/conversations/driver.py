@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Any, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from genai_host.api import (
     All,
@@ -44,6 +44,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event, RetryWait
+from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import Agent
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import StepTrace
@@ -73,28 +74,6 @@ E = TypeVar("E", bound=GenaiError)
 
 _COMPOSITE = (All, AllSettled, CallTools)
 """Steps whose results consist of the results of other steps, which are recorded themselves."""
-
-
-@frozen
-class TurnLimits:
-    """Limits of one turn.
-
-    Attributes:
-        max_model_calls: Model calls.
-        steps: Steps of any kind, except `Progress`.
-        seconds: Duration, without waits for a `RateLimit`; None for no limit.
-        parallel: Steps that run concurrently.
-        cost: US dollars at list price; None for no limit. Checked before each model call, so the
-            last call can exceed it. After a call of unknown cost, no other is made.
-        allow_unknown_cost: Whether calls of unknown cost count as free.
-    """
-
-    max_model_calls: int = 50
-    steps: int = 1000
-    seconds: float | None = 600.0
-    parallel: int = 8
-    cost: float | None = None
-    allow_unknown_cost: bool = False
 
 
 class Driver:

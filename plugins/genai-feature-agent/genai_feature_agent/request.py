@@ -30,10 +30,8 @@ from genai_host.api.settings import read_settings
 from genai_host.errors import GenaiError, TurnPaused, ValidationError
 
 if TYPE_CHECKING:  # the host is passed in: only its public modules are imported
+    from genai_host.api import ConversationHandle, HostServices, TurnLimits
     from genai_host.api.features import Event
-    from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.driver import TurnLimits
-    from genai_host.host import Host
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -113,7 +111,7 @@ class StatelessAgent:
 
     def __init__(
         self,
-        host: Host,
+        host: HostServices,
         model: str | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
@@ -203,7 +201,7 @@ class StatelessAgent:
         return self._reply(told)
 
     def _turn(
-        self, conversation: Conversation, request: AgentRequest, told: Told
+        self, conversation: ConversationHandle, request: AgentRequest, told: Told
     ) -> Generator[Event, None, None]:
         try:
             yield from told.by(conversation.stream(request.message, context=request.context))

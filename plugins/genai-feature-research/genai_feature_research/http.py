@@ -21,13 +21,13 @@ from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, NoRoute, ServiceUnavailable
 
 if TYPE_CHECKING:
+    from genai_host.api import HostServices
     from genai_host.api.features import Event
-    from genai_host.host import Host
 
 _EVENTS = "text/event-stream"
 
 
-def answer(request: RouteRequest, host: Host) -> RouteResponse:
+def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     assistant = Assistant(host, owner=request.user)
     given = request.json()
     try:

@@ -17,7 +17,7 @@ from genai_host.api.http_routes import JsonReader, body_of, bytes_of
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 _MOST_TEXT = 1_000_000  # characters
 _DETAILS = ("auto", "low", "high")
@@ -124,7 +124,7 @@ def _attachments_in(given: JsonReader, files: Files, user: str) -> list[dict[str
 class Messages:
     """The messages of all users."""
 
-    def __init__(self, host: Host, files: Files) -> None:
+    def __init__(self, host: HostServices, files: Files) -> None:
         self._host = host
         self._files = files
 

@@ -26,7 +26,7 @@ from genai_host.api.json_text import read_json
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 
 _MARK = re.compile(r"【([0-9]{1,6}):([0-9]{1,6})†[^【】\n]{0,200}】")
@@ -219,7 +219,7 @@ class RunTools:
     """The tools that the server itself runs."""
 
     def __init__(
-        self, host: Host, files: Files, stores: VectorStores, store_files: StoreFiles
+        self, host: HostServices, files: Files, stores: VectorStores, store_files: StoreFiles
     ) -> None:
         self._host = host
         self._files = files

@@ -48,9 +48,8 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
+    from genai_host.api import ConversationHandle, HostServices
     from genai_host.api.features import Event
-    from genai_host.conversations.conversation import Conversation
-    from genai_host.host import Host
 
 KIND = "run"
 _LONGEST_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet
@@ -71,7 +70,7 @@ def job_of(user: str, run: Object) -> Job:
 class RunWork:
     """Does the runs of a host in this process."""
 
-    host: Host
+    host: HostServices
     states: RunStates
     steps: Steps
     messages: Messages
@@ -137,7 +136,7 @@ class _Run:
             with self._ending.on_cancel(close):
                 self._converse(conversation)
 
-    def _converse(self, conversation: Conversation) -> None:
+    def _converse(self, conversation: ConversationHandle) -> None:
         """Do all rounds until the client must act."""
         round = self._progress.rounds()
         answer = _answered(conversation)
@@ -152,7 +151,7 @@ class _Run:
             answer = self._go_on(conversation, round, result)
         self._finish(round, answer)
 
-    def _conversation(self) -> Conversation:
+    def _conversation(self) -> ConversationHandle:
         host, run = self._its.host, self._progress.run
         owner = owner_of(self._user)
         if run["_conversation"]:
@@ -180,7 +179,7 @@ class _Run:
             said.append(Message("user", "Go on."))
         return said
 
-    def _go_on(self, conversation: Conversation, round: int, result: Any) -> Answer | None:
+    def _go_on(self, conversation: ConversationHandle, round: int, result: Any) -> Answer | None:
         """Start or resume the turn. Returns the answer; None if it waits for tools."""
         is_heard = self._its.streams.is_heard(self._progress.run["id"])
         try:
@@ -248,7 +247,7 @@ class _Run:
                         return
 
 
-def _answered(conversation: Conversation) -> Answer | None:
+def _answered(conversation: ConversationHandle) -> Answer | None:
     """Return the answer of a turn that has ended but was not processed."""
     if conversation.status != "idle" or not conversation.turns:
         return None

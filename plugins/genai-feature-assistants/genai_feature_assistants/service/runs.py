@@ -42,8 +42,7 @@ from genai_host.api.http_routes import JsonReader, body_of
 from genai_host.errors import NoRoute, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
-    from genai_host.store.jobs import JobWorker
+    from genai_host.api import BackgroundWorker, HostServices
 
 
 _LIFE = 600
@@ -142,13 +141,13 @@ class Runs:
 
     def __init__(
         self,
-        host: Host,
+        host: HostServices,
         assistants: Assistants,
         threads: Threads,
         messages: Messages,
         states: RunStates,
         tools: RunTools,
-        worker: JobWorker,
+        worker: BackgroundWorker,
         streams: Streams,
     ) -> None:
         self._host = host

@@ -20,7 +20,7 @@ from genai_host.api.http_routes import JsonReader, body_of
 from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 _ATTACHED_LIVE = {"anchor": "last_active_at", "days": 7}
 
@@ -30,7 +30,7 @@ class Threads:
 
     def __init__(
         self,
-        host: Host,
+        host: HostServices,
         messages: Messages,
         resources: Resources,
         stores: VectorStores,

@@ -17,8 +17,7 @@ from genai_host.api.http_routes import JsonReader, body_of
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
-    from genai_host.store.jobs import JobWorker
+    from genai_host.api import BackgroundWorker, HostServices
 
 _SIZE, _OVERLAP = 800, 400  # tokens, as OpenAI has them
 _LEAST, _MOST = 100, 4096
@@ -29,7 +28,7 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 class StoreFiles:
     """The files of the vector stores of all users."""
 
-    def __init__(self, host: Host, files: Files, worker: JobWorker) -> None:
+    def __init__(self, host: HostServices, files: Files, worker: BackgroundWorker) -> None:
         self._host = host
         self._files = files
         self._worker = worker

@@ -23,7 +23,7 @@ from genai_host.api.http_routes import JsonReader, body_of
 from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 _DAY = 24 * 3600
 _MOST_FILES = 500
@@ -33,7 +33,7 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 class VectorStores:
     """The vector stores of all users."""
 
-    def __init__(self, host: Host, store_files: StoreFiles) -> None:
+    def __init__(self, host: HostServices, store_files: StoreFiles) -> None:
         self._host = host
         self._store_files = store_files
         self._held = Held()

@@ -34,7 +34,7 @@ from genai_mcp.server.offer import Offer
 from genai_mcp.server.session import Session
 
 if TYPE_CHECKING:
-    from genai_host import Host
+    from genai_host.api import HostServices
 
 
 def check_headers(request: Request, headers: Mapping[str, str], offer: Offer) -> None:
@@ -115,7 +115,7 @@ _STATUS = {
 class Endpoint:
     """The MCP endpoint of one host. Thread-safe."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostServices) -> None:
         self._service = Service(Offer(host))
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
