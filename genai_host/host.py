@@ -795,10 +795,10 @@ class Host:
             make_record,
             self.clock,
             self.codec,
-            self.observers,
-            self._with_budget(turn_limits or TurnLimits()),
-            changed,
-            output_type,
+            observers=self.observers,
+            turn_limits=self._with_budget(turn_limits or TurnLimits()),
+            changed=changed,
+            output_type=output_type,
         )
         with self._lock:
             if self._closed:

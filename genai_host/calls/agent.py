@@ -77,6 +77,7 @@ class Agent:
         role: str,
         routes: Sequence[Route],
         parameters: Mapping[str, Any] | None = None,
+        *,
         history: Iterable[Message] = (),
         retry: Retry | None = None,
         rates: RateLimiter | None = None,

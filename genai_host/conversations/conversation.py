@@ -75,6 +75,7 @@ class Conversation:
         make_record: MakeRecord,
         clock: Clock,
         codec: Codec,
+        *,
         observers: Observers,
         turn_limits: TurnLimits,
         changed: Changed | None = None,
@@ -521,11 +522,11 @@ class Conversation:
             journal,
             cancellation,
             self._clock,
-            self._codec,
-            self._caps,
-            heard,
-            form if tells_dialects_apart(form) else None,
-            id,
+            codec=self._codec,
+            turn_limits=self._caps,
+            heard=heard,
+            form=form if tells_dialects_apart(form) else None,
+            id=id,
         )
 
     def _plain(self, context: Mapping[str, Any]) -> Any:

@@ -103,6 +103,7 @@ class Driver:
         journal: Journal,
         cancellation: Cancellation,
         clock: Clock,
+        *,
         codec: Codec,
         turn_limits: TurnLimits,
         heard: bool,

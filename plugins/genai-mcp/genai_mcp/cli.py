@@ -72,6 +72,7 @@ def list_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> N
 @click.pass_context
 def serve_command(
     ctx: click.Context,
+    *,
     tools: tuple[str, ...],
     features: tuple[str, ...],
     no_tools: bool,

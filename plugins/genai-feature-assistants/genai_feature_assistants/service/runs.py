@@ -145,6 +145,7 @@ class Runs:
         assistants: Assistants,
         threads: Threads,
         messages: Messages,
+        *,
         states: RunStates,
         tools: RunTools,
         worker: BackgroundWorker,

@@ -56,10 +56,10 @@ class Service:
             self.assistants,
             self.threads,
             self.messages,
-            states,
-            tools,
-            self._worker,
-            streams,
+            states=states,
+            tools=tools,
+            worker=self._worker,
+            streams=streams,
         )
         work = RunWork(host, states, self.steps, self.messages, tools, self.vector_stores, streams)
         self._worker.start({indexing.KIND: Indexing(host, self.files).do, run_work.KIND: work.do})
