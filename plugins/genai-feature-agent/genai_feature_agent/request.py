@@ -24,14 +24,19 @@ from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import Added
 from genai_feature_agent.reactions import all_reactions
 from genai_feature_agent.wire import from_wire, to_wire
-from genai_host.api import Answer, CancelToken, Message, Progress, Usage
-from genai_host.api.json_text import check_numbers
-from genai_host.api.settings import read_settings
+from genai_host.api import (
+    Answer,
+    CancelToken,
+    Message,
+    Progress,
+    Usage,
+    check_numbers,
+    read_settings,
+)
 from genai_host.errors import GenaiError, TurnPaused, ValidationError
 
 if TYPE_CHECKING:  # the host is passed in: only its public modules are imported
-    from genai_host.api import ConversationHandle, HostServices, TurnLimits
-    from genai_host.api.features import Event
+    from genai_host.api import ConversationHandle, Event, HostServices, TurnLimits
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

@@ -25,9 +25,7 @@ from attrs import define, field
 
 from genai_feature_assistants.service.files import MOST_BYTES
 from genai_feature_assistants.service.shelf import Object, Shelf, shown
-from genai_host.api import RouteRequest, RouteResponse
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import Cancellation, RouteRequest, RouteResponse, read_json, write_json
 from genai_host.errors import (
     Cancelled,
     GenaiError,

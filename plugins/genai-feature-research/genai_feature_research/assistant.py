@@ -34,8 +34,7 @@ from genai_feature_research.tables import (
     Table,
     json_value,
 )
-from genai_host.api import Answer, CancelToken, Detail, TurnLimits
-from genai_host.api.settings import read_settings
+from genai_host.api import Answer, CancelToken, Detail, TurnLimits, read_settings
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -45,8 +44,7 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
-    from genai_host.api import DocumentCollection, HostServices
-    from genai_host.api.features import Event
+    from genai_host.api import DocumentCollection, Event, HostServices
 
 
 _KEYS = (

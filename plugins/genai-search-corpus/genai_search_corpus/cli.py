@@ -9,8 +9,7 @@ from typing import Any
 import click
 from attrs import evolve
 
-from genai_host.api import CommandState
-from genai_host.api.settings import read_settings
+from genai_host.api import CommandState, read_settings
 from genai_search_corpus.corpus import Corpus, State
 from genai_search_corpus.settings import Settings
 

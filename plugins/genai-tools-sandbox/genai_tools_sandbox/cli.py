@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from genai_host.api import CommandState
-from genai_host.api.settings import read_settings
+from genai_host.api import CommandState, read_settings
 from genai_tools_sandbox.pyodide import KNOWN, folder_of, pull, registry
 from genai_tools_sandbox.settings import Settings
 

@@ -23,8 +23,7 @@ from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.vector_store_files import chunking_in
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:

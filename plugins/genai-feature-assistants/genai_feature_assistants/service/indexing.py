@@ -25,9 +25,7 @@ from attrs import field, frozen
 
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Shelf
-from genai_host.api import CancelToken, decode_text, is_text
-from genai_host.api.jobs import Job
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import CancelToken, Job, decode_text, is_text, read_json, write_json
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
 if TYPE_CHECKING:

@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 from genai_feature_assistants.service.fields import metadata_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_host.api import Image, Message, Part, RouteRequest, RouteResponse, Text, json_response
-from genai_host.api.http_routes import JsonReader, body_of, bytes_of
+from genai_host.api import (
+    Image,
+    JsonReader,
+    Message,
+    Part,
+    RouteRequest,
+    RouteResponse,
+    Text,
+    body_of,
+    bytes_of,
+    json_response,
+)
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.shelf import Object, Shelf, shown
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.json_text import write_json
+from genai_host.api import RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import NotFound
 
 if TYPE_CHECKING:

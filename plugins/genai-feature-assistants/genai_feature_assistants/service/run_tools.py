@@ -21,8 +21,7 @@ from attrs import field, frozen
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import CancelToken, Image, ToolOutput
-from genai_host.api.json_text import read_json
+from genai_host.api import CancelToken, Image, ToolOutput, read_json
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, NotFound, ValidationError
 
 if TYPE_CHECKING:

@@ -25,9 +25,7 @@ from genai_feature_assistants.service.run_states import ACTIVE, RunStates, Steps
 from genai_feature_assistants.service.run_tools import GUIDE, SCHEMAS, SEARCH, RunTools
 from genai_feature_assistants.service.shelf import Object
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import Answer, Message
-from genai_host.api.cancellation import Cancellation, ended_with
-from genai_host.api.jobs import Job
+from genai_host.api import Answer, Cancellation, Job, Message, ended_with
 from genai_host.errors import (
     BudgetExceeded,
     Cancelled,
@@ -48,8 +46,7 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
-    from genai_host.api import ConversationHandle, HostServices
-    from genai_host.api.features import Event
+    from genai_host.api import ConversationHandle, Event, HostServices
 
 KIND = "run"
 _LONGEST_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genai_host.api.http_routes import number_in
+from genai_host.api import number_in
 from genai_host.errors import Conflict, NotFound, ValidationError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from genai_feature_assistants.service.fields import attributes_in, count_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:

@@ -18,8 +18,14 @@ from genai_feature_assistants.service.fields import (
 from genai_feature_assistants.service.indexing import Held, Hit, nearest, shelf_of, unit_rows
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles, chunking_in
-from genai_host.api import CancelToken, RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import (
+    CancelToken,
+    JsonReader,
+    RouteRequest,
+    RouteResponse,
+    body_of,
+    json_response,
+)
 from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:

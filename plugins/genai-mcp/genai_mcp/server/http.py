@@ -22,8 +22,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.json_text import write_json
+from genai_host.api import RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import ValidationError
 from genai_mcp import mirrored, rpc
 from genai_mcp.rpc import HANDSHAKES, INVALID_REQUEST, OWN, Request, RpcError, WrongMessage

@@ -30,8 +30,7 @@ from genai_mcp.server.messages import (
 from genai_mcp.within import Within
 
 if TYPE_CHECKING:  # only for types: the command receives a host
-    from genai_host.api import ConversationHandle, HostServices
-    from genai_host.api.features import Event
+    from genai_host.api import ConversationHandle, Event, HostServices
 
 ASK = "ask_"
 """Prefix of the name of a feature's tool."""
