@@ -189,7 +189,7 @@ class _Client:
         return f"/api/v1/conversations/{self._conversation}/turns"
 
     def _heard(self, turn: Any) -> None:
-        if not turn.get("unrecorded"):
+        if not turn.get("record_error"):
             answer = turn.get("answer", turn)
             self._clients.remember(self._conversation, json.dumps(answer))
 

@@ -10,7 +10,7 @@
 
 The path of one message; see docs/architecture.md for details:
 
-    Host.open          host.py                          loads plugins, joins models and providers
+    Host.open          host/host.py                     loads plugins, joins models and providers
     Conversation.say   conversations/conversation.py    one user, one feature, one event log
     Driver.run         conversations/driver.py          performs the steps of the feature
     Agent.stream       calls/agent.py                   the model of a role, its history

@@ -492,7 +492,7 @@ class Event:
     """An event of a turn.
 
     Attributes:
-        kind: `delta`: a chunk of the answer. `void`: discard the chunks so far, since their
+        kind: `delta`: a chunk of the answer. `reset`: discard the chunks so far, since their
             prompt is sent again. `progress`: progress of the feature. `retry`: the host waits
             before another attempt. `step`: a step has ended. `waiting`: the turn pauses for a
             result from outside. `answer`: the last event.
@@ -500,7 +500,7 @@ class Event:
             `Answer`.
     """
 
-    kind: Literal["delta", "void", "progress", "retry", "step", "waiting", "answer"]
+    kind: Literal["delta", "reset", "progress", "retry", "step", "waiting", "answer"]
     data: Any = None
 
     @property

@@ -41,6 +41,7 @@ from genai_host.api.features import RetryWait
 from genai_host.api.models import merged_parameters
 from genai_host.api.settings import read_settings
 from genai_host.calls.middleware import CallMiddleware
+from genai_host.calls.rate_limiter import RateLimiter
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route
@@ -48,7 +49,6 @@ from genai_host.calls.structured_output import with_schema_in_prompt, with_value
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.errors import GenaiError, NoRoute
 from genai_host.plugins.observers import CallRecord
-from genai_host.providers.limits import RateLimiter
 
 _NOTHING: frozenset[str] = frozenset()
 _IMAGES = frozenset({"images"})
@@ -77,8 +77,8 @@ class Agent:
         role: str,
         routes: Sequence[Route],
         parameters: Mapping[str, Any] | None = None,
-        *,
         history: Iterable[Message] = (),
+        *,
         retry: Retry | None = None,
         rates: RateLimiter | None = None,
         counters: Callable[[], Sequence[Route]] = tuple,

@@ -4,19 +4,18 @@
                  → _decoded → StreamDecoder.feed ... → StreamDecoder.finish → Completion
 
 An exception of a plugin that is not a `GenaiError` becomes a `PluginError`, so that callers need
-no guard against plugins. `redact` removes the keys that a service quotes in its messages.
+no guard against plugins.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import evolve
 
@@ -32,7 +31,6 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     ReplyStream,
-    SchemaValidator,
     StreamDecoder,
     TokenCount,
     Usage,
@@ -40,55 +38,24 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
 from genai_host.api.models import EXTRA_BODY, merged_parameters
+from genai_host.calls.parameters import ParameterChecker, with_extra_body
 from genai_host.calls.raw_replies import RawReplies
+from genai_host.calls.redaction import redact, redacted_reply
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import NoPrices, Prices, cost_of
 from genai_host.errors import (
     GenaiError,
     IncompleteReply,
-    InvalidParameter,
     MalformedReply,
     PluginError,
     ProviderError,
     ProviderTimeout,
-    ValidationError,
 )
 from genai_host.http.stream_parsers import detect_parser
 from genai_host.plugins.observers import CallRecord, Observers
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
-from genai_host.util.text import describe_exception, did_you_mean, one_line
-
-E = TypeVar("E", bound=BaseException)
-Clean = Callable[[str], str]
-"""Redacts keys in a text."""
-
-
-def redact(error: E, clean: Clean) -> E:
-    """Redact keys in an error and its causes, which are displayed with it."""
-    seen: set[int] = set()  # errors are equal by value
-    left: list[BaseException | None] = [error]
-    while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        left += [each.__cause__, each.__context__]
-        each.args = tuple(_cleaned(value, clean) for value in each.args)
-        for name, value in vars(each).items():
-            if isinstance(value, (str, bytes)):
-                with contextlib.suppress(AttributeError):  # read-only
-                    setattr(each, name, _cleaned(value, clean))
-    return error
-
-
-def _cleaned(value: Any, clean: Clean) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, bytes):  # of a decoding error
-        return clean(value.decode("latin-1")).encode("latin-1")
-    return value
-
+from genai_host.util.text import describe_exception
 
 _log = logging.getLogger(__name__)
 _GIVEN_UP = frozenset({408, 499, 504})
@@ -129,7 +96,7 @@ class Route:
         self._observers = observers
         self._clock = clock
         self._prices = prices
-        self._checkers: dict[str, SchemaValidator] = {}
+        self._parameters = ParameterChecker(candidate, dialect.reserved)
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The given parameters, with the defaults of the model.
@@ -137,8 +104,7 @@ class Route:
         Raises:
             InvalidParameter: A parameter is unknown here or has an invalid value.
         """
-        for name, value in given.items():
-            self._check_parameter(name, value)
+        self._parameters.check(given)
         valid = self.candidate.parameters
         usual = {key: v for key, v in self.candidate.defaults.items() if key in valid}
         return merged_parameters(usual, given)
@@ -250,45 +216,6 @@ class Route:
             attempt.limits.check()
         return decoder.finish()
 
-    def _check_parameter(self, name: str, value: Any) -> None:
-        valid = self.candidate.parameters
-        if name not in valid:
-            raise InvalidParameter(
-                f"{self.candidate.name} does not accept parameter {name!r}",
-                parameter=name,
-                valid=sorted(valid),
-                hint=_hint_for(name, valid),
-                model=self.info.model,
-                provider=self.info.provider,
-            )
-        if name not in self._checkers:
-            self._checkers[name] = SchemaValidator(valid[name])
-        try:
-            self._checkers[name].check(value)
-        except ValidationError as error:
-            about = valid[name].get("description", "") if isinstance(valid[name], Mapping) else ""
-            raise InvalidParameter(
-                f"invalid value for parameter {name!r}: {error}",
-                parameter=name,
-                valid=sorted(valid),
-                hint=f"{name}: {about}" if about else "",
-                model=self.info.model,
-                provider=self.info.provider,
-            ) from error
-        if name == EXTRA_BODY:
-            self._check_extra_body(value)
-
-    def _check_extra_body(self, value: Mapping[str, Any]) -> None:
-        wrong = [name for name in value if name in self._dialect.reserved]
-        if wrong:
-            raise InvalidParameter(
-                f"{EXTRA_BODY} cannot set {', '.join(sorted(wrong))}: the host sets it",
-                parameter=EXTRA_BODY,
-                hint=f"leave it out of {EXTRA_BODY}",
-                model=self.info.model,
-                provider=self.info.provider,
-            )
-
     @contextmanager
     def _guarded(
         self, call: Call, cancellation: Cancellation, report: CallRecord
@@ -335,7 +262,7 @@ class Route:
             call = evolve(call, parameters=others)
         request = self._dialect.prepare_request(call)
         if extra:
-            request = evolve(request, body=_with_extra(request.body, extra))
+            request = evolve(request, body=with_extra_body(request.body, extra))
         further = self._observers.headers(report.id, self.info) if report.id else None
         if further:
             request = evolve(request, headers={**further, **request.headers})
@@ -359,10 +286,10 @@ class Route:
             try:
                 return self._extract(call, reply)
             except MalformedReply as malformed:
-                unreadable = explain_unreadable(_without_keys(reply, attempt))
+                unreadable = explain_unreadable(redacted_reply(reply, attempt.without_keys))
                 raise unreadable or malformed from malformed.__cause__
         report.refused = reply.status not in _GIVEN_UP
-        reply = _without_keys(reply, attempt)
+        reply = redacted_reply(reply, attempt.without_keys)
         error = (
             attempt.provider.map_error(reply)
             or self._dialect.map_error(reply)
@@ -409,34 +336,6 @@ class Route:
         return cost_of(self._prices, provider, call.model_id, name, usage, began)
 
 
-def _hint_for(name: str, valid: Mapping[str, Any]) -> str:
-    """Suggest a similar parameter."""
-    hint = did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid))}."
-    if EXTRA_BODY not in valid:
-        return hint.rstrip(".")
-    return f"{hint} To send it unchanged to the service: {EXTRA_BODY}.{one_line(name)}"
-
-
-def _with_extra(
-    body: Mapping[str, Any], extra: Mapping[str, Any], place: str = EXTRA_BODY
-) -> dict[str, Any]:
-    """Merge further fields into a body. Raises `InvalidParameter` for a field that the
-    host sets."""
-    joined = dict(body)
-    for name, value in extra.items():
-        if name not in body:
-            joined[name] = value
-        elif isinstance(value, Mapping) and isinstance(body[name], Mapping):
-            joined[name] = _with_extra(body[name], value, f"{place}.{name}")
-        else:
-            raise InvalidParameter(
-                f"{place}.{name} cannot be set: the host sets {name} in this request",
-                parameter=EXTRA_BODY,
-                hint=f"leave it out of {EXTRA_BODY}",
-            )
-    return joined
-
-
 def _in_one_piece(result: Any) -> Iterator[Delta]:
     if isinstance(result, Completion) and result.text:
         yield Delta(text=result.text)
@@ -477,11 +376,6 @@ def _with_what_came(
 
 def _told_without_keys(error: Exception, attempt: ProviderCall) -> Exception:
     return redact(_why(error, attempt.limits), attempt.without_keys)
-
-
-def _without_keys(reply: ProviderReply, attempt: ProviderCall) -> ProviderReply:
-    """Redact keys. Errors quote the beginning of a reply, which may end in the middle of a key."""
-    return evolve(reply, body=_cleaned(reply.body, attempt.without_keys))
 
 
 def _why(error: Exception, limits: Cancellation) -> Exception:

@@ -1,17 +1,23 @@
-"""Routing of model names to routes, for the current providers."""
+"""Routing of model names to routes and agents, for the current providers."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from attrs import evolve
 
 from genai_host.api import Clock, Feature, Operation
+from genai_host.api.models import merged_parameters
+from genai_host.calls.agent import Agent
+from genai_host.calls.middleware import CallMiddleware
+from genai_host.calls.rate_limiter import RateLimiter
+from genai_host.calls.retry import Retry, RetryPolicy
 from genai_host.calls.route import Route
-from genai_host.catalog.catalog import Catalog, ModelChoice, of_model
+from genai_host.catalog.catalog import Catalog, ModelChoice
+from genai_host.catalog.default_models import of_model
 from genai_host.catalog.join import Candidate, ProviderInfo
 from genai_host.catalog.prices import Prices
 from genai_host.config import Config, ModelConfig
@@ -52,7 +58,7 @@ class DefaultModel(NamedTuple):
 
 
 class Routing:
-    """Pairs models with providers and creates routes. Thread-safe."""
+    """Pairs models with providers, and creates routes and agents. Thread-safe."""
 
     def __init__(
         self,
@@ -62,6 +68,7 @@ class Routing:
         observers: Observers,
         clock: Clock,
         prices: Prices | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         self._registry = registry
         self._instances = instances
@@ -69,6 +76,8 @@ class Routing:
         self._observers = observers
         self._clock = clock
         self._prices = prices
+        self._retry = Retry(clock, retry_policy)
+        self._rates = RateLimiter(clock)
         self._lock = threading.RLock()
         self._joined: _Joined | None = None
         self._probes = ReadinessProbes(clock)
@@ -184,26 +193,45 @@ class Routing:
             chosen[role] = choice if at is None else evolve(choice, model=best.name)
         return {role: chosen[role] for role in feature.roles if role in chosen}
 
-    def choice(
-        self, name: str | None, operation: Operation, provider: str | None = None
-    ) -> ModelChoice | None:
-        """The model of a name; the default model for None, if there is one and no provider is
-        named. Raises `NoRoute`."""
-        if name is None and provider is None:
-            name = self._usual(operation)
-        return None if name is None else self._choice(name)
+    def agent(
+        self,
+        role: str,
+        operation: Operation,
+        model: str | ModelChoice | None,
+        parameters: Mapping[str, Any],
+        provider: str | None = None,
+        middleware: Sequence[CallMiddleware] = (),
+    ) -> Agent:
+        """Make an agent, which calls a model.
 
-    def routes(
-        self, choice: ModelChoice | None, operation: Operation, provider: str | None = None
-    ) -> list[Route]:
-        """The routes of a model, best first; None for the default model. Raises `NoRoute`."""
-        with self._lock:
-            key = (choice, provider, operation)
-            kept = self._now().found.get(key)
-            if kept is None:
-                kept = tuple(map(self._route, self._resolve(choice, provider, operation)))
-                _keep(self._now().found, key, kept)
-        return list(kept)
+        Args:
+            role: Role of the feature.
+            operation: Kind of call.
+            model: Name of the model; None for the default model.
+            parameters: Parameters of all prompts; they replace those of a model configuration.
+            provider: Name of the provider to use; None for any.
+            middleware: Call middleware.
+
+        Raises:
+            NoRoute: The model cannot run.
+            InvalidParameter: The model does not accept the parameters.
+        """
+        choice: ModelChoice | None
+        if isinstance(model, ModelChoice):
+            choice = model
+        else:
+            name = self._usual(operation) if model is None and provider is None else model
+            choice = None if name is None else self._choice(name)
+        return Agent(
+            role,
+            self._routes_of(choice, operation, provider),
+            merged_parameters(choice.parameters, parameters) if choice else parameters,
+            retry=self._retry,
+            rates=self._rates,
+            counters=lambda: self._routes_of(choice, "count", provider),
+            middleware=middleware,
+            choice=choice,
+        )
 
     def default_model(self, operation: Operation) -> DefaultModel:
         """The default model of an operation. Raises `NoRoute`."""
@@ -211,7 +239,7 @@ class Routing:
         if configured is not None:
             return DefaultModel(configured, "configured as the default")
         best = self._resolve(None, None, operation)[0]
-        return DefaultModel(best.name, self.catalog.why_default(best.provider))
+        return DefaultModel(best.name, self.catalog.defaults.why(best.provider))
 
     def _choice(self, name: str) -> ModelChoice:
         """Look up a name; refresh the catalog once if it is unknown."""
@@ -242,6 +270,18 @@ class Routing:
             return self.catalog.resolve(choice, provider, operation)
         except NoRoute:
             return self.refresh().resolve(choice, provider, operation)
+
+    def _routes_of(
+        self, choice: ModelChoice | None, operation: Operation, provider: str | None
+    ) -> tuple[Route, ...]:
+        """The routes of a model, best first; None for the default model."""
+        with self._lock:
+            key = (choice, provider, operation)
+            kept = self._now().found.get(key)
+            if kept is None:
+                kept = tuple(map(self._route, self._resolve(choice, provider, operation)))
+                _keep(self._now().found, key, kept)
+        return kept
 
     def _route(self, candidate: Candidate) -> Route:
         """The route of a candidate; routes are cached and shared by all conversations."""

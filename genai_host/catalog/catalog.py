@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 
 from genai_host.api import Dialect, Model, Offering, Operation
 from genai_host.api.models import merged_parameters
+from genai_host.catalog.default_models import DefaultModels, of_model
 from genai_host.catalog.join import Candidate, Join, ProviderInfo
 from genai_host.config import ModelConfig
 from genai_host.config.schema import configuration_in
@@ -57,7 +58,7 @@ class _Read:
 class Catalog:
     """The available models, providers and dialects.
 
-    `names` has the models by all declared names.
+    `names` has the models by all declared names. `defaults` selects the default models.
 
     Args:
         models: Declared models.
@@ -86,7 +87,7 @@ class Catalog:
         self._join = Join(offerings, dialects)
         self._matrix: list[Candidate] | None = None
         self._here = {*self.served, *(each.type for each in served), *self.absent}
-        self._prefer = list(prefer)
+        self.defaults = DefaultModels(self.served, prefer)
         self.names = dict(self.models)
         for model in self.models.values():
             self.names.update((alias, model) for alias in model.aliases)
@@ -226,7 +227,7 @@ class Catalog:
         running = [candidate for candidate in found if candidate.runs]
         if running:
             return running
-        hint = self._keyed_hint(operation) if name is None and provider is None else ""
+        hint = self.defaults.hint(operation) if name is None and provider is None else ""
         if isinstance(name, ModelChoice):
             name = name.configuration or name.model
         raise _no_route(name, found, operation, hint, self.served)
@@ -252,12 +253,12 @@ class Catalog:
             if read.dialect in (None, candidate.dialect)
             and (read.model.dialects or candidate.operation == operation)
         ]
-        return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
+        return sorted(found, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
 
     def _counting(self, found: Iterable[Candidate]) -> list[Candidate]:
         """Candidates for counting: another dialect than the best for chat may count tokens."""
         counting = [self._join.counting(each, self.served.get(each.provider)) for each in found]
-        return sorted(counting, key=lambda each: (self._rank(each.provider), not each.runs))
+        return sorted(counting, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """Parse a name; the longest match wins, since an id may contain `@`, `/`, `+` and `:`."""
@@ -305,7 +306,7 @@ class Catalog:
 
     def _defaults(self, provider: str | None, operation: Operation) -> list[Candidate]:
         """Default models of the named provider, or of all that may be chosen automatically."""
-        served = [self.served[provider]] if provider else self._defaulting()
+        served = [self.served[provider]] if provider else self.defaults.providers()
         found: list[Candidate] = []
         for each in served:
             name = each.default_models.get(of_model(operation))
@@ -323,7 +324,7 @@ class Catalog:
             )
         if not found:
             who = f"the provider {provider} has" if provider else "there is"
-            hint = "" if provider else self._keyed_hint(operation)
+            hint = "" if provider else self.defaults.hint(operation)
             raise NoRoute(
                 f"{who} no default model for {operation}",
                 hint=hint
@@ -334,51 +335,6 @@ class Catalog:
                 ),
             )
         return found
-
-    def why_default(self, provider: str) -> str:
-        """Why the default model of a provider was chosen."""
-        served = self.served[provider]
-        if provider in self._prefer:
-            return f"{provider} is in defaults.provider_order"
-        if served.configured:
-            return f"provider {provider} is configured"
-        return "it is free" if served.free else f"provider {provider} needs no key"
-
-    def _defaulting(self) -> list[ProviderInfo]:
-        """The providers whose default models may be used, best first: preferred, configured, free.
-        A key alone does not select a service, since calls may cost money and send data."""
-        return sorted(
-            (each for each in self.served.values() if each.automatic and self._may_default(each)),
-            key=lambda each: (self._rank(each.name), not each.configured, not each.free),
-        )
-
-    def _may_default(self, served: ProviderInfo) -> bool:
-        is_chosen = served.name in self._prefer or served.configured
-        return is_chosen or served.free or not served.takes_key
-
-    def _keyed_hint(self, operation: Operation) -> str:
-        """How to select the model of a service that has a key but is not used automatically."""
-        name = self.keyed_model(operation)
-        what = of_model(operation)
-        key = "model" if what == "chat" else what
-        return f"to use {name}: genai-host config default {key} {name}" if name else ""
-
-    def keyed_model(self, operation: Operation) -> str:
-        """The default model of a service that has a key but is not used automatically; empty if
-        there is none."""
-        for each in self.served.values():
-            name = each.default_models.get(of_model(operation))
-            if (
-                name
-                and each.automatic
-                and not each.unavailable_reason
-                and not self._may_default(each)
-            ):
-                return f"{name}@{each.name}"
-        return ""
-
-    def _rank(self, instance: str) -> int:
-        return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
 
     def _unknown_model(self, name: str, provider: str) -> NoRoute:
         """The error for an unknown model name.
@@ -422,11 +378,6 @@ def _name_of(read: _Read, instance: str, dialect: str) -> str:
 def _undeclared(name: str) -> Model:
     """An undeclared model, which is assumed to support the dialects of its provider."""
     return Model(name, dialects=())
-
-
-def of_model(operation: Operation) -> Operation:
-    """The operation of the model that performs an operation."""
-    return "chat" if operation == "count" else operation
 
 
 def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:

@@ -321,7 +321,7 @@ class Printing:
             note(text, dim=True)
 
     def hear(self, event: Event) -> None:
-        if event.kind == "void" and self._printed:
+        if event.kind == "reset" and self._printed:
             note("\n(the answer starts over)", dim=True)
             self._printed = ""
         elif event.kind == "step":

@@ -145,7 +145,7 @@ def _others(app: App, error: GenaiError, model: str | None, provider: str | None
         if _works(catalog.resolve, name):
             yield _instead(name)
         return
-    keyed = catalog.keyed_model("chat")
+    keyed = catalog.defaults.keyed("chat")
     if keyed and _works(catalog.resolve, keyed):
         yield Step(f"Use {keyed} this time? Calls may cost money.", lambda: {"model": keyed})
 

@@ -21,6 +21,7 @@ from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.driver import Driver
+from genai_host.conversations.journal import Journal
 from genai_host.conversations.record import (
     RESUMABLE,
     Changed,
@@ -33,7 +34,7 @@ from genai_host.conversations.record import (
     models_in,
     models_on_record,
 )
-from genai_host.conversations.replay import ConversationState, Journal
+from genai_host.conversations.replay import ConversationState
 from genai_host.errors import (
     Cancelled,
     Conflict,
@@ -351,6 +352,16 @@ class Conversation:
         cancellation = self._cancellation
         if cancellation is not None:
             cancellation.cancel()
+
+    def flush(self) -> None:
+        """Record what could not be recorded so far; see `record_error`. Also after `close`.
+
+        Raises:
+            Conflict: Another process has continued the conversation.
+            StoreError: It still cannot be recorded.
+        """
+        if self._recording is not None:
+            self._recording.flush()
 
     def abandon(self, reason: GenaiError | None = None) -> None:
         """End a paused or interrupted turn as failed, if there is one. It can be sent again.

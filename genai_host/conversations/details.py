@@ -1,7 +1,8 @@
-"""Details, usage and cost that a turn adds up to.
+"""Details, usage and cost that a turn adds up to, and its limits.
 
 A `Detail` shows a step behind an answer, and is made from recorded data only. `TurnUsage` adds up
-the steps of a turn and enforces its limits. It is thread-safe, since steps can run in parallel.
+the steps of a turn and enforces its `TurnLimits`. It is thread-safe, since steps can run in
+parallel.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.calls import cost_of_call
+from genai_host.api.services import TurnLimits
 from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import Path
 from genai_host.errors import GenaiError, LimitExceeded
@@ -204,30 +206,16 @@ class TurnUsage:
 
     Args:
         history: Messages to omit from details.
-        max_model_calls: Maximum number of model calls.
-        steps: Maximum number of steps.
-        dollars: Maximum cost before another model call, in US dollars; None for no limit.
-        allow_unknown_cost: Whether to continue after a call of unknown cost if `dollars` is set.
+        turn_limits: Limits of the turn.
         codec: Converts values to JSON.
 
     Attributes:
         usage: Tokens used, including failed calls if reported.
     """
 
-    def __init__(
-        self,
-        history: Iterable[Message],
-        max_model_calls: int,
-        steps: int,
-        dollars: float | None,
-        codec: Codec,
-        allow_unknown_cost: bool = False,
-    ) -> None:
+    def __init__(self, history: Iterable[Message], turn_limits: TurnLimits, codec: Codec) -> None:
         self.usage = Usage()
-        self._max_round_trips = max_model_calls
-        self._max_steps = steps
-        self._max_dollars = dollars
-        self._may_be_unpriced = allow_unknown_cost
+        self._limits = turn_limits
         self._codec = codec
         self._lock = threading.Lock()
         self._round_trips = 0
@@ -263,15 +251,16 @@ class TurnUsage:
     def count(self, step: Step[Any]) -> None:
         """Count a step before it starts. Raises `LimitExceeded` if it must not start."""
         self.count_past(step)
-        if self._steps > self._max_steps:
-            raise LimitExceeded(f"turn stopped after {self._max_steps} steps", limit="steps")
-        if self._round_trips > self._max_round_trips:
+        limits = self._limits
+        if self._steps > limits.steps:
+            raise LimitExceeded(f"turn stopped after {limits.steps} steps", limit="steps")
+        if self._round_trips > limits.max_model_calls:
             raise LimitExceeded(
-                f"turn stopped after {self._max_round_trips} model calls without a final answer",
+                f"turn stopped after {limits.max_model_calls} model calls without a final answer",
                 limit="round_trips",
             )
-        if self._max_dollars is not None and isinstance(step, _CALLS):
-            self._must_afford(self._max_dollars)
+        if limits.cost is not None and isinstance(step, _CALLS):
+            self._must_afford(limits.cost)
 
     def count_past(self, step: Step[Any]) -> None:
         """Count a recorded step, without checking limits."""
@@ -329,7 +318,7 @@ class TurnUsage:
                 limit="cost",
                 hint="raise the limit, or ask for less in one turn",
             )
-        if self._unpriced and not self._may_be_unpriced:
+        if self._unpriced and not self._limits.allow_unknown_cost:
             raise LimitExceeded(
                 f"turn stopped: limit {most:g} US dollars, and the cost of a call is unknown",
                 limit="cost",

@@ -56,8 +56,8 @@ from genai_host.conversations.execution import (
     call_function,
     raise_first,
 )
+from genai_host.conversations.journal import Journal
 from genai_host.conversations.record import RESUMABLE, Path, StepEnded
-from genai_host.conversations.replay import Journal
 from genai_host.errors import (
     Cancelled,
     GenaiError,
@@ -122,14 +122,7 @@ class Driver:
         self._caps = turn_limits
         self._heard = heard
         self._form = form
-        self._account = TurnUsage(
-            turn.history,
-            turn_limits.max_model_calls,
-            turn_limits.steps,
-            turn_limits.cost,
-            codec,
-            turn_limits.allow_unknown_cost,
-        )
+        self._account = TurnUsage(turn.history, turn_limits, codec)
         self._traces: dict[Path, StepTrace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
         self._time = TimeLimit(clock, turn_limits.seconds, self._out_of_time)
@@ -245,7 +238,7 @@ class Driver:
                 raise outcome
             return outcome
         if isinstance(step, Prompt) and self._journal.is_cut(path):
-            yield Event("void")
+            yield Event("reset")
         try:
             self._count(step)
             result = yield from perform(step, path, cancellation)

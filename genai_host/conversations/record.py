@@ -528,20 +528,33 @@ class FailsafeRecorder:
             Conflict: Another process has continued the conversation.
             StoreError: The entries cannot be written.
         """
-        if self.failed is not None:
+        if self._is_lost and self.failed is not None:
             raise self.failed
         flush = getattr(self._recorder, "flush", None)
-        if flush is not None:
-            flush()
+        try:
+            with self._lock:
+                self._write_buffered()
+                if flush is not None:
+                    flush()
+        except StoreError as error:
+            self.failed = error
+            raise
+        except Conflict as conflict:
+            self._overtaken = conflict
+            raise
+        self.failed = None
+
+    def _write_buffered(self) -> None:
+        while self._unwritten:
+            self._recorder.append(self._unwritten[0])
+            self._unwritten.popleft()
 
     def _write(self, entry: Entry, required: bool) -> None:
         if self.failed is not None and not required and not isinstance(entry, TurnEnded):
             self._unwritten.append(entry)
             return
         try:
-            while self._unwritten:
-                self._recorder.append(self._unwritten[0])
-                self._unwritten.popleft()
+            self._write_buffered()
             self._recorder.append(entry)
         except StoreError as error:
             self.failed = error

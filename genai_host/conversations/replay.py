@@ -1,48 +1,20 @@
-"""A conversation restored from its event log: its state, and the results of past steps.
+"""The state of a conversation, restored from its event log; checks of event logs from outside.
 
-On replay, a step with a recorded result is not run: its result is reused. A step that never
-started is run. A step that began, but whose end is not recorded, is run again only if it is
-repeatable; otherwise `StepInterrupted` is raised.
+`journal` has the results of the steps of a turn that has not ended.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import evolve, frozen
 
-from genai_host.api import (
-    Answer,
-    AvailableTool,
-    CallFunction,
-    CallTool,
-    Codec,
-    Completion,
-    CountTokens,
-    Embed,
-    Embeddings,
-    ListTools,
-    Message,
-    Moderate,
-    ModerationResult,
-    NewId,
-    Now,
-    Pause,
-    Prompt,
-    RouteInfo,
-    Step,
-    TokenCount,
-    ToolOutput,
-)
-from genai_host.api.codec import json_round_trip
-from genai_host.calls.retry import StepTrace
+from genai_host.api import Answer, Codec, CountTokens, Embed, Message, Moderate, Prompt, RouteInfo
 from genai_host.conversations.record import (
     SCHEMA,
     Changed,
     Entry,
-    FailsafeRecorder,
     Opened,
     Path,
     Rewound,
@@ -50,10 +22,8 @@ from genai_host.conversations.record import (
     StepStarted,
     TurnEnded,
     TurnStarted,
-    digest,
-    old_digest,
 )
-from genai_host.errors import GenaiError, ReplayError, StepChanged, StepInterrupted, ValidationError
+from genai_host.errors import ReplayError, ValidationError
 
 
 @frozen
@@ -336,181 +306,3 @@ def added(answer: Answer, message: Message) -> tuple[Message, ...]:
     if answer.adds is not None:
         return tuple(answer.adds)
     return (message, Message("assistant", answer.summary))
-
-
-_RESULTS: dict[type[Step[Any]], Any] = {
-    Prompt: Completion,
-    CountTokens: TokenCount,
-    Embed: Embeddings,
-    Moderate: ModerationResult,
-    ListTools: tuple[AvailableTool, ...],
-    CallTool: ToolOutput,
-    Now: str,
-    NewId: str,
-}
-
-
-class Journal:
-    """The recorded entries of a turn, and the recorder of new ones.
-
-    Args:
-        turn: Number of the turn.
-        recorder: Stores new entries; None if the conversation is not recorded.
-        past: Recorded entries of this turn.
-        codec: Converts results to JSON.
-    """
-
-    def __init__(
-        self,
-        turn: int,
-        recorder: FailsafeRecorder | None,
-        codec: Codec,
-        past: Iterable[Entry] = (),
-    ) -> None:
-        self._turn = turn
-        self._recorder = recorder
-        self._codec = codec
-        self._started: dict[Path, StepStarted] = {}
-        self._ended: dict[Path, StepEnded] = {}
-        self._cut: set[Path] = set()
-        self._waits: dict[Path, Pause[Any]] = {}
-        self._given: dict[Path, Any] = {}
-        for entry in past:
-            if isinstance(entry, StepStarted):
-                self._started[entry.path] = entry
-                if entry.step == Pause.step:
-                    asks = entry.asks
-                    self._waits[entry.path] = Pause(asks.get("kind", ""), asks.get("payload"))
-            elif isinstance(entry, StepEnded):  # the first of two, in old event logs only
-                self._ended.setdefault(entry.path, entry)
-
-    def start(self, path: Path, step: Step[Any], idempotent: bool) -> None:
-        """Record the start of a step, unless it is recorded already.
-
-        Args:
-            path: Place of the step in the turn.
-            step: The step.
-            idempotent: Whether it may run twice.
-
-        Raises:
-            StepChanged: Another step is recorded there.
-            StepInterrupted: The step must not run again.
-            TypeError: The step cannot be recorded.
-            NotRecorded: The store failed, and the step is not idempotent.
-        """
-        # without a recorder, only the feature that started a turn can resume it
-        kind, mark = step.step, digest(step) if self._recorder is not None else ""
-        asks = self._asked(step) if isinstance(step, Pause) else {}
-        before = self._started.get(path)
-        if before is None:
-            started = StepStarted(self._turn, path, kind, mark, asks)
-            self._append(started, required=not idempotent)
-            self._started[path] = started
-            self._keep(path, step)
-            return
-        if before.step != kind or not _is_digest(before.digest, mark, step):
-            raise StepChanged(
-                f"step {'.'.join(map(str, path))} was {before.step} and is now "
-                f"{'another ' if before.step == kind else ''}{kind}",
-                hint="the feature changed: continue from the last complete turn",
-            )
-        self._keep(path, step)
-        if path not in self._ended and not step.is_idempotent():
-            interrupted = StepInterrupted(
-                f"{kind} was running when the process ended, and may have completed"
-            )
-            self.end(path, error=interrupted)
-            raise interrupted
-        if path not in self._ended:
-            self._cut.add(path)
-
-    def is_cut(self, path: Path) -> bool:
-        """Whether a step started before the turn was interrupted, and its outcome is unknown."""
-        return path in self._cut
-
-    def waiting(self) -> Pause[Any] | None:
-        """The unfinished `Pause`, if there is one. The class of its result is unknown until the
-        turn reaches it again."""
-        waits = list(self._waits.items())  # another thread may read while the turn runs
-        return next((wait for path, wait in waits if path not in self._ended), None)
-
-    def give(self, result: Any) -> None:
-        """Set the result of the unfinished `Pause`; it is recorded when the turn reaches
-        it again."""
-        for path in self._waits.keys() - self._ended.keys():
-            self._given[path] = result
-
-    def has_given(self, path: Path) -> bool:
-        return path in self._given
-
-    def take(self, path: Path, step: Pause[Any]) -> Any:
-        """The result that was set, once. Raises `ValidationError` if it does not match the step."""
-        return self.fitting(step, self._given.pop(path))
-
-    def fitting(self, step: CallFunction[Any] | Pause[Any], result: Any) -> Any:
-        """A result in its recorded form. Raises `ValidationError` if it has no JSON form or another
-        class than the step returns."""
-        form = json_round_trip(result, self._codec)
-        if step.returns is not None:
-            self._codec.from_json(form, step.returns)
-        return form
-
-    def past(self, path: Path) -> StepEnded | None:
-        """The recorded end of a step, if there is one."""
-        return self._ended.get(path)
-
-    def result(self, step: Step[Any], ended: StepEnded) -> Any:
-        """The recorded result as an object; raises a recorded error."""
-        if ended.error is not None:
-            raise copy.copy(ended.error)
-        form = step.returns if isinstance(step, (CallFunction, Pause)) else _RESULTS.get(type(step))
-        return ended.result if form is None else self._codec.from_json(ended.result, form)
-
-    def end(
-        self,
-        path: Path,
-        result: Any = None,
-        error: GenaiError | None = None,
-        trace: StepTrace | None = None,
-        required: bool = False,
-    ) -> StepEnded:
-        """Record the end of a step, before its result is used.
-
-        Args:
-            path: Place of the step in the turn.
-            result: Its result.
-            error: Its error, if it failed.
-            trace: Failed attempts of its model call.
-            required: Whether it must be recorded.
-
-        Raises:
-            NotRecorded: It is required, and the store failed.
-        """
-        form = self._codec.to_json(result)
-        if trace is None or not (trace.failed or error):
-            ended = StepEnded(self._turn, path, form, error)
-        else:
-            text, tries = trace.text_before(error), tuple(trace.failed)
-            ended = StepEnded(self._turn, path, form, error, text, tries)
-        self._append(ended, required)
-        self._ended[path] = ended
-        return ended
-
-    def _append(self, entry: Entry, required: bool) -> None:
-        if self._recorder is not None:
-            self._recorder.append(entry, required=required)
-
-    def _asked(self, step: Pause[Any]) -> dict[str, Any]:
-        try:
-            return {"kind": step.kind, "payload": json_round_trip(step.payload, self._codec)}
-        except ValidationError as error:
-            raise TypeError(f"payload: {error}") from error
-
-    def _keep(self, path: Path, step: Step[Any]) -> None:
-        if isinstance(step, Pause):
-            self._waits[path] = step
-
-
-def _is_digest(recorded: str, mark: str, step: Step[Any]) -> bool:
-    """Whether a recorded digest is that of a step, in the current or the earlier form."""
-    return recorded == mark or bool(mark and recorded == old_digest(step))

@@ -18,7 +18,7 @@ from genai_host.api import (
     ProviderRequest,
 )
 from genai_host.api.dialects import decode_vector, must_be_vectors, read_vector
-from genai_host.dialects.openai_chat import read_usage
+from genai_host.dialects.openai_chat_replies import read_usage
 from genai_host.dialects.openai_common import explain_error, read_object
 from genai_host.errors import GenaiError, MalformedReply
 

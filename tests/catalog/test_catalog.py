@@ -507,7 +507,7 @@ class TestDefaults:
         everything = catalog(keyless, free, chosen)
         found = [each.provider for each in everything.resolve(None) if each.dialect == "chat-wire"]
         assert found == ["first", "a", "b"]
-        assert [everything.why_default(name) for name in found] == [
+        assert [everything.defaults.why(name) for name in found] == [
             "provider first is configured",
             "it is free",
             "provider b needs no key",
@@ -518,7 +518,7 @@ class TestDefaults:
         free = evolve(FIRST, name="a", free=True)
         preferring = catalog(free, keyed, prefer=("first",))
         assert preferring.resolve(None)[0].provider == "first"
-        assert preferring.why_default("first") == "first is in defaults.provider_order"
+        assert preferring.defaults.why("first") == "first is in defaults.provider_order"
 
     def test_no_default_is_an_error_that_says_what_to_do(self) -> None:
         with pytest.raises(NoRoute, match="no default model for chat") as caught:

@@ -40,7 +40,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counting]:
         "tools": InlinePlugin(tools=[each.tool for each in made.values()]),
         "fake": FakeModel(_says),
     }
-    monkeypatch.setattr("genai_host.host.InstalledPlugins", lambda: StaticPlugins(plugins))
+    monkeypatch.setattr("genai_host.host.parts.InstalledPlugins", lambda: StaticPlugins(plugins))
     return made
 
 

@@ -334,7 +334,7 @@ def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
 
     plugin = InlinePlugin(features=[Feature("careful", NoSettings, respond, roles={})])
     monkeypatch.setattr(
-        "genai_host.host.InstalledPlugins", lambda: StaticPlugins({"careful": plugin})
+        "genai_host.host.parts.InstalledPlugins", lambda: StaticPlugins({"careful": plugin})
     )
 
 

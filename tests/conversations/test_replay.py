@@ -190,7 +190,7 @@ class TestGoingOn:
         conversation.say("x")
         reopened = host.reopen(self.cut(host, conversation, StepStarted, "prompt"))
         kinds = [event.kind for event in reopened.resume_stream()]
-        assert kinds == ["void", "delta", "step", "answer"]
+        assert kinds == ["reset", "delta", "step", "answer"]
         assert len(reopened.history) == 2
 
     def test_a_function_that_was_under_way_is_not_called_twice(

@@ -118,7 +118,7 @@ FRONTS = [
     Front(
         "native",
         **_alike("/api/v1/conversations/{id}/turns", {"message": "hi"}),
-        shaped=lambda schema: {"returns": schema},
+        shaped=lambda schema: {"output_schema": schema},
         done=b"event: answer",
         failed=b"event: error",
     ),

@@ -113,7 +113,7 @@ class TestChanged:
         assert tests is not None
         assert "plugins/genai-feature-assistants/tests/test_assistants_agents_host.py" in tests
 
-    @pytest.mark.parametrize("file", ["genai_host/host.py", "setup.cfg", "conftest.py"])
+    @pytest.mark.parametrize("file", ["genai_host/host/host.py", "setup.cfg", "conftest.py"])
     def test_item_4_the_host_and_the_settings_run_all(self, file: str) -> None:
         assert self._tests_of("README.md", file) is None
 

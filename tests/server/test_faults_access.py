@@ -35,7 +35,7 @@ OF_USERS = (
 OF_NOBODY = (
     "/api/blobs/{digest}",
     "/api/v1/features/{name}",
-    "/api/v1/instances/{name}",
+    "/api/v1/providers/{name}",
     "/api/v1/models/{name}",
     "/page/assets/{name}",
     "/v1/messages/batches",
@@ -97,7 +97,7 @@ class Hers:
 
     def all(self) -> list[Any]:
         owned = [each for each in own_routes() if each.method == "GET" and is_owned(each.path)]
-        seen = [self.see(each.path) for each in owned if "pictures" not in each.path]
+        seen = [self.see(each.path) for each in owned if "images" not in each.path]
         assert {each.status_code for each in seen} == {200}
         return [each.json() for each in seen]
 

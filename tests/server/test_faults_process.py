@@ -149,7 +149,7 @@ def test_kill_9_amid_streams_loses_no_acknowledged_message(service: FakeService)
             found = server.send("GET", f"/conversations/{id}")
             assert found["status"] == "interrupted"
             first, cut = found["turns"]
-            assert first["answer"]["summary"] == WORD
+            assert first["answer"]["text"] == WORD
             assert cut["status"] == "unfinished"
         assert server.said(ids[0], "and?")["status"] == "answered"
         server.send("POST", f"/conversations/{ids[1]}/resume", {})

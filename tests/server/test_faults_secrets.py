@@ -88,7 +88,7 @@ def test_the_key_is_in_nothing_that_tells_of_the_server(here: Place) -> None:
             found = here.send("GET", path)
             assert_absent(found.text, path)
             assert_absent(found.headers, path)
-    shown = here.send("GET", "/api/v1/instances/remote").json()
+    shown = here.send("GET", "/api/v1/providers/remote").json()
     assert shown["status"] == "needs"
     assert shown["settings"] == {"base_url": f"{here.service.url}/v1"}
 

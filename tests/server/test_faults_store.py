@@ -90,7 +90,7 @@ def test_the_answer_reaches_the_user_by_every_api(here: Place, broken: Broken) -
             if stream:
                 assert front.done in reply.content, front
             if front is NATIVE:
-                assert '"unrecorded"' in reply.text
+                assert '"record_error"' in reply.text
 
 
 @broken_in_each_way

@@ -52,7 +52,7 @@ def end(server: Several, sign: int) -> None:
 def result(client: Client, job: Any) -> Any:
     while (reply := client.send("GET", f"/api/v1/jobs/{job['id']}/result?wait=30")).ok:
         if reply.status_code == 200:
-            return reply.json()["answer"]["summary"]
+            return reply.json()["answer"]["text"]
     raise AssertionError(reply.text)
 
 

@@ -104,7 +104,7 @@ def test_a_conversation_is_begun_at_one_and_gone_on_with_at_the_other(
         path = client.opened()
         words = [str(number) for number in range(10)]
         for word in words:
-            assert client.post(f"{path}/turns", {"message": word})["answer"]["summary"] == word
+            assert client.post(f"{path}/turns", {"message": word})["answer"]["text"] == word
         assert said_in(client.get(path)["turns"]) == words
         for each in servers:
             code, logged = each.end()

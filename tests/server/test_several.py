@@ -82,7 +82,7 @@ class TestWhatOneBegan:
         path = clients[0].opened()
         for number, word in enumerate("abcd"):
             said = clients[number % 2].post(f"{path}/turns", {"message": word})
-            assert said["answer"]["summary"] == " | ".join("abcd"[: number + 1])
+            assert said["answer"]["text"] == " | ".join("abcd"[: number + 1])
         for each in clients:
             assert said_in(turns(each, path)) == list("abcd")
             assert each.get("/api/v1/conversations")["data"][0]["turns"] == 4
@@ -117,7 +117,7 @@ class TestWhatOneBegan:
         assert other.get(f"/api/v1/jobs/{job['id']}") == job
         service.let_go()
         result = other.get(f"/api/v1/jobs/{job['id']}/result?wait=30")
-        assert result["answer"]["summary"] == "hold"
+        assert result["answer"]["text"] == "hold"
         assert other.get(f"/api/v1/jobs/{job['id']}")["status"] == "done"
         assert other.send("DELETE", f"/api/v1/jobs/{job['id']}").status_code == 204
         assert other.send("GET", f"/api/v1/jobs/{job['id']}").status_code == 404
@@ -128,12 +128,12 @@ class TestWhatOneBegan:
         one, other = clients
         settings = {"base_url": f"{service.url}/v1"}
         body = {"name": "second", "type": "openai-compatible", "settings": settings}
-        one.post("/api/v1/instances", body)
-        wait_until(lambda: other.send("GET", "/api/v1/instances/second").ok)
+        one.post("/api/v1/providers", body)
+        wait_until(lambda: other.send("GET", "/api/v1/providers/second").ok)
         asked = {"model": "second/m", "messages": [{"role": "user", "content": "a"}]}
         assert other.post("/v1/chat/completions", asked)["choices"]
-        assert one.send("DELETE", "/api/v1/instances/second").ok
-        wait_until(lambda: not other.send("GET", "/api/v1/instances/second").ok)
+        assert one.send("DELETE", "/api/v1/providers/second").ok
+        wait_until(lambda: not other.send("GET", "/api/v1/providers/second").ok)
 
 
 class TestTwoTurnsAtOnce:
@@ -156,9 +156,9 @@ class TestTwoTurnsAtOnce:
         assert other.get(path)["status"] == "running"
         service.let_go()
         first.join(30)
-        assert replies[0]["answer"]["summary"] == "hold"
+        assert replies[0]["answer"]["text"] == "hold"
         assert said_in(turns(other, path)) == ["hold"]
-        assert other.post(f"{path}/turns", {"message": "c"})["answer"]["summary"] == "hold | c"
+        assert other.post(f"{path}/turns", {"message": "c"})["answer"]["text"] == "hold | c"
 
     def test_that_begin_together(self, clients: tuple[Client, Client]) -> None:
         """One of them is answered, or both one after the other: none is doubled or lost."""
@@ -187,7 +187,7 @@ class TestTwoTurnsAtOnce:
             answered += good
         told = turns(clients[1], path)
         assert sorted(said_in(told)) == sorted(answered)
-        last = [each["answer"]["summary"] for each in told if each["answer"]][-1]
+        last = [each["answer"]["text"] for each in told if each["answer"]][-1]
         assert last == " | ".join(said_in(told))
 
     def test_one_is_cancelled_at_the_other(
@@ -202,7 +202,7 @@ class TestTwoTurnsAtOnce:
         first.start()
         service.wait_for_requests(1)
         assert other.post(f"{path}/cancel", {}) == {"cancelled": True}
-        assert other.post(f"{path}/turns", {"message": "b"})["answer"]["summary"] == "b"
+        assert other.post(f"{path}/turns", {"message": "b"})["answer"]["text"] == "b"
         service.let_go()
         first.join(30)
         assert replies[0].status_code == 409

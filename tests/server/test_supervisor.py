@@ -67,7 +67,7 @@ class TestTheyServe:
                 with server.at(worker) as client:
                     assert client.get("/ready") == {"status": "ready"}
                     said = client.post(f"{client.opened()}/turns", {"message": "hi"})
-                    assert said["answer"]["summary"] == WORD
+                    assert said["answer"]["text"] == WORD
             assert server.end() == (0, "")
         assert not is_alive(first)
         assert not is_alive(second)
@@ -167,7 +167,7 @@ class TestTheyAreReplaced:
                 wait_until(lambda: not is_alive(killed) and len(server.workers()) == 2)
                 assert client.get(path)["status"] == "interrupted"
                 said = client.post(f"{path}/turns", {"message": "hi"})
-                assert said["answer"]["summary"] == WORD
+                assert said["answer"]["text"] == WORD
                 statuses = [turn["status"] for turn in client.get(path)["turns"]]
                 assert statuses == ["failed", "answered"]
 

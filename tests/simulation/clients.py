@@ -28,6 +28,7 @@ from genai_host.errors import (
 )
 from genai_host.host import Host
 from genai_host.server.native.idempotency import HEADER
+from genai_host.server.native.jobs import record_result
 from genai_host.serving.completion import close_on_disconnect
 from genai_host.store import Store
 from simulation import oracle
@@ -84,13 +85,22 @@ def do_job(simulation: Simulation, host: Host, job: Job, ending: Cancellation) -
         talk = host.conversation(about["conversation"], owner=job.user)
         if talk.status != "pending" or talk.turns != about["turn"] + 1:
             return
-        with close_on_disconnect(ending, talk):
-            if job.is_cancelled or job.is_exhausted:
-                talk.abandon()
-            else:
+        if job.is_cancelled or job.is_exhausted:
+            talk.abandon()
+            record_result(talk, ending)
+            return
+        try:
+            with close_on_disconnect(ending, talk):
                 talk.resume()
-                if talk.record_error is not None:  # the native API stores the answer in the job
-                    simulation.record_error.add(job.id)
+        except (Interrupted, StoreError, ConversationBusy):
+            raise
+        except GenaiError:
+            record_result(talk, ending)
+            raise
+        try:
+            record_result(talk, ending)
+        except StoreError:  # the native API stores the answer in the job
+            simulation.record_error.add(job.id)
     except (Interrupted, StoreError, ConversationBusy):
         raise
     except NotFound:

@@ -47,14 +47,14 @@ class Api:
     def undo(self, request: RouteRequest) -> RouteResponse:
         return conversations.undo(self._host, self._live, request)
 
-    def drop(self, request: RouteRequest) -> RouteResponse:
-        return conversations.drop(self._host, self._live, request)
+    def abandon(self, request: RouteRequest) -> RouteResponse:
+        return conversations.abandon(self._host, self._live, request)
 
     def export(self, request: RouteRequest) -> RouteResponse:
         return conversations.export(self._host, self._live, request)
 
-    def picture(self, request: RouteRequest) -> RouteResponse:
-        return conversations.picture(self._host, self._live, request)
+    def image(self, request: RouteRequest) -> RouteResponse:
+        return conversations.image(self._host, self._live, request)
 
     def say(self, request: RouteRequest) -> RouteResponse:
         return self._once(request, turns.say)

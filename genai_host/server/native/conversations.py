@@ -113,7 +113,7 @@ def undo(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     return json_response({"message": None if message is None else host.codec.to_json(message)})
 
 
-def drop(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
+def abandon(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """Abandon a paused or interrupted turn. It is recorded as failed."""
     with _alone(host, live, request) as conversation:
         conversation.abandon()
@@ -131,7 +131,7 @@ def export(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     return json_response(store.export(id))
 
 
-def picture(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
+def image(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """Return an image of an answer. Other media types are sent as `application/octet-stream`."""
     turn, number = request.parameters["turn"], request.parameters["number"]
     entries = host.store_for(request.user).entries(conversation_in(request, host), host.codec)

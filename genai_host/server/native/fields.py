@@ -119,7 +119,7 @@ def flag_in(request: RouteRequest, name: str) -> bool:
 
 
 def answered(
-    answer: Answer, codec: Codec, turn: int, unrecorded: GenaiError | None = None
+    answer: Answer, codec: Codec, turn: int, record_error: GenaiError | None = None
 ) -> dict[str, Any]:
     """Return the JSON form of an answer. Its images are fetched separately.
 
@@ -127,13 +127,12 @@ def answered(
         answer: The answer.
         codec: Encodes the parts.
         turn: Number of the turn.
-        unrecorded: Why the answer could not be saved; None if it was.
+        record_error: Why the answer could not be saved; None if it was.
     """
     row = answer_row(answer, codec)
-    row["summary"] = row.pop("text")
-    row["pictures"] = [{"media_type": each.media_type or "image/png"} for each in answer.pictures]
-    if unrecorded is not None:
-        row["unrecorded"] = failed(unrecorded)
+    row["images"] = [{"media_type": each.media_type or "image/png"} for each in answer.pictures]
+    if record_error is not None:
+        row["record_error"] = failed(record_error)
     return {"turn": turn, **row}
 
 

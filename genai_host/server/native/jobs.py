@@ -50,12 +50,14 @@ from genai_host.server.native.turns import (
     leave_interrupted,
     whole,
 )
+from genai_host.util import concurrency
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE, _MOST = 16, 1000
 _LONGEST_WAIT = 30.0  # seconds
 _LOOK = 0.2  # seconds between checks whether a job has ended
+_RECORD_PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds after each attempt to record a result
 # a job that fails with one of these is left to another worker or a later attempt; its conversation
 # is busy while a client resumes the turn
 _LEFT = (Interrupted, StoreError, ConversationBusy)
@@ -176,6 +178,7 @@ class Jobs:
                 return self._on_record(job)
             if queued.is_cancelled:
                 conversation.abandon()
+                record_result(conversation, ending)
                 return self._on_record(job)
             if queued.is_exhausted:
                 error = PluginError(
@@ -183,10 +186,19 @@ class Jobs:
                     hint="look into the log of the server",
                 )
                 conversation.abandon(error)
+                record_result(conversation, ending)
                 return evolve(job, status="failed", error=error)
             turn = Turn(conversation, conversation.resume_stream, job.turn)
-            reply = whole(self._live, turn, ending, self._host.codec)
-        is_kept = "unrecorded" not in reply.get("answer", {})
+            try:
+                reply = whole(self._live, turn, ending, self._host.codec)
+            except _LEFT:
+                raise
+            except GenaiError:
+                record_result(conversation, ending)
+                raise
+            with suppress(StoreError):  # the job then keeps the answer
+                record_result(conversation, ending)
+            is_kept = conversation.record_error is None
         return evolve(job, status=_STATUS[reply["status"]], reply=None if is_kept else reply)
 
     def _on_record(self, job: Job) -> Job:
@@ -229,6 +241,31 @@ class Jobs:
             raise Interrupted("the server ends")
         if self._worker is not None and self._worker.queue.count() >= _MOST:
             raise RateLimited("too many jobs are under way", retry_after=10.0)
+
+
+def record_result(conversation: Conversation, ending: Cancellation) -> None:
+    """Record the end of a turn that the store has refused.
+
+    The store is retried for some seconds: without its end, the turn would remain pending.
+
+    Args:
+        conversation: The conversation; it may be closed.
+        ending: Ends the waiting.
+
+    Raises:
+        Conflict: Another process has continued the conversation.
+        StoreError: The end cannot be recorded.
+    """
+    gone = concurrency.new_event()
+    with ending.on_cancel(gone.set):
+        for seconds in _RECORD_PAUSES:
+            try:
+                conversation.flush()
+            except StoreError:
+                gone.wait(seconds)
+            else:
+                return
+    conversation.flush()
 
 
 _STATUS = {"answered": "done", "waiting": "waiting"}

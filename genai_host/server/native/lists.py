@@ -24,7 +24,7 @@ from genai_host.server.native.fields import flag_in
 from genai_host.util.names import __version__
 
 
-def stats(request: RouteRequest, host: Host) -> RouteResponse:
+def usage(request: RouteRequest, host: Host) -> RouteResponse:
     """Return usage. `by` has groupings separated by commas, `since` and `until` are days or
     durations (`7d`), and `user` is for the operator."""
     asked, now = request.query, host.clock.now().astimezone(UTC)

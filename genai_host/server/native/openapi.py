@@ -67,7 +67,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "GET /plugins": Endpoint("List plugins and their status", "Plugins"),
     "GET /features": Endpoint("List features", "Features"),
     "GET /features/{name}": Endpoint("Get a feature", "Feature"),
-    "GET /stats": Endpoint(
+    "GET /usage": Endpoint(
         "Usage, cost and latency of model calls",
         "Stats",
         query={"by": _TEXT, "since": _TEXT, "until": _TEXT, "user": _TEXT},
@@ -78,7 +78,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "GET /models/{name}": Endpoint("Get a model configuration", "Model"),
     "PATCH /models/{name}": Endpoint("Change a model configuration", "Model", "ModelChange"),
     "DELETE /models/{name}": Endpoint("Remove a model configuration", status=204),
-    "GET /providers": Endpoint("List provider types and their settings", "ProviderTypes"),
+    "GET /provider-types": Endpoint("List provider types and their settings", "ProviderTypes"),
     "GET /routes": Endpoint(
         "List models at providers, with reasons why some cannot run",
         "Routes",
@@ -89,17 +89,17 @@ ENDPOINTS: Mapping[str, Endpoint] = {
             "runs": _FLAG,
         },
     ),
-    "GET /instances": Endpoint("List providers", "Instances"),
-    "POST /instances": Endpoint("Add a provider", "Instance", "NewInstance", 201),
-    "GET /instances/{name}": Endpoint("Get a provider", "Instance"),
-    "PATCH /instances/{name}": Endpoint(
-        "Change, enable or disable a provider", "Instance", "InstanceChange"
+    "GET /providers": Endpoint("List providers", "Providers"),
+    "POST /providers": Endpoint("Add a provider", "Provider", "NewProvider", 201),
+    "GET /providers/{name}": Endpoint("Get a provider", "Provider"),
+    "PATCH /providers/{name}": Endpoint(
+        "Change, enable or disable a provider", "Provider", "ProviderChange"
     ),
-    "DELETE /instances/{name}": Endpoint("Remove a provider", status=204),
-    "GET /instances/{name}/models": Endpoint(
+    "DELETE /providers/{name}": Endpoint("Remove a provider", status=204),
+    "GET /providers/{name}/models": Endpoint(
         "List the models of a provider's service", "ListedModels"
     ),
-    "POST /instances/{name}/prepare": Endpoint(
+    "POST /providers/{name}/prepare": Endpoint(
         "Make a provider ready, for example by a download, and stream the progress",
         body="Preparing",
         kinds=_STREAM,
@@ -143,14 +143,14 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     ),
     "POST /conversations/{id}/cancel": Endpoint("Cancel the running turn", "Cancelled", status=202),
     "POST /conversations/{id}/undo": Endpoint("Undo the last turn", "Undone"),
-    "POST /conversations/{id}/drop": Endpoint("Abandon a paused turn", "Conversation"),
+    "POST /conversations/{id}/abandon": Endpoint("Abandon a paused turn", "Conversation"),
     "GET /conversations/{id}/export": Endpoint(
         "Export a conversation as JSON or Markdown",
         "Anything",
         query={"format": {"enum": ["json", "markdown"]}},
         kinds=("text/markdown",),
     ),
-    "GET /conversations/{id}/pictures/{turn}/{number}": Endpoint(
+    "GET /conversations/{id}/images/{turn}/{number}": Endpoint(
         "Get an image of an answer", kinds=("image/*", "application/octet-stream")
     ),
     "POST /jobs": Endpoint("Start a turn in the background", "Job", "NewJob", 202, once=True),

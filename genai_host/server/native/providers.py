@@ -152,7 +152,7 @@ def _named(host: Host, name: str) -> dict[str, Any]:
 
 def instance_named(host: Host, name: str) -> ProviderInstance:
     if name not in host.instances:
-        raise NotFound(f"unknown provider {name!r}", hint="GET /api/v1/instances lists them")
+        raise NotFound(f"unknown provider {name!r}", hint="GET /api/v1/providers lists them")
     return host.instances[name]
 
 

@@ -57,9 +57,9 @@ _OPENED: Mapping[str, Schema] = {
 _CONFIGURATION: Mapping[str, Schema] = {"of": _NAME, "provider_order": _NAMES}
 _SAID: Mapping[str, Schema] = {
     "message": {"anyOf": [_NAME, _ref("Message"), {"type": "array", "items": _ref("Part")}]},
-    "again": _FLAG,
+    "regenerate": _FLAG,
     "context": _OBJECT,
-    "returns": _OBJECT,
+    "output_schema": _OBJECT,
 }
 _STATE: Schema = {"enum": ["works", "needs", "unreachable", "not offered"]}
 _SUMMARY: Mapping[str, Schema] = {
@@ -82,7 +82,7 @@ _EVENTS: Mapping[str, Schema] = {
     "delta": _shape(
         {"text": _TEXT, "reasoning": _TEXT, "tool_call": _OBJECT}, "text", "reasoning", "tool_call"
     ),
-    "void": _OBJECT,
+    "reset": _OBJECT,
     "progress": _shape({"text": _TEXT, "data": _ANY}, "data"),
     "retry": _shape({"seconds": {"type": "number"}, "provider": _NAME, "reason": _TEXT}),
     "step": _shape({"kind": _NAME, "title": _TEXT, "data": _ANY}, "data"),
@@ -93,7 +93,7 @@ _EVENTS: Mapping[str, Schema] = {
 
 _PREPARING: Mapping[str, Schema] = {
     "progress": _shape({"text": _TEXT, "done": _or_null(_COUNT), "total": _or_null(_COUNT)}),
-    "done": _ref("Instance"),
+    "done": _ref("Provider"),
     "error": _ERROR,
 }
 
@@ -172,8 +172,8 @@ SCHEMAS: Mapping[str, Schema] = {
         },
         "parameters",
     ),
-    "Instances": _list("Instance"),
-    "Instance": _shape(
+    "Providers": _list("Provider"),
+    "Provider": _shape(
         {
             "name": _NAME,
             "type": _TEXT,
@@ -200,7 +200,7 @@ SCHEMAS: Mapping[str, Schema] = {
         **_shape(_PREPARING, *_PREPARING),
         "description": "The data of each event of a stream, by the name of the event",
     },
-    "NewInstance": _sent(
+    "NewProvider": _sent(
         {
             "name": {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"},
             "type": _NAME,
@@ -210,7 +210,7 @@ SCHEMAS: Mapping[str, Schema] = {
         "name",
         "type",
     ),
-    "InstanceChange": _sent({"enabled": _FLAG, "settings": _OBJECT}),
+    "ProviderChange": _sent({"enabled": _FLAG, "settings": _OBJECT}),
     "Conversations": _shape(
         {
             "data": {
@@ -301,17 +301,17 @@ SCHEMAS: Mapping[str, Schema] = {
     "Answer": _shape(
         {
             "turn": _COUNT,
-            "summary": _TEXT,
+            "text": _TEXT,
             "data": _ANY,
             "reactions": {"type": "array", "items": _OBJECT},
-            "pictures": {"type": "array", "items": _OBJECT},
+            "images": {"type": "array", "items": _OBJECT},
             "usage": _OBJECT,
             "cost": _or_null(_OBJECT),
             "details": {"type": "array", "items": _OBJECT},
-            "unrecorded": _ERROR,
+            "record_error": _ERROR,
         },
         "details",
-        "unrecorded",
+        "record_error",
     ),
     "NewTurn": _sent({**_SAID, "stream": _FLAG}),
     "Result": _sent({"result": _ANY, "stream": _FLAG}),

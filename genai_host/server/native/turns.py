@@ -164,9 +164,9 @@ def asked_in(body: JsonReader, codec: Codec) -> Asked:
     """Read the request for a turn. Raises `ValidationError`."""
     asked = Asked(
         message_in(body, codec),
-        bool(body.flag("again")),
+        bool(body.flag("regenerate")),
         body.mapping("context"),
-        body.mapping("returns"),
+        body.mapping("output_schema"),
     )
     if asked.message is None and not asked.again:
         raise ValidationError("there is no message", path="$.message")

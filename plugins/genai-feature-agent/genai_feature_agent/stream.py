@@ -110,7 +110,7 @@ def in_events(given: Pieces) -> Generator[str, None, None]:
 def _of_event(event: Event) -> Iterator[Piece]:
     if event.text:
         yield Piece("text", event.text)
-    elif event.kind == "void":
+    elif event.kind == "reset":
         yield Piece("data", {"type": "void"})
     elif isinstance(event.data, Progress) and isinstance(event.data.data, Added):
         yield from _of_message(event.data.data.message)

@@ -61,7 +61,7 @@ def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes,
 def _of(event: Event) -> Generator[bytes, None, None]:
     if event.text:
         yield _event("delta", {"text": event.text})
-    elif event.kind == "void":
+    elif event.kind == "reset":
         yield _event("void", {})
     elif isinstance(event.data, Progress):
         yield _event("progress", {"text": event.data.text})

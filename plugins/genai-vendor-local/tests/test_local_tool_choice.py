@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from genai_host.api import Message, SchemaValidator, ToolCall, ToolResult, ToolSchema
 from genai_host.api.calls import ChatCall
-from genai_host.dialects.openai_chat import OpenAIChat, read_completion
+from genai_host.dialects.openai_chat import OpenAIChat
+from genai_host.dialects.openai_chat_replies import read_completion
 from genai_host.errors import ValidationError
 
 WEATHER = ToolSchema(

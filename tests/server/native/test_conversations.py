@@ -46,7 +46,7 @@ FEATURES = [
 
 def test_a_conversation_from_its_beginning_to_its_end(api: Api) -> None:
     path = api.opened(title="mine", parameters={"temperature": 0.5})
-    assert api.said(path)["answer"]["summary"] == "hi"
+    assert api.said(path)["answer"]["text"] == "hi"
     shown = api.get(path)
     assert (shown["title"], shown["status"]) == ("mine", "idle")
     assert shown["parameters"] == {"temperature": 0.5}
@@ -70,7 +70,7 @@ def test_a_turn_as_it_comes(api: Api) -> None:
     assert names[-1] == "answer"
     assert {*names} == {"turn", "delta", "step", "answer"}
     text = "".join(data.get("text", "") for name, data in events if name == "delta")
-    assert text == events[-1][1]["summary"] == "a rather long message"
+    assert text == events[-1][1]["text"] == "a rather long message"
     assert events[-1][1]["details"]
 
 
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_a_status_and_what_fails_later_an_event(api: Api) -> No
 def test_a_turn_is_said_again_and_taken_back(api: Api) -> None:
     path = api.opened()
     api.said(path, "one")
-    api.said(path, "two", again=True)
+    api.said(path, "two", regenerate=True)
     assert [turn["status"] for turn in api.get(path)["turns"]] == ["replaced", "answered"]
     message = api.post(f"{path}/undo")["message"]
     assert message["content"][0]["text"] == "two"
@@ -105,7 +105,7 @@ def test_a_turn_waits_and_goes_on(api: Api) -> None:
     assert (shown["status"], shown["waiting"]["kind"]) == ("waiting", "number")
     assert api.refused("POST", f"{path}/turns", {"message": "hi"})[0] == 409
     done = api.post(f"{path}/resume", {"result": 5})
-    assert done["answer"]["summary"] == "it is 5"
+    assert done["answer"]["text"] == "it is 5"
 
 
 def test_a_turn_that_waits_is_told_in_a_stream(api: Api) -> None:
@@ -113,13 +113,13 @@ def test_a_turn_that_waits_is_told_in_a_stream(api: Api) -> None:
     told = [name for name, _ in api.events(f"{path}/turns", {"message": "hi"})]
     assert told == ["turn", "waiting"]
     *_, (name, data) = api.events(f"{path}/resume", {"result": 4})
-    assert (name, data["summary"]) == ("answer", "it is 4")
+    assert (name, data["text"]) == ("answer", "it is 4")
 
 
 def test_a_turn_that_waits_is_dropped(api: Api) -> None:
     path = api.opened(feature="waits")
     api.said(path)
-    assert api.post(f"{path}/drop")["turns"][0]["status"] == "failed"
+    assert api.post(f"{path}/abandon")["turns"][0]["status"] == "failed"
 
 
 def test_one_turn_at_a_time_and_it_can_be_cancelled(api: Api) -> None:
@@ -200,17 +200,17 @@ def test_a_message_has_parts(api: Api) -> None:
 def test_data_is_of_the_schema_that_is_asked_for(api: Api) -> None:
     api.fake.answer = lambda heard: '{"city": "Oslo"}'
     schema = {"type": "object", "required": ["city"]}
-    assert api.said(api.opened(), returns=schema)["answer"]["data"] == {"city": "Oslo"}
+    assert api.said(api.opened(), output_schema=schema)["answer"]["data"] == {"city": "Oslo"}
 
 
 def test_pictures_are_never_what_runs(api: Api) -> None:
     path = api.opened(feature="draws")
-    assert len(api.said(path)["answer"]["pictures"]) == 2
+    assert len(api.said(path)["answer"]["images"]) == 2
     kinds = [
-        api.send("GET", f"{path}/pictures/0/{number}").headers["content-type"] for number in (0, 1)
+        api.send("GET", f"{path}/images/0/{number}").headers["content-type"] for number in (0, 1)
     ]
     assert kinds == ["image/png", "application/octet-stream"]
-    assert api.refused("GET", f"{path}/pictures/0/2") == (404, "not_found")
+    assert api.refused("GET", f"{path}/images/0/2") == (404, "not_found")
 
 
 def test_the_beginning_of_an_id_is_none(api: Api) -> None:
@@ -260,9 +260,9 @@ def test_an_answer_that_is_not_kept_says_so(api: Api, monkeypatch: pytest.Monkey
         answer = api.said(path)["answer"]
         *_, (_, streamed) = api.events(f"{path}/turns", {"message": "hi"})
     for each in (answer, streamed):
-        assert each["summary"] == "hi"
-        assert each["unrecorded"]["code"] == "store"
-    assert "unrecorded" not in api.said(path)["answer"]
+        assert each["text"] == "hi"
+        assert each["record_error"]["code"] == "store"
+    assert "record_error" not in api.said(path)["answer"]
 
 
 def test_exports(api: Api) -> None:
@@ -308,7 +308,7 @@ def test_what_is_wrong_opens_nothing(api: Api, body: Any, status: int) -> None:
         {"message": [{"type": "opaque", "dialect": "plain", "data": {}}]},
         {"message": [{"type": "image", "url": "file:///etc/passwd"}]},
         {"message": "x", "context": []},
-        {"message": "x", "returns": 3},
+        {"message": "x", "output_schema": 3},
         {"message": "x", "stream": "yes"},
         {"message": "x", "nonsense": 1},
     ],
@@ -335,9 +335,9 @@ OWNED = [
     ("POST", "/resume", {"result": 1}),
     ("POST", "/cancel", {}),
     ("POST", "/undo", {}),
-    ("POST", "/drop", {}),
+    ("POST", "/abandon", {}),
     ("GET", "/export", None),
-    ("GET", "/pictures/0/0", None),
+    ("GET", "/images/0/0", None),
 ]
 
 
@@ -369,7 +369,7 @@ values = some.recursive(
 )  # fmt: skip
 fields = some.sampled_from(
     ["feature", "model", "provider", "models", "parameters", "settings", "tools", "title",
-     "message", "again", "context", "returns", "stream", "result", "conversation", "x"]
+     "message", "regenerate", "context", "output_schema", "stream", "result", "conversation", "x"]
 )  # fmt: skip
 
 

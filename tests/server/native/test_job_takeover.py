@@ -106,7 +106,7 @@ def seen(api: Api, id: str) -> tuple[str, int, Any]:
     """The status of a job, and the status and value of its result."""
     reply = api.send("GET", f"/jobs/{id}/result?wait=30")
     value = reply.json()
-    told = value["error"]["code"] if "error" in value else value.get("answer", {}).get("summary")
+    told = value["error"]["code"] if "error" in value else value.get("answer", {}).get("text")
     return api.get(f"/jobs/{id}")["status"], reply.status_code, told
 
 
@@ -175,7 +175,7 @@ def test_a_job_that_waits_is_cancelled_and_never_done(
     path = f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
     assert api.send("DELETE", f"/jobs/{id}").status_code == 204
     assert api.refused("GET", f"/jobs/{id}") == (404, "not_found")
-    assert api.said(path, "other")["answer"]["summary"] == "other"
+    assert api.said(path, "other")["answer"]["text"] == "other"
     clock.advance(LEASE)
     other = api.post("/jobs", {"message": "last"})["id"]
     assert seen(api, other) == ("done", 200, "last")
@@ -241,7 +241,7 @@ def test_a_job_that_pauses_waits_for_its_client(api: Api) -> None:
     assert (reply["status"], reply["waiting"]["kind"]) == ("waiting", "word")
     assert api.get(f"/jobs/{job['id']}")["status"] == "waiting"
     api.post(f"/conversations/{job['conversation']}/resume", {"result": "word"})
-    assert api.get(f"/jobs/{job['id']}/result")["answer"]["summary"] == "word"
+    assert api.get(f"/jobs/{job['id']}/result")["answer"]["text"] == "word"
 
 
 def test_what_cannot_be_put_on_record_is_not_accepted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from native_form import Api, native_api, served
 
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Conflict, ServiceUnavailable
+from genai_host.errors import Conflict, ServiceUnavailable, StoreError
 from genai_host.server.native import api as native
 from genai_host.server.native import idempotency, jobs
+from genai_host.store.writer import Addition, Writer
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
 
@@ -30,7 +32,7 @@ def test_a_job_is_done_while_nobody_waits(api: Api) -> None:
     job = api.post("/jobs", {"message": "hi"})
     assert job["status"] in ("running", "done")
     result = api.get(f"/jobs/{job['id']}/result?wait=30")
-    assert result["answer"]["summary"] == "hi"
+    assert result["answer"]["text"] == "hi"
     assert api.get(f"/jobs/{job['id']}")["status"] == "done"
     assert api.get(f"/conversations/{job['conversation']}")["turns"][0]["status"] == "answered"
 
@@ -50,6 +52,66 @@ def test_a_job_that_fails_says_why(api: Api) -> None:
     assert api.get(f"/jobs/{job['id']}")["error"]["code"] == "unavailable"
 
 
+def test_a_job_whose_end_was_not_written_at_first_is_on_record(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Writer.add
+    refused: list[Addition] = []
+
+    def fail_once(writer: Writer, addition: Addition) -> None:
+        if not refused and addition.rows[-1].kind == "turn_ended":
+            refused.append(addition)
+            raise StoreError("another program holds the lock")
+        add(writer, addition)
+
+    monkeypatch.setattr(Writer, "add", fail_once)
+    job = api.post("/jobs", {"message": "hi"})
+    answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]
+    assert refused
+    assert (answer["text"], answer.get("record_error")) == ("hi", None)
+    assert api.get(f"/conversations/{job['conversation']}")["turns"][0]["status"] == "answered"
+
+
+def test_the_end_of_a_turn_that_the_store_refused_is_recorded_later(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
+    with closing(api.host.open("chat", "mock", owner="")) as conversation:
+        turn = conversation.begin("hi")
+        ending = Cancellation()
+        add = Writer.add
+        with monkeypatch.context() as patched:
+            patched.setattr(Writer, "add", lambda *_: raised(StoreError("the disk is full")))
+            conversation.abandon()
+            with pytest.raises(StoreError, match="disk is full"):
+                jobs.record_result(conversation, ending)
+        assert Writer.add is add
+        jobs.record_result(conversation, ending)
+        [recorded] = api.get(f"/conversations/{conversation.id}")["turns"]
+        assert (recorded["turn"], recorded["status"]) == (turn, "failed")
+
+
+def raised(error: Exception) -> None:
+    raise error
+
+
+def test_a_job_keeps_an_answer_that_is_not_recorded(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Writer.add
+
+    def fail(writer: Writer, addition: Addition) -> None:
+        if addition.rows[-1].kind == "turn_ended":
+            raise StoreError("the disk is full")
+        add(writer, addition)
+
+    monkeypatch.setattr(Writer, "add", fail)
+    monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
+    job = api.post("/jobs", {"message": "hi"})
+    answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]
+    assert (answer["text"], answer["record_error"]["code"]) == ("hi", "store")
+
+
 def test_a_job_that_runs_can_be_cancelled(api: Api) -> None:
     api.fake.faults[0] = HANG
     job = api.post("/jobs", {"message": "hi"})
@@ -67,7 +129,7 @@ def test_a_job_of_a_server_that_ends_is_done_by_another(
         with served(api.host, api.fake) as other:
             job = other.post("/jobs", {"message": "hi"})
             assert api.fake.hanging.wait(30)
-        assert api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]["summary"] == "hi"
+        assert api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]["text"] == "hi"
         [turn] = api.get(f"/conversations/{job['conversation']}")["turns"]
         assert turn["status"] == "answered"
         assert api.fake.calls == 2
@@ -97,7 +159,7 @@ def test_more_jobs_than_are_done_at_once_wait(api: Api, monkeypatch: pytest.Monk
     assert {api.get(f"/jobs/{each}")["status"] for each in others} == {"running"}
     api.send("DELETE", f"/jobs/{first}")
     for each in others:
-        assert api.get(f"/jobs/{each}/result?wait=30")["answer"]["summary"] == "other"
+        assert api.get(f"/jobs/{each}/result?wait=30")["answer"]["text"] == "other"
 
 
 def test_jobs_that_have_ended_make_room(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

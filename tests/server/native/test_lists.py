@@ -41,12 +41,12 @@ def test_what_there_is(api: Api) -> None:
     assert "chat" in [row["name"] for row in api.get("/features")["data"]]
     assert api.get("/features/chat")["runs"] is True
     assert "fake" in [row["name"] for row in api.get("/models")["data"]]
-    assert "openai" in [row["name"] for row in api.get("/providers")["data"]]
+    assert "openai" in [row["name"] for row in api.get("/provider-types")["data"]]
     assert api.refused("GET", "/features/nobody") == (404, "not_found")
 
 
 def test_settings_have_a_schema_and_secrets_are_only_written(api: Api) -> None:
-    [openai] = [row for row in api.get("/providers")["data"] if row["name"] == "openai"]
+    [openai] = [row for row in api.get("/provider-types")["data"] if row["name"] == "openai"]
     key = openai["settings"]["properties"]["api_key"]
     assert key["writeOnly"] is True
     chat = api.get("/features/chat")["settings"]["properties"]
@@ -58,7 +58,7 @@ def test_settings_have_a_schema_and_secrets_are_only_written(api: Api) -> None:
 def test_item_9_each_setting_of_what_is_installed_has_a_type() -> None:
     """One that cannot be described must not keep the others from it."""
     with Host() as host, served(host, FakeModel()) as api:
-        rows = [*api.get("/providers")["data"], *api.get("/features")["data"]]
+        rows = [*api.get("/provider-types")["data"], *api.get("/features")["data"]]
     assert {"openai", "anthropic", "gemini", "local", "chat"} <= {row["name"] for row in rows}
     untyped = [
         f"{row['name']}.{name}"
@@ -98,7 +98,7 @@ def test_routes_say_what_runs_and_why_not(api: Api) -> None:
 
 def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
     made = api.post(
-        "/instances",
+        "/providers",
         {
             "name": "mine",
             "type": "openai-compatible",
@@ -109,16 +109,16 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
     assert (made["status"], "connect" in made["reason"]) == ("unreachable", True)
     file = read_config().file
     assert "sk-secret-canary" not in Path(file).read_text(encoding="utf-8")
-    assert "sk-secret-canary" not in api.send("GET", "/instances").text
+    assert "sk-secret-canary" not in api.send("GET", "/providers").text
     assert any(row["provider"] == "mine" for row in api.get("/routes?provider=mine")["data"])
     again = {"name": "mine", "type": "mock"}
-    assert api.refused("POST", "/instances", again) == (409, "conflict")
-    changed = api.patch("/instances/mine", {"settings": {"base_url": "http://127.0.0.1:2/v1"}})
+    assert api.refused("POST", "/providers", again) == (409, "conflict")
+    changed = api.patch("/providers/mine", {"settings": {"base_url": "http://127.0.0.1:2/v1"}})
     assert changed["settings"]["base_url"] == "http://127.0.0.1:2/v1"
-    assert api.patch("/instances/mine", {"enabled": False})["status"] == "disabled"
-    assert api.patch("/instances/mine", {"enabled": True})["status"] == "unreachable"
-    assert api.send("DELETE", "/instances/mine").status_code == 204
-    assert api.refused("GET", "/instances/mine") == (404, "not_found")
+    assert api.patch("/providers/mine", {"enabled": False})["status"] == "disabled"
+    assert api.patch("/providers/mine", {"enabled": True})["status"] == "unreachable"
+    assert api.send("DELETE", "/providers/mine").status_code == 204
+    assert api.refused("GET", "/providers/mine") == (404, "not_found")
     assert "mine" not in read_config().providers
 
 
@@ -177,9 +177,9 @@ def test_an_instance_whose_key_cannot_be_kept_is_not_made(
     }
     with monkeypatch.context() as locked:
         locked.setattr(api.host.keys, "set", fails)
-        assert api.refused("POST", "/instances", body) == (400, "configuration")
+        assert api.refused("POST", "/providers", body) == (400, "configuration")
     assert "mine" not in read_config().providers
-    assert api.post("/instances", body)["status"] == "unreachable"
+    assert api.post("/providers", body)["status"] == "unreachable"
 
 
 def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:
@@ -189,13 +189,13 @@ def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:
     def make(name: str) -> int:
         body = json.dumps({"name": name, "type": "mock"})
         reached.wait(30)
-        return requests.post(f"{api.url}/api/v1/instances", data=body, timeout=60).status_code
+        return requests.post(f"{api.url}/api/v1/providers", data=body, timeout=60).status_code
 
     with ThreadPoolExecutor(len(names)) as threads:
         found = list(threads.map(make, names))
     assert sorted(found[:4]) == [201, 409, 409, 409]
     assert found[4:] == [201] * 4
-    assert {*names} <= {row["name"] for row in api.get("/instances")["data"]}
+    assert {*names} <= {row["name"] for row in api.get("/providers")["data"]}
     assert {*names} <= {*read_config().providers}
 
 
@@ -211,16 +211,16 @@ def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:
     ],
 )
 def test_what_is_wrong_makes_no_instance(api: Api, body: object) -> None:
-    assert api.refused("POST", "/instances", body)[0] == 400
-    assert api.refused("GET", "/instances/mine") == (404, "not_found")
+    assert api.refused("POST", "/providers", body)[0] == 400
+    assert api.refused("GET", "/providers/mine") == (404, "not_found")
 
 
 def test_only_who_runs_the_server_changes_its_configuration(api: Api) -> None:
     with served(api.host, api.fake, "ann") as ann:
         body = {"name": "mine", "type": "openai-compatible"}
-        assert ann.refused("POST", "/instances", body) == (403, "forbidden")
-        assert ann.refused("PATCH", "/instances/mock", {"enabled": False}) == (403, "forbidden")
-        assert ann.refused("DELETE", "/instances/mock") == (403, "forbidden")
+        assert ann.refused("POST", "/providers", body) == (403, "forbidden")
+        assert ann.refused("PATCH", "/providers/mock", {"enabled": False}) == (403, "forbidden")
+        assert ann.refused("DELETE", "/providers/mock") == (403, "forbidden")
         model = {"name": "mine", "of": "fake"}
         assert ann.refused("POST", "/models", model) == (403, "forbidden")
 
@@ -231,7 +231,7 @@ def test_a_configuration_that_is_read_only_stays(
     monkeypatch.setenv("GENAI_HOST_READ_ONLY", "true")
     with native_api(make_host, tmp_path, FakeModel()) as api:
         body = {"name": "mine", "type": "mock"}
-        assert api.refused("POST", "/instances", body) == (403, "forbidden")
+        assert api.refused("POST", "/providers", body) == (403, "forbidden")
     assert os.environ["GENAI_HOST_READ_ONLY"] == "true"
 
 
@@ -239,12 +239,12 @@ def test_item_4_what_calls_came_to(api: Api) -> None:
     path = api.opened()
     api.said(path)
     api.said(path, "and?")
-    [row] = api.get("/stats?by=provider,feature&since=1d")["data"]
+    [row] = api.get("/usage?by=provider,feature&since=1d")["data"]
     assert (row["calls"], row["failed"], row["of"]["feature"]) == (2, {}, "chat")
     assert row["slowest"] >= row["p50"] >= 0
-    assert api.get("/stats?until=2020-01-01")["data"] == []
-    assert api.refused("GET", "/stats?by=weather")[0] == 400
-    assert api.refused("GET", "/stats?since=soon")[0] == 400
+    assert api.get("/usage?until=2020-01-01")["data"] == []
+    assert api.refused("GET", "/usage?by=weather")[0] == 400
+    assert api.refused("GET", "/usage?since=soon")[0] == 400
     assert api.get("/budgets")["data"] == []
 
 
@@ -252,9 +252,9 @@ def test_users_see_what_is_theirs(api: Api) -> None:
     api.said(api.opened())
     with served(api.host, api.fake, "ann") as ann:
         ann.said(ann.opened())
-        [row] = ann.get("/stats?by=user")["data"]
+        [row] = ann.get("/usage?by=user")["data"]
         assert (row["of"], row["calls"]) == ({"user": "ann"}, 1)
-        assert ann.get("/stats?by=user&user=ann")["data"] == [row]
-        assert ann.refused("GET", "/stats?user=bob") == (403, "forbidden")
-    assert [row["of"]["user"] for row in api.get("/stats?by=user")["data"]] == ["", "ann"]
-    assert api.get("/stats?by=user&user=ann")["data"][0]["calls"] == 1
+        assert ann.get("/usage?by=user&user=ann")["data"] == [row]
+        assert ann.refused("GET", "/usage?user=bob") == (403, "forbidden")
+    assert [row["of"]["user"] for row in api.get("/usage?by=user")["data"]] == ["", "ann"]
+    assert api.get("/usage?by=user&user=ann")["data"][0]["calls"] == 1

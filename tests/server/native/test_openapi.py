@@ -51,12 +51,12 @@ def fits(method: str, path: str, reply: Any, status: int = 200) -> None:
 
 
 def test_what_comes_back_is_as_described(api: Api) -> None:
-    for path in ("", "/plugins", "/features", "/models", "/providers", "/instances"):
+    for path in ("", "/plugins", "/features", "/models", "/provider-types", "/providers"):
         fits("GET", path, api.get(path))
     fits("GET", "/features/{name}", api.get("/features/chat"))
     fits("GET", "/routes", api.get("/routes"))
     fits("GET", "/routes", api.get("/routes?model=fake"))
-    fits("GET", "/instances/{name}", api.get("/instances/mock"))
+    fits("GET", "/providers/{name}", api.get("/providers/mock"))
     opened = api.post("/conversations", {"title": "mine"})
     fits("POST", "/conversations", opened, 201)
     path = f"/conversations/{opened['id']}"
@@ -85,7 +85,7 @@ def test_turns_of_all_kinds_are_as_described(make_host: MakeHost, tmp_path: Path
         path = api.opened(feature="waits")
         fits("POST", "/conversations/{id}/turns", api.said(path))
         fits("GET", "/conversations/{id}", api.get(path))
-        fits("POST", "/conversations/{id}/drop", api.post(f"{path}/drop"))
+        fits("POST", "/conversations/{id}/abandon", api.post(f"{path}/abandon"))
         api.said(path)
         fits("POST", "/conversations/{id}/resume", api.post(f"{path}/resume", {"result": 3}))
         other = api.opened()
@@ -98,7 +98,7 @@ def test_turns_of_all_kinds_are_as_described(make_host: MakeHost, tmp_path: Path
         ]
         fits("GET", "/conversations/{id}", api.get(other))
     described = DOCUMENT["components"]["schemas"]["TurnEvents"]["properties"]
-    assert {name for name, _ in heard} == {*described} - {"void", "retry"}
+    assert {name for name, _ in heard} == {*described} - {"reset", "retry"}
     for name, data in heard:
         schema = {**described[name], "components": DOCUMENT["components"]}
         jsonschema.validate(data, schema)

@@ -81,15 +81,15 @@ def api(make_host: MakeHost, tmp_path: Path, shelf: Shelf) -> Iterator[Api]:
 
 
 def prepared(api: Api, body: Any) -> list[tuple[str, Any]]:
-    reply = api.send("POST", "/instances/needy/prepare", body)
+    reply = api.send("POST", "/providers/needy/prepare", body)
     assert reply.headers["content-type"] == "text/event-stream"
     return events_of(reply.content)
 
 
 def test_item_9_a_provider_is_made_ready(api: Api, shelf: Shelf) -> None:
-    before = api.get("/instances/needy")
+    before = api.get("/providers/needy")
     assert (before["status"], before["preparation"]) == ("needs", "Download it (2 MB)")
-    assert api.get("/instances/mock")["preparation"] is None
+    assert api.get("/providers/mock")["preparation"] is None
     told = prepared(api, {"model": "needy/some/id"})
     assert shelf.asked[-2] == "some/id"
     assert told[0] == ("progress", {"text": "Downloading", "done": 1, "total": 2})
@@ -99,7 +99,7 @@ def test_item_9_a_provider_is_made_ready(api: Api, shelf: Shelf) -> None:
     described = document["components"]["schemas"]["PreparationEvents"]["properties"]
     for name, data in told:
         jsonschema.validate(data, {**described[name], "components": document["components"]})
-    assert api.refused("POST", "/instances/needy/prepare", {}) == (409, "conflict")
+    assert api.refused("POST", "/providers/needy/prepare", {}) == (409, "conflict")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_step_that_fails_says_so(api: Api, shelf: Shelf, error: Exception, cod
     *_, (name, data) = prepared(api, {})
     assert (name, data["code"]) == ("error", code)
     assert str(error) in data["message"]
-    assert api.get("/instances/needy")["status"] == "needs"
+    assert api.get("/providers/needy")["status"] == "needs"
 
 
 def test_who_leaves_cancels_it(api: Api, shelf: Shelf) -> None:
@@ -127,7 +127,7 @@ def test_who_leaves_cancels_it(api: Api, shelf: Shelf) -> None:
         limits.check()
 
     shelf.run = wait
-    reply = api.send("POST", "/instances/needy/prepare", {}, stream=True)
+    reply = api.send("POST", "/providers/needy/prepare", {}, stream=True)
     assert next(reply.iter_lines()) == b"event: progress"
     reply.close()
     assert ended.wait(60)
@@ -136,14 +136,14 @@ def test_who_leaves_cancels_it(api: Api, shelf: Shelf) -> None:
 
 def test_only_who_runs_the_server_prepares(api: Api) -> None:
     with served(api.host, api.fake, "ann") as ann:
-        assert ann.refused("POST", "/instances/needy/prepare", {}) == (403, "forbidden")
-    assert api.refused("POST", "/instances/nobody/prepare", {}) == (404, "not_found")
-    assert api.refused("POST", "/instances/needy/prepare", {"what": 1})[0] == 400
+        assert ann.refused("POST", "/providers/needy/prepare", {}) == (403, "forbidden")
+    assert api.refused("POST", "/providers/nobody/prepare", {}) == (404, "not_found")
+    assert api.refused("POST", "/providers/needy/prepare", {"what": 1})[0] == 400
 
 
 def test_item_9_the_models_that_a_service_lists(api: Api, shelf: Shelf) -> None:
     shelf.listed = lambda limits: [ListedModel("a/b"), ListedModel("c", ("openai-embed",))]
-    rows = api.get("/instances/needy/models")["data"]
+    rows = api.get("/providers/needy/models")["data"]
     assert [(row["name"], row["id"], row["for"]) for row in rows] == [
         ("needy/a/b", "a/b", []),
         ("needy/c", "c", ["embed"]),
@@ -153,5 +153,5 @@ def test_item_9_the_models_that_a_service_lists(api: Api, shelf: Shelf) -> None:
         raise ServiceUnavailable("gone")
 
     shelf.listed = fail
-    assert api.refused("GET", "/instances/needy/models") == (503, "unavailable")
-    assert api.refused("GET", "/instances/nobody/models") == (404, "not_found")
+    assert api.refused("GET", "/providers/needy/models") == (503, "unavailable")
+    assert api.refused("GET", "/providers/nobody/models") == (404, "not_found")

@@ -117,7 +117,7 @@ class TestConversations:
             ("POST", "/resume", {}),
             ("POST", "/resume", {"stream": True}),
             ("POST", "/undo", {}),
-            ("POST", "/drop", {}),
+            ("POST", "/abandon", {}),
             ("PATCH", "", {"parameters": {"top_p": 1}}),
         ],
     )
@@ -147,7 +147,7 @@ class TestConversations:
         assert api.refused("POST", f"{path}/turns", {"message": "cut"}) == (503, "interrupted")
         assert api.refused("POST", f"{path}/turns", {"message": "x", "nonsense": 1})[0] == 400
         assert [turn["status"] for turn in api.get(path)["turns"]] == ["unfinished"]
-        assert api.said(path, "again")["answer"]["summary"] == "done"
+        assert api.said(path, "again")["answer"]["text"] == "done"
         assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
 
     def test_resume_of_one_that_waits_for_nothing(self, api: Api) -> None:
@@ -169,7 +169,8 @@ class TestConversations:
 
 class TestJobs:
     @pytest.mark.parametrize(
-        "body", [{}, {"message": ""}, {"message": "x", "nonsense": 1}, {"message": "x", "again": 3}]
+        "body",
+        [{}, {"message": ""}, {"message": "x", "nonsense": 1}, {"message": "x", "regenerate": 3}],
     )
     def test_what_is_wrong_opens_nothing(self, api: Api, body: Any) -> None:
         assert api.refused("POST", "/jobs", body)[0] == 400

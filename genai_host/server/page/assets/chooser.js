@@ -75,7 +75,7 @@ export class Chooser {
       const [features, routes, instances] = await Promise.all([
         call("GET", "api/v1/features"),
         call("GET", "api/v1/routes?operation=chat&runs=true"),
-        call("GET", "api/v1/instances"),
+        call("GET", "api/v1/providers"),
       ]);
       this.features = features.data;
       this.routes = routes.data;
@@ -127,7 +127,7 @@ export class Chooser {
     if (!provider || this.listed.has(provider)) return;
     this.listed.add(provider);
     try {
-      const { data } = await call("GET", `api/v1/instances/${encodeURIComponent(provider)}/models`);
+      const { data } = await call("GET", `api/v1/providers/${encodeURIComponent(provider)}/models`);
       const found = data.filter((each) => !each.for.length || each.for.includes("chat"));
       const known = new Set(this.routes.filter((each) => each.provider === provider).map((each) => each.id));
       this.routes.push(...found.filter((each) => !known.has(each.id)).map(({ name, id }) => ({ model: name, provider, id })));

@@ -24,8 +24,8 @@ class Instances {
   async load(opened = "") {
     try {
       const [types, instances] = await Promise.all([
+        call("GET", "api/v1/provider-types"),
         call("GET", "api/v1/providers"),
-        call("GET", "api/v1/instances"),
       ]);
       this.types = types.data;
       replace(this.add, this.adding(instances.data));
@@ -104,7 +104,7 @@ class Instances {
       problem: problemPlace(),
       create: async (named) => {
         const { set } = form.values();
-        const row = await call("POST", "api/v1/instances", { name: named, type: type.value, settings: set });
+        const row = await call("POST", "api/v1/providers", { name: named, type: type.value, settings: set });
         announce(`${plain(named)} is added${unless(row)}.`, true);
         await this.load(named);
       },
@@ -120,7 +120,7 @@ class Instances {
   }
 }
 
-const pathOf = (instance) => `api/v1/instances/${encodeURIComponent(instance.name)}`;
+const pathOf = (instance) => `api/v1/providers/${encodeURIComponent(instance.name)}`;
 
 const unless = (row) => (["needs", "unreachable"].includes(row.status) ? `, but cannot run: ${plain(row.reason)}` : "");
 

@@ -17,7 +17,7 @@ export function preparation(instance, ready) {
     replace(element, text, bar, h("div", { class: "buttons start" }, button("Stop", () => stop.abort())));
     element.querySelector("button").focus();
     try {
-      const path = `api/v1/instances/${encodeURIComponent(instance.name)}/prepare`;
+      const path = `api/v1/providers/${encodeURIComponent(instance.name)}/prepare`;
       let isDone = false;
       for await (const [name, data] of events(path, {}, stop.signal)) {
         if (name === "progress") show(bar, text, data);

@@ -11,7 +11,7 @@ const MOST = 100;
 /**
  * Reactions of one turn, in order.
  *
- * turn.summary   what was said: a message that says the same is left out
+ * turn.text      what was said: a message that says the same is left out
  * turn.say(text) says it as the user
  */
 export function reactions(given, turn) {
@@ -35,7 +35,7 @@ const VIEWS = {
   redirect: (reaction) => toConfirm("This leads to", reaction.url, "Open the address"),
   "goto-question": (reaction) => line("Question to go to:", String(reaction.question_id)),
   message: (reaction, turn) =>
-    same(reaction.message, turn.summary) ? null : h("p", { class: "said-by-tool" }, ...shown(reaction.message)),
+    same(reaction.message, turn.text) ? null : h("p", { class: "said-by-tool" }, ...shown(reaction.message)),
   writeback: (reaction) => line("To be written back:", reaction.message),
   confirmation: confirmation,
   "api-call": apiCall,

@@ -301,7 +301,7 @@ export class Talk {
 
   async drop(turn) {
     try {
-      await call("POST", `${this.path}/drop`);
+      await call("POST", `${this.path}/abandon`);
       turn.stopped();
       this.mark();
     } catch (error) {
@@ -329,14 +329,14 @@ export class Talk {
   async instead(old, message) {
     const wasAnswered = old.status === "answered";
     if (["interrupted", "waiting"].includes(old.status)) {
-      await call("POST", `${this.path}/drop`).catch(() => {});
+      await call("POST", `${this.path}/abandon`).catch(() => {});
     }
     old.element.remove();
     this.turns.splice(this.turns.indexOf(old), 1);
     const turn = new Turn(this, message);
     this.add(turn);
     const given = typeof message === "string" ? message : { role: "user", content: partsOf(message) };
-    await this.run(turn, "turns", wasAnswered ? { message: given, again: true } : { message: given });
+    await this.run(turn, "turns", wasAnswered ? { message: given, regenerate: true } : { message: given });
     if (wasAnswered && ["failed", "stopped"].includes(turn.status)) {
       turn.element.before(old.element);
       this.turns.splice(this.turns.indexOf(turn), 0, old);

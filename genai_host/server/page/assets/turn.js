@@ -87,7 +87,7 @@ export class Turn {
     if (name === "turn") this.number = data.turn;
     else if (name === "delta") this.write(data);
     else if (name === "retry") this.retry(data);
-    else if (name === "void") this.writing.clear();
+    else if (name === "reset") this.writing.clear();
     else if (name === "progress") this.tell(data.text);
     else if (name === "step") this.step(data);
     else if (name === "waiting") this.status = "waiting";
@@ -136,11 +136,11 @@ export class Turn {
     this.settle("answered");
     this.answer = answer;
     replace(this.progress);
-    this.writing.end(answer.summary);
-    const inTurn = { summary: answer.summary, say: (text) => this.talk.say(text) };
-    replace(this.after, ...reactions(answer.reactions ?? [], inTurn), this.pictures(answer.pictures ?? []));
+    this.writing.end(answer.text);
+    const inTurn = { text: answer.text, say: (text) => this.talk.say(text) };
+    replace(this.after, ...reactions(answer.reactions ?? [], inTurn), this.pictures(answer.images ?? []));
     this.footer(answer);
-    if (isNew) announce(`Answer: ${plain(answer.summary)}`);
+    if (isNew) announce(`Answer: ${plain(answer.text)}`);
   }
 
   footer(answer) {
@@ -160,7 +160,7 @@ export class Turn {
     const actions = h(
       "div",
       { class: "actions" },
-      iconButton("copy", "Copy the answer", () => copied(answer.summary)),
+      iconButton("copy", "Copy the answer", () => copied(answer.text)),
       iconButton("retry", "Ask again", () => this.talk.again(this), { "data-last": "" }),
     );
     replace(this.foot, actions, toggle);
@@ -193,7 +193,7 @@ export class Turn {
         return;
       }
       try {
-        const path = `api/v1/conversations/${encodeURIComponent(this.talk.id)}/pictures/${this.number}/${number}`;
+        const path = `api/v1/conversations/${encodeURIComponent(this.talk.id)}/images/${this.number}/${number}`;
         grid.append(pictureOf(await bytes(path), name));
       } catch {
         grid.append(h("p", { class: "help" }, `${name} cannot be shown.`));

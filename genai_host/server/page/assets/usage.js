@@ -41,7 +41,7 @@ class Usage {
     const by = this.by.select.value;
     const since = this.since.select.value;
     try {
-      const { data } = await call("GET", `api/v1/stats?by=${by}&since=${since}`);
+      const { data } = await call("GET", `api/v1/usage?by=${by}&since=${since}`);
       if (by !== this.by.select.value || since !== this.since.select.value) return; // others were chosen meanwhile
       this.rows = data;
       this.draw();

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genai_host.calls.route import redact
+from genai_host.calls.redaction import redact
 from genai_host.errors import ServiceUnavailable
 
 

@@ -1,4 +1,4 @@
-"""How often models may be called."""
+"""Rate limits of models."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from genai_host.api import RateLimit, RouteInfo
 from genai_host.api.cancellation import Cancellation, Registration
+from genai_host.calls.rate_limiter import RateLimiter
 from genai_host.errors import Cancelled
-from genai_host.providers.limits import RateLimiter
 from genai_host.testing import ManualClock
 
 A, B = RouteInfo("a", "mock", "plain"), RouteInfo("b", "mock", "plain")

@@ -1,0 +1,262 @@
+"""Replies of OpenAI's chat completions, complete and streamed.
+
+Source: OpenAI API reference, "The chat completion object" and "The chat completion chunk object",
+OpenAPI document 2.3.0; `reasoning_content` as in DeepSeek, vLLM and llama.cpp, `reasoning` as in
+OpenRouter, Groq and Ollama.
+
+A stream ends with `[DONE]`, or at some services with a finish reason. Forms that are not in the
+reference are accepted, too: services differ in finish reasons, in how they separate tool calls, and
+in fields that are not part of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from genai_host.api import (
+    Completion,
+    Delta,
+    Message,
+    Part,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.api.dialects import (
+    count_in,
+    details_in,
+    list_in,
+    malformed,
+    object_in,
+    string_in,
+    text_in,
+)
+from genai_host.api.finish_reasons import finish_word, read_finish, weightier
+from genai_host.api.tool_calls import (
+    ToolCallAssembler,
+    arguments_as_text,
+    distinct_calls,
+    read_tool_call,
+)
+from genai_host.dialects.openai_common import error_in, read_event_object, read_object
+from genai_host.errors import GenerationError, IncompleteReply
+
+_THOUGHTS = ("thinking", "reasoning")
+"""Types of parts with reasoning, and their fields."""
+
+
+def read_completion(body: bytes) -> Completion:
+    """Read a complete reply.
+
+    Raises:
+        MalformedReply: It is not valid.
+        GenerationError: It contains no answer.
+    """
+    data = read_object(body)
+    choice = _first_choice(data)
+    if choice.get("message") is None:
+        raise malformed("a choice has no message")
+    said = _read_said(object_in(choice, "message"))
+    calls = [
+        read_tool_call(each.id, each.name, each.arguments) for each in _read_calls(said.message)
+    ]
+    return _completion(
+        text=said.text,
+        refused=said.refused,
+        reasoning=said.reasoning,
+        calls=distinct_calls(calls),
+        finish=finish_word(choice.get("finish_reason")),
+        usage=read_usage(data.get("usage") or choice.get("usage")),
+    )
+
+
+class ChatDecoder:
+    """Assembles a streamed reply.
+
+    Attributes:
+        ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
+    """
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._refused = False
+        self._calls = ToolCallAssembler()
+        self._has_begun = False
+        self._finish = ""
+        self._usage = Usage()
+        self.done = False
+
+    @property
+    def ended(self) -> bool:
+        return self.done or bool(self._finish)
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        if event.data == b"[DONE]":
+            self.done = True
+            return ()
+        data = read_event_object(event)
+        choice = _first_choice(data) if data.get("choices") else {}
+        usage = data.get("usage") or choice.get("usage")
+        if usage:
+            self._usage = read_usage(usage)
+        if not choice:
+            return ()
+        is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
+        said = _read_said(object_in(choice, "message" if is_whole else "delta"))
+        has_calls = bool(said.message.get("tool_calls"))
+        self._has_begun = self._has_begun or bool(said.text or said.reasoning or has_calls)
+        if said.text:
+            self._text.append(said.text)
+        if said.reasoning:
+            self._reasoning.append(said.reasoning)
+        self._refused = self._refused or said.refused
+        for call in _read_calls(said.message):
+            self._calls.add(
+                index=call.at,
+                id=call.id,
+                name=call.name,
+                arguments=arguments_as_text(call.arguments),
+            )
+        self._finish = weightier(self._finish, finish_word(choice.get("finish_reason")))
+        pieces = [Delta(said.text, said.reasoning)] if said.text or said.reasoning else []
+        if self._finish:
+            pieces += [Delta(tool_call=call) for call in self._calls.new_calls()]
+        return pieces
+
+    def finish(self) -> Completion:
+        if not self.ended:
+            raise IncompleteReply(
+                "the reply was interrupted before its end", text="".join(self._text)
+            )
+        return _completion(
+            text="".join(self._text),
+            refused=self._refused,
+            reasoning="".join(self._reasoning),
+            calls=self._calls.calls(),
+            finish=self._finish,
+            usage=self._usage,
+        )
+
+
+def _completion(
+    *,
+    text: str,
+    refused: bool,
+    reasoning: str,
+    calls: Sequence[ToolCall],
+    finish: str,
+    usage: Usage,
+) -> Completion:
+    content: list[Part] = []
+    if reasoning:
+        content.append(Reasoning(reasoning))
+    if text:
+        content.append(Text(text))
+    content.extend(calls)
+    normal = read_finish(finish, calls=bool(calls), text=text)
+    if refused:
+        normal = "content_filter"
+    return Completion(Message("assistant", content), normal, usage, vendor_finish=finish)
+
+
+class _Said(NamedTuple):
+    """The content of a message or of a chunk."""
+
+    message: Mapping[str, Any]
+    text: str
+    reasoning: str
+    refused: bool
+
+
+def _read_said(message: Mapping[str, Any]) -> _Said:
+    """The content is a string, or a list of parts, among which some services include reasoning."""
+    content = message.get("content")
+    thoughts: list[Any] = []
+    if isinstance(content, list):
+        thoughts = [part for part in content if _is_thought(part)]
+        content = [part for part in content if not _is_thought(part)]
+    refusal = string_in(message, "refusal")
+    text = text_in({"content": content}, "content")
+    names = ("reasoning_content", "reasoning", "reasoning_details")
+    reasoning = next(filter(None, (_thoughts_in(message.get(name)) for name in names)), "")
+    return _Said(message, text + refusal, reasoning + _thoughts_in(thoughts), bool(refusal))
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in _THOUGHTS
+
+
+def _thoughts_in(value: Any) -> str:
+    """Reasoning as text or as parts; other forms are ignored, so that the answer is not lost."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    found: list[str] = []
+    for part in value:
+        if isinstance(part, dict):
+            names = ("text", "summary", *_THOUGHTS)
+            given = next((part[name] for name in names if part.get(name)), "")
+            inner = given if isinstance(given, list) else [given]
+            part = "".join(filter(None, map(_text_of, inner)))
+        found.append(_text_of(part))
+    return "".join(found)
+
+
+def _text_of(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else ""
+
+
+class _WireCall(NamedTuple):
+    """A tool call, or a chunk of one."""
+
+    at: int | None
+    id: str
+    name: str
+    arguments: Any
+
+
+def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
+    for call in list_in(message, "tool_calls"):
+        if not isinstance(call, dict):
+            raise malformed("a tool call is not an object")
+        index = call.get("index")
+        if index is not None and type(index) is not int:
+            raise malformed("the index of a tool call is not a number")
+        function = object_in(call, "function")
+        yield _WireCall(
+            index, string_in(call, "id"), string_in(function, "name"), function.get("arguments")
+        )
+    function = object_in(message, "function_call")  # legacy form with a single call
+    if function:
+        yield _WireCall(0, "", string_in(function, "name"), function.get("arguments"))
+
+
+def read_usage(data: Any) -> Usage:
+    """Token usage, if reported."""
+    if not isinstance(data, dict):
+        return Usage()
+    return Usage(
+        input=count_in(data, "prompt_tokens"),
+        output=count_in(data, "completion_tokens"),
+        cached_input=count_in(details_in(data, "prompt_tokens_details"), "cached_tokens"),
+        reasoning=count_in(details_in(data, "completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = list_in(data, "choices")
+    if not choices:
+        raise GenerationError("the model gave no answer", reason="no choices")
+    choice = choices[0]
+    if not isinstance(choice, dict):
+        raise malformed("a choice is not an object")
+    error = error_in(choice)
+    if error is not None:  # finish reason of the upstream service
+        raise error
+    return choice
