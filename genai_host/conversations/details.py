@@ -1,4 +1,4 @@
-"""Details, usage and cost that a turn adds up to, and its limits.
+"""Details, usage and cost that a turn adds up to.
 
 A `Detail` shows a step behind an answer, and is made from recorded data only. `TurnUsage` adds up
 the steps of a turn and enforces its `TurnLimits`. It is thread-safe, since steps can run in
