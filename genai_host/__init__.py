@@ -19,7 +19,7 @@ The path of one message; see docs/architecture.md for details:
     Dialect            dialects/                        writes the request, reads the reply
     Provider           (a plugin)                       sends the request
 
-Plugins import `genai_host.api`, `genai_host.errors` and `from genai_host import paths`.
+Plugins import `genai_host.api`, `genai_host.errors`, and names of this package such as `paths`.
 The names below are imported on first use, so that `import genai_host` is fast.
 """
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from genai_host.api.calls import Cost
     from genai_host.api.features import Answer, Detail, Event
     from genai_host.api.messages import File, Image, Message, Text, Usage
+    from genai_host.api.services import TurnLimits
     from genai_host.api.tools import ToolOutput
     from genai_host.calls.retry import RetryPolicy
     from genai_host.config import Config
     from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.details import TurnLimits
     from genai_host.conversations.record import InMemoryRecord
     from genai_host.errors import GenaiError
     from genai_host.host import Host
+    from genai_host.http.transport import Transport
     from genai_host.plugins.discovery import InstalledPlugins, StaticPlugins
     from genai_host.prompts.attachments import attachment
     from genai_host.secrets.keys import SecretStore
@@ -68,7 +69,8 @@ _HOMES = {
     "StaticPlugins": "plugins.discovery",
     "Text": "api.messages",
     "ToolOutput": "api.tools",
-    "TurnLimits": "conversations.details",
+    "Transport": "http.transport",
+    "TurnLimits": "api.services",
     "Usage": "api.messages",
     "__version__": "util.names",
     "attachment": "prompts.attachments",
@@ -97,6 +99,7 @@ __all__ = [
     "StaticPlugins",
     "Text",
     "ToolOutput",
+    "Transport",
     "TurnLimits",
     "Usage",
     "__version__",

@@ -2,7 +2,7 @@
 
     from genai_host.api import Model, hookimpl
 
-Besides this package, plugins import `genai_host.errors` and `from genai_host import paths`.
+Besides this package, plugins import `genai_host.errors` and names of `genai_host`, such as `paths`.
 
 - `messages`: messages and their parts; token usage
 - `calls`: calls of a model and their results, independent of API formats; cost
@@ -20,6 +20,8 @@ Besides this package, plugins import `genai_host.errors` and `from genai_host im
 - `hooks`: the hooks; commands and executors of plugins
 - `cancellation`: `Cancellation`, which any thread can cancel
 - `child_process`: a function in another process, within limits
+- `services`: the host as HTTP routes and commands see it
+- `storage`: documents and bytes in the store
 - `jobs`: background jobs
 - `settings`: settings classes, secrets
 - `validators`: validators of the fields of declarations
@@ -27,7 +29,12 @@ Besides this package, plugins import `genai_host.errors` and `from genai_host im
 - `closed_schema`: schemas in the subset that services enforce
 - `codec`: objects to JSON and back
 - `json_text`: JSON values to text and back
+
+Names of modules that few plugins use are imported on first use.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from genai_host.api.calls import (
     Call,
@@ -54,7 +61,35 @@ from genai_host.api.calls import (
 )
 from genai_host.api.child_process import ChildLimits, can_run_in_child, run_in_child
 from genai_host.api.codec import Codec
-from genai_host.api.dialects import CountDialect, Dialect, DialectEndpoint, StreamDecoder
+from genai_host.api.dialects import (
+    CountDialect,
+    Dialect,
+    DialectEndpoint,
+    StreamDecoder,
+    count_in,
+    details_in,
+    fitting_id,
+    list_in,
+    malformed,
+    must_be_vectors,
+    object_in,
+    picture_in_words,
+    read_event,
+    read_object,
+    read_reply,
+    read_vector,
+    string_in,
+    system_texts,
+    text_in,
+    unsupported,
+)
+from genai_host.api.error_replies import (
+    error_of_reply,
+    explain_reply,
+    message_in,
+    one_line,
+    service_error,
+)
 from genai_host.api.features import (
     All,
     AllSettled,
@@ -65,6 +100,7 @@ from genai_host.api.features import (
     CountTokens,
     Detail,
     Embed,
+    Event,
     Feature,
     FeatureSteps,
     ListTools,
@@ -80,16 +116,22 @@ from genai_host.api.features import (
 )
 from genai_host.api.function_tools import tool
 from genai_host.api.hooks import Command, ExecutorType, hookimpl
-from genai_host.api.http_provider import HttpProvider, http_provider
+from genai_host.api.http_provider import HttpProvider, http_provider, listed_models
 from genai_host.api.http_routes import (
     HttpProblem,
     HttpRoute,
+    JsonReader,
     RouteRequest,
     RouteResponse,
+    body_of,
+    bytes_of,
     http_status,
     json_response,
+    number_in,
 )
+from genai_host.api.json_text import ValueBudget, check_numbers, read_json, write_json
 from genai_host.api.messages import (
+    PARTS,
     File,
     Image,
     Message,
@@ -101,8 +143,9 @@ from genai_host.api.messages import (
     ToolResult,
     Usage,
     VendorPart,
+    remember_each,
 )
-from genai_host.api.models import Model, Offering, standard_parameters
+from genai_host.api.models import STANDARD, Model, Offering, standard_parameters
 from genai_host.api.providers import (
     FREE,
     AccessToken,
@@ -119,7 +162,7 @@ from genai_host.api.providers import (
     StreamParser,
 )
 from genai_host.api.schema import SchemaValidator, schema_of
-from genai_host.api.settings import NoSettings, Secret, about
+from genai_host.api.settings import NoSettings, Secret, about, read_settings
 from genai_host.api.tools import (
     Approval,
     AvailableTool,
@@ -129,18 +172,63 @@ from genai_host.api.tools import (
     ToolOutput,
     ToolSet,
     ToolSource,
+    output_of,
     tool_message,
 )
+from genai_host.api.validators import BOOLEAN, FILLED, TEXT, TEXT_BY_NAME, TEXT_OR_NONE, Must
 from genai_host.util.text_encoding import decode_base64, decode_text, encoding_of, is_text
 
+if TYPE_CHECKING:
+    from genai_host.api.cancellation import Cancellation, ended_with
+    from genai_host.api.closed_schema import asked_in_words, held_form
+    from genai_host.api.finish_reasons import finish_word, read_finish, weightier
+    from genai_host.api.jobs import BackgroundQueue, BackgroundWorker, Job, Work
+    from genai_host.api.services import CommandState, ConversationHandle, HostServices, TurnLimits
+    from genai_host.api.storage import BlobStore, Document, DocumentCollection, OwnerStore
+    from genai_host.api.tool_calls import read_tool_call
+
+_HOMES = {
+    "BackgroundQueue": "jobs",
+    "BackgroundWorker": "jobs",
+    "BlobStore": "storage",
+    "Cancellation": "cancellation",
+    "CommandState": "services",
+    "ConversationHandle": "services",
+    "Document": "storage",
+    "DocumentCollection": "storage",
+    "HostServices": "services",
+    "Job": "jobs",
+    "OwnerStore": "storage",
+    "TurnLimits": "services",
+    "Work": "jobs",
+    "asked_in_words": "closed_schema",
+    "ended_with": "cancellation",
+    "finish_word": "finish_reasons",
+    "held_form": "closed_schema",
+    "read_finish": "finish_reasons",
+    "read_tool_call": "tool_calls",
+    "weightier": "finish_reasons",
+}
+"""Module of each name that is imported on first use."""
+
 __all__ = [
+    "BOOLEAN",
+    "FILLED",
     "FREE",
+    "PARTS",
+    "STANDARD",
+    "TEXT",
+    "TEXT_BY_NAME",
+    "TEXT_OR_NONE",
     "AccessToken",
     "All",
     "AllSettled",
     "Answer",
     "Approval",
     "AvailableTool",
+    "BackgroundQueue",
+    "BackgroundWorker",
+    "BlobStore",
     "CachedToken",
     "Call",
     "CallFunction",
@@ -148,12 +236,15 @@ __all__ = [
     "CallTools",
     "CancelHandle",
     "CancelToken",
+    "Cancellation",
     "ChatCall",
     "ChildLimits",
     "Clock",
     "Codec",
     "Command",
+    "CommandState",
     "Completion",
+    "ConversationHandle",
     "Cost",
     "CountDialect",
     "CountTokens",
@@ -161,21 +252,27 @@ __all__ = [
     "Detail",
     "Dialect",
     "DialectEndpoint",
+    "Document",
+    "DocumentCollection",
     "Embed",
     "EmbedCall",
     "Embeddings",
     "EncodedJson",
+    "Event",
     "ExecutorType",
     "Feature",
     "FeatureSteps",
     "File",
     "FinishReason",
+    "HostServices",
     "HttpProblem",
     "HttpProvider",
     "HttpRequest",
     "HttpRoute",
     "HttpTransport",
     "Image",
+    "Job",
+    "JsonReader",
     "ListTools",
     "ListedModel",
     "Message",
@@ -183,11 +280,13 @@ __all__ = [
     "Moderate",
     "ModerateCall",
     "ModerationResult",
+    "Must",
     "NewId",
     "NoSettings",
     "Now",
     "Offering",
     "Operation",
+    "OwnerStore",
     "Part",
     "Pause",
     "Preparation",
@@ -224,21 +323,71 @@ __all__ = [
     "ToolSet",
     "ToolSource",
     "Turn",
+    "TurnLimits",
     "Usage",
+    "ValueBudget",
     "VendorPart",
+    "Work",
     "about",
+    "asked_in_words",
+    "body_of",
+    "bytes_of",
     "can_run_in_child",
+    "check_numbers",
+    "count_in",
     "decode_base64",
     "decode_text",
+    "details_in",
     "encoding_of",
+    "ended_with",
+    "error_of_reply",
+    "explain_reply",
+    "finish_word",
+    "fitting_id",
+    "held_form",
     "hookimpl",
     "http_provider",
     "http_status",
     "is_text",
     "json_response",
+    "list_in",
+    "listed_models",
+    "malformed",
+    "message_in",
+    "must_be_vectors",
+    "number_in",
+    "object_in",
+    "one_line",
+    "output_of",
+    "picture_in_words",
+    "read_event",
+    "read_finish",
+    "read_json",
+    "read_object",
+    "read_reply",
+    "read_settings",
+    "read_tool_call",
+    "read_vector",
+    "remember_each",
     "run_in_child",
     "schema_of",
+    "service_error",
     "standard_parameters",
+    "string_in",
+    "system_texts",
+    "text_in",
     "tool",
     "tool_message",
+    "unsupported",
+    "weightier",
+    "write_json",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

@@ -54,7 +54,8 @@ class Command:
     Attributes:
         name: Name on the command line; `[a-z0-9-]+`.
         help: One line for `--help`.
-        load: The Click command, `package.module:name`; imported when it runs.
+        load: The Click command, `package.module:name`; imported when it runs. Its `ctx.obj` is a
+            `CommandState`.
     """
 
     name: str = field(validator=TEXT)

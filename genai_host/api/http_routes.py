@@ -4,7 +4,7 @@ A plugin answers requests under its own paths:
 
     HttpRoute("POST", "/api/shop/orders/{id}", "genai_feature_shop.http:order")
 
-    def order(request: RouteRequest, host: Host) -> RouteResponse:
+    def order(request: RouteRequest, host: HostServices) -> RouteResponse:
         return json_response({"id": request.parameters["id"]})
 
 The server admits the client and limits sizes and times. The function is called in a thread, and
@@ -259,7 +259,7 @@ class HttpRoute:
         path: For example `/api/shop/orders/{id}`; `{name}` matches one segment. If several paths
             match, the one with more literal segments wins.
         load: Handler, `package.module:name`, imported on first use: a function of a `RouteRequest`
-            and the `host` that returns a `RouteResponse`. For state between requests, use
+            and a `HostServices` that returns a `RouteResponse`. For state between requests, use
             `package.module:Class.method`: one object is created with the host for all routes of the
             class, and closed if it has `close`.
         max_body_size: Maximum size of the body in bytes.

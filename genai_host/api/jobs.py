@@ -1,9 +1,9 @@
-"""Background jobs; `Host.jobs` opens a queue."""
+"""Background jobs; `HostServices.jobs` opens a queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import frozen
 
@@ -48,3 +48,41 @@ Work = Callable[[Job, Cancellation], None]
 """Runs a job, which is removed when the function returns. If it raises `Interrupted` on
 cancellation, `StoreError` or `ConversationBusy`, the job returns to the queue. Any other
 exception is logged and counts as an attempt; the job is retried up to `MOST_TRIES` times."""
+
+
+class BackgroundWorker(Protocol):
+    """Runs the jobs of a queue in threads of this process. Idle until `start`."""
+
+    @property
+    def queue(self) -> BackgroundQueue:
+        """The queue."""
+
+    def start(self, works: Mapping[str, Work]) -> None:
+        """Start with the functions that run the jobs, by kind of job."""
+
+    def submit(self, job: Job, *, here: bool = False) -> None:
+        """Record a job, and run it in this process if there is a free slot.
+
+        Args:
+            job: Job to add.
+            here: Whether to run it in this process even without a free slot.
+
+        Raises:
+            StoreError: The job could not be recorded; it does not exist.
+        """
+
+    def cancel(self, id: str) -> bool:
+        """Cancel a job in any process. Returns whether it is running in this process."""
+
+    def close(self) -> None:
+        """Interrupt running jobs, and return them to the queue for other workers."""
+
+
+class BackgroundQueue(Protocol):
+    """A durable queue of background jobs, shared by all processes that use the store."""
+
+    def worker(self) -> BackgroundWorker:
+        """Make a worker for this queue in this process."""
+
+    def drop(self, id: str) -> None:
+        """Remove a job, whichever worker has it."""

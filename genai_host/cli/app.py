@@ -75,6 +75,14 @@ class App:
             self._store = Store(where, patience=PATIENCE)
         return self._store
 
+    @property
+    def recording_host(self) -> Host:
+        """The host, with the store of the user's conversations. Raises `ConfigurationError` if the
+        location of the store is unknown."""
+        if self.host.store is None:
+            self.host.store = self.store
+        return self.host
+
     def instance(self, name: str) -> ProviderInstance:
         """The provider instance with this name. Raises `NoRoute` if there is none."""
         return self.host.instances[name]

@@ -77,6 +77,7 @@ _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
 def command(
     app: App,
     /,
+    *,
     words: tuple[str, ...],
     template: str | None,
     variables: tuple[str, ...],

@@ -66,6 +66,7 @@ def command() -> None:
 def run_command(
     app: App,
     /,
+    *,
     source: Path,
     output: Path | None,
     at_once: int | None,

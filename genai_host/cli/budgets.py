@@ -18,9 +18,9 @@ def command(app: App, as_json: bool) -> None:
     \b
     genai-host config set budgets.per_turn=0.5
     """
-    app.host.store = app.store
-    config = app.host.config.budgets
-    found = app.host.budgets.states() if config.are_kept else []
+    host = app.recording_host
+    config = host.config.budgets
+    found = host.budgets.states() if config.are_kept else []
     if as_json:
         echo_json({"run": config.per_turn, "data": [budget_row(budget) for budget in found]})
         return

@@ -195,6 +195,7 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
 @pass_app
 def resume(
     app: App,
+    *,
     id: str,
     value: str | None,
     yes: bool,

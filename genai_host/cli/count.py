@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 def command(
     app: App,
     /,
+    *,
     words: tuple[str, ...],
     model: str | None,
     provider: str | None,

@@ -323,7 +323,7 @@ def changes(
     template: Template | None = None,
 ) -> dict[str, Any]:
     """Arguments of `Host.open` from the options, completed by the template."""
-    from genai_host.conversations.details import TurnLimits
+    from genai_host.api.services import TurnLimits
 
     chosen = named_values(settings, "--set")
     if system is not None:

@@ -201,8 +201,7 @@ def reopened(
             f"the conversation uses feature {summary.feature!r}, not {feature!r}",
             hint="start a new conversation: omit -c and --cid",
         )
-    app.host.store = app.store
-    return app.host.conversation(summary.id, record=record, **changed)
+    return app.recording_host.conversation(summary.id, record=record, **changed)
 
 
 def leave_out(

@@ -16,10 +16,10 @@ from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
 from genai_host.api.models import merged_parameters
 from genai_host.api.schema import tells_dialects_apart
+from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.conversations.details import TurnLimits
 from genai_host.conversations.driver import Driver
 from genai_host.conversations.journal import Journal
 from genai_host.conversations.log import ConversationLog
@@ -73,6 +73,7 @@ class Conversation:
         make_record: MakeRecord,
         clock: Clock,
         codec: Codec,
+        *,
         observers: Observers,
         turn_limits: TurnLimits,
         changed: Changed | None = None,
@@ -486,11 +487,11 @@ class Conversation:
                 journal,
                 self._cancellation,
                 self._clock,
-                self._codec,
-                self._turn_limits,
-                streamed,
-                output_type if tells_dialects_apart(output_type) else None,
-                watched.id,
+                codec=self._codec,
+                turn_limits=self._turn_limits,
+                heard=streamed,
+                form=output_type if tells_dialects_apart(output_type) else None,
+                id=watched.id,
             )
             answer = yield from driver.run()
             result = self._answers.built(answer, started.schema, output_type, driver.completion)

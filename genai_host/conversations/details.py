@@ -1,4 +1,4 @@
-"""Details, usage and cost that a turn adds up to, and its limits.
+"""Details, usage and cost that a turn adds up to.
 
 A `Detail` shows a step behind an answer, and is made from recorded data only. `TurnUsage` adds up
 the steps of a turn and enforces its `TurnLimits`. It is thread-safe, since steps can run in
@@ -10,8 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-
-from attrs import frozen
 
 from genai_host.api import (
     CallFunction,
@@ -36,6 +34,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.calls import cost_of_call
+from genai_host.api.services import TurnLimits
 from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import Path
 from genai_host.errors import GenaiError, LimitExceeded
@@ -200,28 +199,6 @@ _RESULTS = (Completion, TokenCount, Embeddings, ModerationResult)
 _CALLS = (Prompt, Embed, Moderate)
 """Steps that call models, which can cost something."""
 _BEFORE = 4  # messages allowed before the history, such as instructions
-
-
-@frozen
-class TurnLimits:
-    """Limits of one turn.
-
-    Attributes:
-        max_model_calls: Model calls.
-        steps: Steps of any kind, except `Progress`.
-        seconds: Duration, without waits for a `RateLimit`; None for no limit.
-        parallel: Steps that run concurrently.
-        cost: US dollars at list price; None for no limit. Checked before each model call, so the
-            last call can exceed it. After a call of unknown cost, no other is made.
-        allow_unknown_cost: Whether calls of unknown cost count as free.
-    """
-
-    max_model_calls: int = 50
-    steps: int = 1000
-    seconds: float | None = 600.0
-    parallel: int = 8
-    cost: float | None = None
-    allow_unknown_cost: bool = False
 
 
 class TurnUsage:

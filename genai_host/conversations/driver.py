@@ -44,10 +44,11 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event, RetryWait
+from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import Agent
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import StepTrace
-from genai_host.conversations.details import TurnLimits, TurnUsage
+from genai_host.conversations.details import TurnUsage
 from genai_host.conversations.execution import (
     ParallelRunner,
     Performing,
@@ -103,6 +104,7 @@ class Driver:
         journal: Journal,
         cancellation: Cancellation,
         clock: Clock,
+        *,
         codec: Codec,
         turn_limits: TurnLimits,
         heard: bool,

@@ -28,11 +28,11 @@ from genai_host.api import (
     ToolSchema,
 )
 from genai_host.api.models import merged_parameters
+from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.conversation import Conversation, MakeRecord
-from genai_host.conversations.details import TurnLimits
 from genai_host.conversations.record import (
     Changed,
     InMemoryRecord,
@@ -418,10 +418,10 @@ class Host(HostParts):
             make_record,
             self.clock,
             self.codec,
-            self.observers,
-            self._with_budget(turn_limits or TurnLimits()),
-            changed,
-            output_type,
+            observers=self.observers,
+            turn_limits=self._with_budget(turn_limits or TurnLimits()),
+            changed=changed,
+            output_type=output_type,
         )
         with self._lock:
             if self._closed:

@@ -1,7 +1,7 @@
 """Kinds of contributions of plugins, one row for each.
 
 The hooks, the unique names, the lists and the registry are derived from `KINDS`. A new kind is a
-hook, a row, and a field in `Contributions` and in `Registry`.
+hook and a row; annotations in `Contributions` and `Registry` give it a type.
 
 Contributions that are attrs classes validate their own fields; this module validates the rest.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 from attrs import frozen
@@ -46,22 +47,24 @@ Claim = tuple[str, str]
 """A kind and a name, which only one plugin may declare."""
 
 
-@frozen(kw_only=True)
-class Contributions:
-    """Contributions of one plugin, each a tuple in the plugin's order."""
+class Contributions(SimpleNamespace):
+    """Contributions of one plugin: for each of `KINDS`, a tuple in the plugin's order.
 
-    providers: tuple[ProviderType[Any], ...] = ()
-    dialects: tuple[Dialect[Any, Any], ...] = ()
-    models: tuple[Model, ...] = ()
-    offerings: tuple[Offering, ...] = ()
-    features: tuple[Feature[Any], ...] = ()
-    tools: tuple[Tool, ...] = ()
-    tool_sources: tuple[ToolSource | ToolSet[Any], ...] = ()
-    reactions: tuple[ReactionType, ...] = ()
-    parts: tuple[type[Part], ...] = ()
-    executors: tuple[ExecutorType[Any], ...] = ()
-    http_routes: tuple[HttpRoute, ...] = ()
-    commands: tuple[Command, ...] = ()
+    The annotations are for type checkers.
+    """
+
+    providers: tuple[ProviderType[Any], ...]
+    dialects: tuple[Dialect[Any, Any], ...]
+    models: tuple[Model, ...]
+    offerings: tuple[Offering, ...]
+    features: tuple[Feature[Any], ...]
+    tools: tuple[Tool, ...]
+    tool_sources: tuple[ToolSource | ToolSet[Any], ...]
+    reactions: tuple[ReactionType, ...]
+    parts: tuple[type[Part], ...]
+    executors: tuple[ExecutorType[Any], ...]
+    http_routes: tuple[HttpRoute, ...]
+    commands: tuple[Command, ...]
 
     def names(self) -> dict[str, list[str]]:
         """Names by kind, for lists; empty kinds are omitted."""
@@ -143,6 +146,7 @@ class _Kind:
         look: Validates all contributions of a plugin; raises for invalid ones.
         shown: Returns the text for a contribution in a list.
         key: Returns its name in the registry.
+        registered: Makes what the registry holds at first: an empty dictionary, or a list.
     """
 
     title: str
@@ -151,6 +155,7 @@ class _Kind:
     look: Callable[[str, Sequence[Any]], None] = lambda hook, found: None
     shown: Callable[[Any], str] = lambda each: str(each.name)
     key: Callable[[Any], str] = lambda each: str(each.name)
+    registered: Callable[[], Any] = dict
 
     def asked(self, hook: Any) -> tuple[Any, ...]:
         found: list[Any] = []
@@ -205,12 +210,20 @@ KINDS: Mapping[str, _Kind] = {
         (Offering,),
         _of_offering,
         shown=lambda each: f"{each.model} at {each.provider}",
+        registered=list,
     ),
     "features": _Kind("feature", (Feature,)),
     "tools": _Kind("tool", (Tool,), _checked),
     "tool_sources": _Kind("source of tools", (ToolSource, ToolSet), look=_look_at(name=TEXT)),
     "reactions": _Kind("reaction", (ReactionType,), _checked),
-    "parts": _Kind("message part", (type,), _of_part, _look_at_parts, lambda each: str(each.type)),
+    "parts": _Kind(
+        "message part",
+        (type,),
+        _of_part,
+        _look_at_parts,
+        lambda each: str(each.type),
+        registered=lambda: list(PARTS),
+    ),
     "executors": _Kind("executor", (ExecutorType,)),
     "http_routes": _Kind(
         "HTTP route",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import field, frozen
-
 from genai_host.api import (
     Command,
     Dialect,
@@ -27,26 +25,30 @@ from genai_host.plugins.contributions import KINDS, Claim, Contributions
 from genai_host.util.names import APP, COMMANDS
 
 
-@frozen
 class Registry:
     """Registered contributions. Names are unique by kind: a plugin claims all of its names before
-    its contributions are added, and gets all of them or none."""
+    its contributions are added, and gets all of them or none.
 
-    providers: dict[str, ProviderType[Any]] = field(factory=dict)
-    dialects: dict[str, Dialect[Any, Any]] = field(factory=dict)
-    models: dict[str, Model] = field(factory=dict)
-    offerings: list[Offering] = field(factory=list)
-    features: dict[str, Feature[Any]] = field(factory=dict)
-    tools: dict[str, Tool] = field(factory=dict)
-    tool_sources: dict[str, ToolSource | ToolSet[Any]] = field(factory=dict)
-    reactions: dict[str, ReactionType] = field(factory=dict)
-    parts: list[type[Part]] = field(factory=lambda: list(PARTS))
-    executors: dict[str, ExecutorType[Any]] = field(factory=dict)
-    http_routes: dict[str, HttpRoute] = field(factory=dict)
-    commands: dict[str, Command] = field(factory=dict)
-    _owners: dict[Claim, str] = field(factory=dict)
+    It has an attribute for each of `KINDS`; the annotations are for type checkers.
+    """
 
-    def __attrs_post_init__(self) -> None:
+    providers: dict[str, ProviderType[Any]]
+    dialects: dict[str, Dialect[Any, Any]]
+    models: dict[str, Model]
+    offerings: list[Offering]
+    features: dict[str, Feature[Any]]
+    tools: dict[str, Tool]
+    tool_sources: dict[str, ToolSource | ToolSet[Any]]
+    reactions: dict[str, ReactionType]
+    parts: list[type[Part]]
+    executors: dict[str, ExecutorType[Any]]
+    http_routes: dict[str, HttpRoute]
+    commands: dict[str, Command]
+
+    def __init__(self) -> None:
+        for name, kind in KINDS.items():
+            setattr(self, name, kind.registered())
+        self._owners: dict[Claim, str] = {}
         self._owners.update((("message part", part.type), APP) for part in PARTS)
         self._owners.update((("command", name), APP) for name in COMMANDS)
 

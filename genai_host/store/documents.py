@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from attrs import frozen
 from sqlalchemy import (
     ColumnElement,
     Text,
@@ -26,6 +25,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import IntegrityError
 
 from genai_host.api.json_text import read_json, write_json
+from genai_host.api.storage import Document
 from genai_host.errors import Conflict, NotFound
 from genai_host.store.database import Database
 from genai_host.store.tables import documents
@@ -35,19 +35,6 @@ T = TypeVar("T")
 _ATTEMPTS = 50
 _PLAIN = r"[A-Za-z0-9_ .-]+"  # names that need no escaping in JSON or in a path
 _EXACT = 2**53  # integers up to it are exact as floats
-
-
-@frozen
-class Document:
-    """A document.
-
-    Attributes:
-        version: 1 for a new document; increases with each change.
-    """
-
-    id: str
-    version: int
-    value: Mapping[str, Any]
 
 
 class Documents:

@@ -24,6 +24,7 @@ from typing import Any
 from genai_host.api import Clock
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.jobs import MOST_TRIES, Job, Work
+from genai_host.api.storage import Document
 from genai_host.errors import (
     Cancelled,
     Conflict,
@@ -33,7 +34,7 @@ from genai_host.errors import (
     NotFound,
     StoreError,
 )
-from genai_host.store.documents import Document, Documents
+from genai_host.store.documents import Documents
 from genai_host.util import concurrency
 
 LEASE = 15.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from genai_host.conversations.details import TurnLimits
+from genai_host.api.services import TurnLimits
 
 OWNERS = ("ann", "bob")
 STRANGER = "eve"

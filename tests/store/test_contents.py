@@ -20,12 +20,12 @@ import pytest
 from sqlalchemy import event, select
 
 from genai_host import Message
-from genai_host.api import Answer
+from genai_host.api import Answer, Document
 from genai_host.conversations.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError, ValidationError
 from genai_host.store import Store
-from genai_host.store.documents import Document, _document
+from genai_host.store.documents import _document
 from genai_host.store.tables import conversations
 from genai_host_testing.stores import (
     CODEC,

@@ -192,7 +192,7 @@ def test_what_is_spent_needs_a_store(sold: Sold) -> None:
 
 def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
     """The smaller of that which is configured and that which is wanted holds."""
-    from genai_host.conversations.details import TurnLimits
+    from genai_host.api.services import TurnLimits
 
     host = sold(BudgetsConfig(per_turn=0.0), store=None)
     for caps in (None, TurnLimits(), TurnLimits(cost=5.0)):

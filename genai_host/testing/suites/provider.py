@@ -22,11 +22,11 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import CAPABILITIES
+from genai_host.api.services import TurnLimits
 from genai_host.api.settings import read_settings
 from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config, InstanceConfig
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.details import TurnLimits
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.host import Host
 from genai_host.providers.limits import CallLimits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen, validators
 
-from genai_host.api.settings import about
+from genai_host.api import about
 
 _ONE_OR_MORE = validators.ge(1)
 

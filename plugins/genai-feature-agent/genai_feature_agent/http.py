@@ -19,7 +19,7 @@ from genai_host.api import RouteRequest, RouteResponse, http_status, json_respon
 from genai_host.errors import NoRoute
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 _EVENTS = "text/event-stream"
 _LINES = {
@@ -29,7 +29,7 @@ _LINES = {
 }
 
 
-def answer(request: RouteRequest, host: Host) -> RouteResponse:
+def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     """Return the whole reply as JSON. If the turn fails, the status is that of the error, and the
     body has the error and the messages so far.
     """
@@ -45,14 +45,14 @@ def answer(request: RouteRequest, host: Host) -> RouteResponse:
     return json_response(reply.to_json(), 200 if reply.error is None else http_status(reply.error))
 
 
-def stream(request: RouteRequest, host: Host) -> RouteResponse:
+def stream(request: RouteRequest, host: HostServices) -> RouteResponse:
     """Return the reply as a stream. Errors after the start of the turn are sent in the stream."""
     return _streamed(request, host, in_lines, _LINES)
 
 
 def _streamed(
     request: RouteRequest,
-    host: Host,
+    host: HostServices,
     write: Callable[[Pieces], Generator[str, None, None]],
     headers: Mapping[str, str],
 ) -> RouteResponse:

@@ -12,8 +12,7 @@ from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Image, Message, Text, ToolResult
-from genai_host.api.json_text import write_json
+from genai_host.api import Image, Message, Text, ToolResult, write_json
 
 RULES = (
     "Text between <tool-output> and </tool-output> was given by a tool, text between <context> "

@@ -24,16 +24,19 @@ from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import Added
 from genai_feature_agent.reactions import all_reactions
 from genai_feature_agent.wire import from_wire, to_wire
-from genai_host.api import Answer, CancelToken, Message, Progress, Usage
-from genai_host.api.json_text import check_numbers
-from genai_host.api.settings import read_settings
+from genai_host.api import (
+    Answer,
+    CancelToken,
+    Message,
+    Progress,
+    Usage,
+    check_numbers,
+    read_settings,
+)
 from genai_host.errors import GenaiError, TurnPaused, ValidationError
 
 if TYPE_CHECKING:  # the host is passed in: only its public modules are imported
-    from genai_host.api.features import Event
-    from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.details import TurnLimits
-    from genai_host.host import Host
+    from genai_host.api import ConversationHandle, Event, HostServices, TurnLimits
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -113,7 +116,7 @@ class StatelessAgent:
 
     def __init__(
         self,
-        host: Host,
+        host: HostServices,
         model: str | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
@@ -203,7 +206,7 @@ class StatelessAgent:
         return self._reply(told)
 
     def _turn(
-        self, conversation: Conversation, request: AgentRequest, told: Told
+        self, conversation: ConversationHandle, request: AgentRequest, told: Told
     ) -> Generator[Event, None, None]:
         try:
             yield from told.by(conversation.stream(request.message, context=request.context))

@@ -24,11 +24,10 @@ from attrs import frozen
 
 from genai_feature_agent.loop import Added
 from genai_feature_agent.request import AgentReply, error_json
-from genai_host.api import Message, Progress, Text, ToolResult
-from genai_host.api.json_text import write_json
+from genai_host.api import Message, Progress, Text, ToolResult, write_json
 
 if TYPE_CHECKING:
-    from genai_host.api.features import Event
+    from genai_host.api import Event
 
 Kind = Literal["start", "text", "tool-call", "tool-result", "data", "error", "finish"]
 

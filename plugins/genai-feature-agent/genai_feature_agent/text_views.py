@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api.json_text import write_json
+from genai_host.api import write_json
 
 
 def message(reaction: Mapping[str, Any], width: int) -> list[str]:

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Codec, Image, Message, Part, Text, ToolCall, ToolResult
-from genai_host.api.json_text import read_json
+from genai_host.api import Codec, Image, Message, Part, Text, ToolCall, ToolResult, read_json
 from genai_host.errors import ValidationError
 
 ROLES = ("user", "assistant", "tool")

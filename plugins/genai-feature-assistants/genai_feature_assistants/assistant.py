@@ -30,8 +30,8 @@ from genai_host.api import (
     Turn,
     Usage,
     tool_message,
+    write_json,
 )
-from genai_host.api.json_text import write_json
 from genai_host.errors import ContextOverflow, GenerationError, UnexpectedFinish
 
 TOOLS = "tools"

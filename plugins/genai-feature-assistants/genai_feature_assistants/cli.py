@@ -25,9 +25,7 @@ from attrs import define, field
 
 from genai_feature_assistants.service.files import MOST_BYTES
 from genai_feature_assistants.service.shelf import Object, Shelf, shown
-from genai_host.api import RouteRequest, RouteResponse
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import Cancellation, RouteRequest, RouteResponse, read_json, write_json
 from genai_host.errors import (
     Cancelled,
     GenaiError,
@@ -39,7 +37,7 @@ from genai_host.errors import (
 
 if TYPE_CHECKING:
     from genai_feature_assistants.service.service import Service
-    from genai_host.host import Host
+    from genai_host.api import CommandState, HostServices
 
 _USER = "genai_feature_assistants.user"
 _FOR_FILES = ("file_search", "code_interpreter")
@@ -363,12 +361,10 @@ def _user(ctx: click.Context) -> str:
     return user
 
 
-def _host(ctx: click.Context) -> Host:
+def _host(ctx: click.Context) -> HostServices:
     """The host, with the store of the command line."""
-    host: Host = ctx.obj.host
-    if host.store is None:
-        host.store = ctx.obj.store
-    return host
+    state: CommandState = ctx.obj
+    return state.recording_host
 
 
 @contextmanager

@@ -34,8 +34,7 @@ from genai_feature_research.tables import (
     Table,
     json_value,
 )
-from genai_host.api import Answer, CancelToken, Detail
-from genai_host.api.settings import read_settings
+from genai_host.api import Answer, CancelToken, Detail, TurnLimits, read_settings
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -45,9 +44,7 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
-    from genai_host.api.features import Event
-    from genai_host.host import Host
-    from genai_host.store.documents import Documents
+    from genai_host.api import DocumentCollection, Event, HostServices
 
 
 _KEYS = (
@@ -224,7 +221,7 @@ class Assistant:
 
     def __init__(
         self,
-        host: Host,
+        host: HostServices,
         model: str | None = None,
         *,
         models: Mapping[str, str] | None = None,
@@ -347,7 +344,7 @@ class Assistant:
             new.append(id)
         return [*known, *new]
 
-    def _documents(self) -> Documents:
+    def _documents(self) -> DocumentCollection:
         return self._host.store_for(self._owner).documents(_COLLECTION)
 
 
@@ -380,10 +377,8 @@ def _rows(entries: Any) -> list[Mapping[str, Any]]:
     return [{name: values[row] for name, values in columns.items()} for row in range(count)]
 
 
-def _caps(memory: Memory) -> Any:
+def _caps(memory: Memory) -> TurnLimits:
     """Return the usual limits of a turn, raised for batches of embeddings for the tables."""
-    from genai_host import TurnLimits
-
     usual = TurnLimits()
     calls = (len(memory.entries) + len(memory.facts)) // BATCH
     return TurnLimits(max_model_calls=usual.max_model_calls + calls, steps=usual.steps + calls)

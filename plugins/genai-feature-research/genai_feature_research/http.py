@@ -16,18 +16,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_research.assistant import Assistant
-from genai_host.api import Progress, RouteRequest, RouteResponse, json_response
-from genai_host.api.json_text import write_json
+from genai_host.api import Progress, RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import GenaiError, NoRoute, ServiceUnavailable
 
 if TYPE_CHECKING:
-    from genai_host.api.features import Event
-    from genai_host.host import Host
+    from genai_host.api import Event, HostServices
 
 _EVENTS = "text/event-stream"
 
 
-def answer(request: RouteRequest, host: Host) -> RouteResponse:
+def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     assistant = Assistant(host, owner=request.user)
     given = request.json()
     try:

@@ -23,8 +23,7 @@ from attrs import evolve, field, frozen
 
 from genai_feature_research.memory import Fact, plain
 from genai_feature_research.settings import Settings
-from genai_host.api import CallTools, ListTools, Progress, Step, ToolCall, ToolOutput
-from genai_host.api.json_text import read_json
+from genai_host.api import CallTools, ListTools, Progress, Step, ToolCall, ToolOutput, read_json
 from genai_host.errors import ValidationError
 
 SIZE = 1000

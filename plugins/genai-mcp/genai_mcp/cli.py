@@ -20,6 +20,7 @@ from genai_mcp.rpc import one_line
 from genai_mcp.within import Within
 
 if TYPE_CHECKING:  # not needed to list servers
+    from genai_host.api import CommandState
     from genai_mcp.server.stdio import StdioServer
 
 _SECONDS = 30.0  # timeout of a server, including its start
@@ -71,6 +72,7 @@ def list_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> N
 @click.pass_context
 def serve_command(
     ctx: click.Context,
+    *,
     tools: tuple[str, ...],
     features: tuple[str, ...],
     no_tools: bool,
@@ -91,12 +93,11 @@ def serve_command(
     from genai_mcp.server.stdio import StdioServer
 
     reader, writer = _own_streams()
-    host = ctx.obj.host
+    state: CommandState = ctx.obj
+    host = state.recording_host if record else state.host
     for name in features:
         if not name.endswith("*"):
             host.feature(name)  # raises if the feature does not exist
-    if record:
-        host.store = ctx.obj.store
     choice = Choice(
         tools=() if no_tools else tools or None,
         features=() if no_features else features or None,

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from genai_host.api.json_text import ValueBudget, write_json
+from genai_host.api import ValueBudget, write_json
 from genai_host.errors import MalformedReply, ValidationError
 
 _LINE = 300

@@ -11,13 +11,13 @@ from genai_otel.gathered import Gathered
 from genai_otel.shared_folder import forget_dead, shared_folder
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 
 class Scrape:
     """Listens from its creation, at the start of the server, until it is closed."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostServices) -> None:
         self._folder = shared_folder(host.config.server.workers)
         self._gathered = Gathered(self._folder)
         plugin.telemetry.add(self._gathered)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from attrs import evolve
 
-from genai_host.api.settings import read_settings
+from genai_host.api import CommandState, read_settings
 from genai_search_corpus.corpus import Corpus, State
 from genai_search_corpus.settings import Settings
 
@@ -82,7 +82,8 @@ def search_command(
 
 
 def _settings(ctx: click.Context, folder: str | None) -> Settings:
-    config = ctx.obj.host.config.tools.get("corpus")
+    state: CommandState = ctx.obj
+    config = state.host.config.tools.get("corpus")
     given: Any = {} if config is None else config.settings
     overrides: Any = {} if config is None else config.overrides
     settings = read_settings(Settings, given, owner="tools.corpus", overrides=overrides)

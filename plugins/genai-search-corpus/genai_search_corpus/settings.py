@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from genai_host.api.settings import about
+from genai_host.api import about
 
 
 @frozen

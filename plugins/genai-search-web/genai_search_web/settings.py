@@ -7,8 +7,7 @@ from typing import Literal
 from attrs import field, frozen
 from attrs import validators as must
 
-from genai_host.api import Secret, about
-from genai_host.api.validators import Must
+from genai_host.api import Must, Secret, about
 
 SafeSearch = Literal["on", "moderate", "off"]
 

@@ -112,6 +112,7 @@ class DataTools:
         self,
         table: Table,
         run: ToolContext,
+        *,
         columns: Annotated[list[str], "none for all, unless there are aggregates"] = [],  # noqa: B006 - read only
         filters: Filters = [],  # noqa: B006 - read only
         group_by: Annotated[list[str], "columns; one row for each of their values"] = [],  # noqa: B006 - read only
@@ -141,6 +142,7 @@ class DataTools:
         self,
         display_type: Annotated[DisplayType, "a row is a bar that lies; a scalar is one number"],
         run: ToolContext,
+        *,
         table: Annotated[str, "a table, as list_tables names it; or else give sql"] = "",
         label: Annotated[str, "the column that names the values; none for a scalar"] = "",
         values: Annotated[list[Series], "none to count the rows of each label"] = [],  # noqa: B006 - read only

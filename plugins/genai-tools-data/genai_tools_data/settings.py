@@ -6,7 +6,7 @@ import os
 
 from attrs import field, frozen
 
-from genai_host.api.settings import about
+from genai_host.api import about
 
 
 @frozen

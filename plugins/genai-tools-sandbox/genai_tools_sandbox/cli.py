@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from genai_host.api.settings import read_settings
+from genai_host.api import CommandState, read_settings
 from genai_tools_sandbox.pyodide import KNOWN, folder_of, pull, registry
 from genai_tools_sandbox.settings import Settings
 
@@ -43,7 +43,8 @@ def pull_command(ctx: click.Context, quiet: bool) -> None:
 
 
 def _settings(ctx: click.Context) -> Settings:
-    config = ctx.obj.host.config.tools.get("sandbox")
+    state: CommandState = ctx.obj
+    config = state.host.config.tools.get("sandbox")
     given: Any = {} if config is None else config.settings
     overrides: Any = {} if config is None else config.overrides
     return read_settings(Settings, given, owner="tools.sandbox", overrides=overrides)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
-from genai_host.api.settings import about
+from genai_host.api import about
 
 
 def _between(least: float, most: float) -> Any:

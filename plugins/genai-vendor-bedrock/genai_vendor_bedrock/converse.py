@@ -21,11 +21,12 @@ from genai_host.api import (
     ProviderRequest,
     StreamDecoder,
     ToolSchema,
+    asked_in_words,
+    held_form,
+    read_object,
     standard_parameters,
+    write_json,
 )
-from genai_host.api.closed_schema import asked_in_words, held_form
-from genai_host.api.dialects import read_object
-from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_bedrock.documents import NAME
 from genai_vendor_bedrock.failures import explain_error

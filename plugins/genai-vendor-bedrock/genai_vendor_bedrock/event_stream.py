@@ -17,9 +17,16 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from zlib import crc32
 
-from genai_host.api import StreamEvent, StreamParser
-from genai_host.api.dialects import malformed, object_in, read_object, string_in
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import (
+    StreamEvent,
+    StreamParser,
+    malformed,
+    object_in,
+    read_json,
+    read_object,
+    string_in,
+    write_json,
+)
 from genai_host.errors import MalformedReply
 from genai_vendor_bedrock.failures import error_of_kind
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import ProviderReply
-from genai_host.api.error_replies import explain_reply, one_line, service_error
+from genai_host.api import ProviderReply, explain_reply, one_line, service_error
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

@@ -16,6 +16,7 @@ from typing import Any
 
 from genai_host.api import (
     ChatCall,
+    EncodedJson,
     File,
     Image,
     Message,
@@ -26,10 +27,12 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
+    fitting_id,
+    picture_in_words,
+    system_texts,
+    unsupported,
+    write_json,
 )
-from genai_host.api.calls import EncodedJson
-from genai_host.api.dialects import fitting_id, picture_in_words, system_texts, unsupported
-from genai_host.api.json_text import write_json
 from genai_host.errors import UnsupportedPart
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
 

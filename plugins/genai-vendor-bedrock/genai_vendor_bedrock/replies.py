@@ -23,20 +23,19 @@ from genai_host.api import (
     ToolCall,
     Usage,
     VendorPart,
-    decode_base64,
-)
-from genai_host.api.dialects import (
     count_in,
+    decode_base64,
     details_in,
+    finish_word,
     list_in,
     malformed,
     object_in,
+    read_finish,
     read_object,
+    read_tool_call,
     string_in,
+    write_json,
 )
-from genai_host.api.finish_reasons import finish_word, read_finish
-from genai_host.api.json_text import write_json
-from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.documents import NAME
 

@@ -29,10 +29,11 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
     VendorPart,
+    remember_each,
+    system_texts,
+    unsupported,
+    write_json,
 )
-from genai_host.api.dialects import system_texts, unsupported
-from genai_host.api.json_text import write_json
-from genai_host.api.messages import remember_each
 from genai_host.errors import UnsupportedPart
 from genai_vendor_gemini.replies import NAME, SIGNATURE, has_own_id
 

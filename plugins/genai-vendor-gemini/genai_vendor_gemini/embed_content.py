@@ -15,8 +15,9 @@ from genai_host.api import (
     Embeddings,
     ProviderReply,
     ProviderRequest,
+    must_be_vectors,
+    read_vector,
 )
-from genai_host.api.dialects import must_be_vectors, read_vector
 from genai_host.errors import GenaiError
 from genai_vendor_gemini.failures import explain_error, objects_in, read_object
 from genai_vendor_gemini.replies import read_usage

@@ -10,10 +10,17 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import ProviderReply
-from genai_host.api.dialects import list_in, malformed, read_reply
-from genai_host.api.error_replies import explain_reply, message_in, service_error
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import (
+    ProviderReply,
+    explain_reply,
+    list_in,
+    malformed,
+    message_in,
+    read_json,
+    read_reply,
+    service_error,
+    write_json,
+)
 from genai_host.errors import AuthenticationFailed, GenaiError
 
 _NO_STATUS = 500

@@ -20,8 +20,9 @@ from genai_host.api import (
     Secret,
     Services,
     about,
+    malformed,
+    string_in,
 )
-from genai_host.api.dialects import malformed, string_in
 from genai_vendor_gemini.count_tokens import CountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.failures import objects_in

@@ -31,18 +31,18 @@ from genai_host.api import (
     ToolCall,
     Usage,
     VendorPart,
-    decode_base64,
-)
-from genai_host.api.dialects import (
     count_in,
+    decode_base64,
     details_in,
+    finish_word,
     malformed,
     object_in,
     read_event,
+    read_finish,
+    read_tool_call,
     string_in,
+    weightier,
 )
-from genai_host.api.finish_reasons import finish_word, read_finish, weightier
-from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply, UnexpectedFinish
 from genai_vendor_gemini.failures import error_in, objects_in, read_object, read_objects
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from genai_host.api import CancelToken
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, CancelToken
 from genai_host.errors import ConfigurationError
 from genai_vendor_local.processes import OPENMP as NAME
 from genai_vendor_local.weights import Report, WheelFile, fetch, must_be_known

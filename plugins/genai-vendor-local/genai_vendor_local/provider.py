@@ -11,6 +11,7 @@ from typing import Any
 
 from genai_host.api import (
     FREE,
+    STANDARD,
     CancelToken,
     DialectEndpoint,
     ListedModel,
@@ -23,7 +24,6 @@ from genai_host.api import (
     Services,
     StreamEvent,
 )
-from genai_host.api.models import STANDARD
 from genai_host.errors import (
     ConfigurationError,
     ContextOverflow,

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from genai_host.api import CancelToken, PreparationProgress
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, CancelToken, PreparationProgress
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_vendor_local.loadable import remember_loadable
 from genai_vendor_local.processes import module

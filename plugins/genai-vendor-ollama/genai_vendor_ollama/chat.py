@@ -28,9 +28,10 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
+    picture_in_words,
+    unsupported,
+    write_json,
 )
-from genai_host.api.dialects import picture_in_words, unsupported
-from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_ollama.form import (
     PARAMETERS,

@@ -15,8 +15,12 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     Usage,
+    count_in,
+    list_in,
+    must_be_vectors,
+    read_vector,
+    string_in,
 )
-from genai_host.api.dialects import count_in, list_in, must_be_vectors, read_vector, string_in
 from genai_host.errors import GenaiError
 from genai_vendor_ollama.form import (
     KEEP_ALIVE,

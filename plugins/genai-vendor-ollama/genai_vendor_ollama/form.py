@@ -11,9 +11,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Call, Image, ProviderReply, StreamEvent, standard_parameters
-from genai_host.api.dialects import read_event, read_reply, unsupported
-from genai_host.api.error_replies import explain_reply, message_in, service_error
+from genai_host.api import (
+    Call,
+    Image,
+    ProviderReply,
+    StreamEvent,
+    explain_reply,
+    message_in,
+    read_event,
+    read_reply,
+    service_error,
+    standard_parameters,
+    unsupported,
+)
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,

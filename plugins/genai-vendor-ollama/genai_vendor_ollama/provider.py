@@ -22,8 +22,8 @@ from genai_host.api import (
     Secret,
     Services,
     about,
+    error_of_reply,
 )
-from genai_host.api.error_replies import error_of_reply
 from genai_host.errors import GenaiError, ServiceUnavailable
 from genai_vendor_ollama.address import address_of, is_cloud
 from genai_vendor_ollama.form import explain_error, read_object

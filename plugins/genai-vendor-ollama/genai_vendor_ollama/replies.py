@@ -26,18 +26,18 @@ from genai_host.api import (
     Text,
     ToolCall,
     Usage,
-    decode_base64,
-)
-from genai_host.api.dialects import (
     count_in,
+    decode_base64,
+    finish_word,
     list_in,
     malformed,
     object_in,
+    read_finish,
+    read_tool_call,
     string_in,
     text_in,
+    weightier,
 )
-from genai_host.api.finish_reasons import finish_word, read_finish, weightier
-from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import IncompleteReply
 from genai_vendor_ollama.form import read_event_object
 

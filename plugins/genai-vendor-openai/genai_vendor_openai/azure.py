@@ -19,8 +19,8 @@ from genai_host.api import (
     Secret,
     Services,
     about,
+    read_json,
 )
-from genai_host.api.json_text import read_json
 from genai_host.errors import BadRequest, GenaiError
 from genai_vendor_openai.openai import HELD, PATIENT
 from genai_vendor_openai.token_command import TokenCommand

@@ -16,8 +16,8 @@ from genai_host.api import (
     Secret,
     Services,
     about,
+    listed_models,
 )
-from genai_host.api.http_provider import listed_models
 from genai_vendor_openai.parameters import OF_SERVERS
 
 _ADDRESS = "https://api.openai.com/v1"

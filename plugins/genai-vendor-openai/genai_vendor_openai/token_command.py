@@ -14,8 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import AccessToken, CancelToken, Clock, Secret
-from genai_host.api.json_text import read_json
+from genai_host.api import AccessToken, CancelToken, Clock, Secret, read_json
 from genai_host.errors import AuthenticationFailed
 
 _SECONDS = 30.0  # timeout of the command

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from genai_host.api import Dialect, ModerateCall, ModerationResult, ProviderReply, ProviderRequest
-from genai_host.api.json_text import read_json
+from genai_host.api import (
+    Dialect,
+    ModerateCall,
+    ModerationResult,
+    ProviderReply,
+    ProviderRequest,
+    read_json,
+)
 from genai_host.errors import MalformedReply
 
 

@@ -24,8 +24,7 @@ from genai_feature_assistants.agents.options import (
     checked_metadata,
 )
 from genai_feature_assistants.agents.runs import RunOrder, ThreadSettings
-from genai_host.api.dialects import list_in, malformed, object_in, string_in
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import list_in, malformed, object_in, read_json, string_in, write_json
 from genai_host.errors import GenaiError, ValidationError
 
 RUN_OPTIONS = "__run_options"

@@ -25,12 +25,19 @@ from genai_feature_assistants.agents.events import (
     retry_after,
     server_events,
 )
-from genai_host.api import ProviderReply
-from genai_host.api.dialects import list_in, malformed, read_object, string_in
-from genai_host.api.error_replies import error_of_reply
-from genai_host.api.json_text import write_json
-from genai_host.api.settings import Secret
-from genai_host.api.validators import TEXT, TEXT_OR_NONE, Must
+from genai_host.api import (
+    TEXT,
+    TEXT_OR_NONE,
+    Must,
+    ProviderReply,
+    Secret,
+    error_of_reply,
+    list_in,
+    malformed,
+    read_object,
+    string_in,
+    write_json,
+)
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

@@ -15,8 +15,18 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from genai_feature_assistants.agents.options import listed
-from genai_host.api import Image, Message, Part, Reasoning, Text
-from genai_host.api.dialects import count_in, list_in, malformed, object_in, string_in
+from genai_host.api import (
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    count_in,
+    list_in,
+    malformed,
+    object_in,
+    string_in,
+)
 from genai_host.errors import UnsupportedPart, ValidationError
 
 

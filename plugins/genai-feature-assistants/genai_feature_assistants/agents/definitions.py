@@ -31,9 +31,7 @@ from genai_feature_assistants.agents.options import (
     listed,
     one_or_none,
 )
-from genai_host.api import Codec
-from genai_host.api.json_text import read_json
-from genai_host.api.validators import BOOLEAN, FILLED, TEXT_BY_NAME, TEXT_OR_NONE
+from genai_host.api import BOOLEAN, FILLED, TEXT_BY_NAME, TEXT_OR_NONE, Codec, read_json
 from genai_host.errors import StoreError, ValidationError
 
 T = TypeVar("T")
@@ -42,7 +40,7 @@ T = TypeVar("T")
 @cache
 def _codec() -> Codec:
     from genai_feature_assistants.agents.content import PARTS
-    from genai_host.api.messages import PARTS as USUAL
+    from genai_host.api import PARTS as USUAL
 
     return Codec((*USUAL, *PARTS))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from genai_host.api.dialects import malformed
+from genai_host.api import malformed
 
 if TYPE_CHECKING:
     import requests

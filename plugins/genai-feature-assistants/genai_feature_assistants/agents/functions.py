@@ -11,8 +11,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host.api import SchemaValidator, Text, Tool, ToolCall, ToolResult, tool
-from genai_host.api.tools import output_of
+from genai_host.api import SchemaValidator, Text, Tool, ToolCall, ToolResult, output_of, tool
 from genai_host.errors import ProviderTimeout, ValidationError
 
 MOST_AT_ONCE = 64

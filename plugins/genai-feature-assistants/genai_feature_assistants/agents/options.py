@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from genai_host.api import Clock, Message
-from genai_host.api.validators import TEXT_BY_NAME, TEXT_OR_NONE, Must
+from genai_host.api import TEXT_BY_NAME, TEXT_OR_NONE, Clock, Message, Must
 from genai_host.errors import GenaiError, ValidationError
 
 

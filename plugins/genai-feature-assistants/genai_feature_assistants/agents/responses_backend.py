@@ -44,17 +44,19 @@ from genai_feature_assistants.agents.runs import (
     stream_error,
     timed_out,
 )
-from genai_host.api import Message, ToolCall, ToolResult
-from genai_host.api.dialects import (
+from genai_host.api import (
+    Message,
+    ToolCall,
+    ToolResult,
     count_in,
     details_in,
     list_in,
     malformed,
     object_in,
     read_object,
+    read_tool_call,
     string_in,
 )
-from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import BadRequest, GenaiError, IncompleteReply, ProviderTimeout
 
 Wire = dict[str, Any]

@@ -31,16 +31,19 @@ from genai_feature_assistants.agents.options import (
     OpenAIAssistantInvocationOptions,
     checked_metadata,
 )
-from genai_host.api import Message, Part, ToolCall, ToolResult
-from genai_host.api.dialects import (
+from genai_host.api import (
+    Message,
+    Part,
+    ToolCall,
+    ToolResult,
     count_in,
     list_in,
     malformed,
     object_in,
+    one_line,
+    read_tool_call,
     string_in,
 )
-from genai_host.api.error_replies import one_line
-from genai_host.api.tool_calls import read_tool_call
 from genai_host.errors import ProviderError, error_of_status
 
 

@@ -23,12 +23,11 @@ from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.vector_store_files import chunking_in
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 
 class Resources:
@@ -92,7 +91,7 @@ _NAME, _DESCRIPTION, _INSTRUCTIONS = 256, 512, 256_000
 class Assistants:
     """The assistants of all users."""
 
-    def __init__(self, host: Host, resources: Resources) -> None:
+    def __init__(self, host: HostServices, resources: Resources) -> None:
         self._host = host
         self._resources = resources
 

@@ -14,8 +14,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import SchemaValidator
-from genai_host.api.http_routes import JsonReader
+from genai_host.api import JsonReader, SchemaValidator
 from genai_host.errors import ValidationError
 
 MOST_PAIRS = 16

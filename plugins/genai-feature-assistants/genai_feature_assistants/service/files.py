@@ -19,7 +19,7 @@ from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 
 _MOST_FIELDS = 100
@@ -112,7 +112,7 @@ _MOST_LISTED = 10_000
 class Files:
     """The files of all users."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostServices) -> None:
         self._host = host
 
     def create(self, request: RouteRequest) -> RouteResponse:

@@ -25,17 +25,14 @@ from attrs import field, frozen
 
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Shelf
-from genai_host.api import CancelToken, decode_text, is_text
-from genai_host.api.jobs import Job
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import CancelToken, Job, decode_text, is_text, read_json, write_json
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from genai_host.host import Host
-    from genai_host.store.blobs import Blobs
+    from genai_host.api import BlobStore, HostServices
 
     Matrix = NDArray[np.float32]
 
@@ -281,7 +278,7 @@ class Held:
         self._held: OrderedDict[str, Passages] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, id: str, blobs: Blobs) -> Passages:
+    def get(self, id: str, blobs: BlobStore) -> Passages:
         """Return the passages of a blob. Raises `NotFound`."""
         with self._lock:
             found = self._held.get(id)
@@ -303,7 +300,7 @@ KIND = "file"
 _BATCH = 64  # texts that are embedded by one call
 
 
-def shelf_of(host: Host, user: str, store: str) -> Shelf:
+def shelf_of(host: HostServices, user: str, store: str) -> Shelf:
     """Return the files of a vector store."""
     return Shelf(host, user, "vector store file", store)
 
@@ -315,7 +312,7 @@ def job_of(user: str, store: str, file: str) -> Job:
 class Indexing:
     """Indexes the files of a host."""
 
-    def __init__(self, host: Host, files: Files) -> None:
+    def __init__(self, host: HostServices, files: Files) -> None:
         self._host = host
         self._files = files
 

@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Any
 from genai_feature_assistants.service.fields import metadata_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_host.api import Image, Message, Part, RouteRequest, RouteResponse, Text, json_response
-from genai_host.api.http_routes import JsonReader, body_of, bytes_of
+from genai_host.api import (
+    Image,
+    JsonReader,
+    Message,
+    Part,
+    RouteRequest,
+    RouteResponse,
+    Text,
+    body_of,
+    bytes_of,
+    json_response,
+)
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 _MOST_TEXT = 1_000_000  # characters
 _DETAILS = ("auto", "low", "high")
@@ -124,7 +134,7 @@ def _attachments_in(given: JsonReader, files: Files, user: str) -> list[dict[str
 class Messages:
     """The messages of all users."""
 
-    def __init__(self, host: Host, files: Files) -> None:
+    def __init__(self, host: HostServices, files: Files) -> None:
         self._host = host
         self._files = files
 

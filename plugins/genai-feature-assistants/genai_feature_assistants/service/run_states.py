@@ -24,12 +24,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.shelf import Object, Shelf, shown
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.json_text import write_json
+from genai_host.api import RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import NotFound
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 
 _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -103,7 +102,7 @@ def without_content(call: Mapping[str, Any]) -> Mapping[str, Any]:
 class Steps:
     """The steps of the runs of all users."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostServices) -> None:
         self._host = host
 
     def shelf(self, user: str, run: str) -> Shelf:
@@ -156,7 +155,7 @@ _STAMPS = {
 class RunStates:
     """The runs of all users."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostServices) -> None:
         self._host = host
 
     def shelf(self, user: str, thread: str) -> Shelf:

@@ -21,12 +21,11 @@ from attrs import field, frozen
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import CancelToken, Image, ToolOutput
-from genai_host.api.json_text import read_json
+from genai_host.api import CancelToken, Image, ToolOutput, read_json
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 
 _MARK = re.compile(r"【([0-9]{1,6}):([0-9]{1,6})†[^【】\n]{0,200}】")
@@ -219,7 +218,7 @@ class RunTools:
     """The tools that the server itself runs."""
 
     def __init__(
-        self, host: Host, files: Files, stores: VectorStores, store_files: StoreFiles
+        self, host: HostServices, files: Files, stores: VectorStores, store_files: StoreFiles
     ) -> None:
         self._host = host
         self._files = files

@@ -25,9 +25,7 @@ from genai_feature_assistants.service.run_states import ACTIVE, RunStates, Steps
 from genai_feature_assistants.service.run_tools import GUIDE, SCHEMAS, SEARCH, RunTools
 from genai_feature_assistants.service.shelf import Object
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import Answer, Message
-from genai_host.api.cancellation import Cancellation, ended_with
-from genai_host.api.jobs import Job
+from genai_host.api import Answer, Cancellation, Job, Message, ended_with
 from genai_host.errors import (
     BudgetExceeded,
     Cancelled,
@@ -48,9 +46,7 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
-    from genai_host.api.features import Event
-    from genai_host.conversations.conversation import Conversation
-    from genai_host.host import Host
+    from genai_host.api import ConversationHandle, Event, HostServices
 
 KIND = "run"
 _LONGEST_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet
@@ -71,7 +67,7 @@ def job_of(user: str, run: Object) -> Job:
 class RunWork:
     """Does the runs of a host in this process."""
 
-    host: Host
+    host: HostServices
     states: RunStates
     steps: Steps
     messages: Messages
@@ -137,7 +133,7 @@ class _Run:
             with self._ending.on_cancel(close):
                 self._converse(conversation)
 
-    def _converse(self, conversation: Conversation) -> None:
+    def _converse(self, conversation: ConversationHandle) -> None:
         """Do all rounds until the client must act."""
         round = self._progress.rounds()
         answer = _answered(conversation)
@@ -152,7 +148,7 @@ class _Run:
             answer = self._go_on(conversation, round, result)
         self._finish(round, answer)
 
-    def _conversation(self) -> Conversation:
+    def _conversation(self) -> ConversationHandle:
         host, run = self._its.host, self._progress.run
         owner = owner_of(self._user)
         if run["_conversation"]:
@@ -180,7 +176,7 @@ class _Run:
             said.append(Message("user", "Go on."))
         return said
 
-    def _go_on(self, conversation: Conversation, round: int, result: Any) -> Answer | None:
+    def _go_on(self, conversation: ConversationHandle, round: int, result: Any) -> Answer | None:
         """Start or resume the turn. Returns the answer; None if it waits for tools."""
         is_heard = self._its.streams.is_heard(self._progress.run["id"])
         try:
@@ -248,7 +244,7 @@ class _Run:
                         return
 
 
-def _answered(conversation: Conversation) -> Answer | None:
+def _answered(conversation: ConversationHandle) -> Answer | None:
     """Return the answer of a turn that has ended but was not processed."""
     if conversation.status != "idle" or not conversation.turns:
         return None

@@ -37,13 +37,11 @@ from genai_feature_assistants.service.run_tools import SEARCH, RunTools
 from genai_feature_assistants.service.run_work import job_of
 from genai_feature_assistants.service.shelf import Object, new_id, shown
 from genai_feature_assistants.service.threads import Threads
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NoRoute, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
-    from genai_host.store.jobs import JobWorker
+    from genai_host.api import BackgroundWorker, HostServices
 
 
 _LIFE = 600
@@ -142,13 +140,14 @@ class Runs:
 
     def __init__(
         self,
-        host: Host,
+        host: HostServices,
         assistants: Assistants,
         threads: Threads,
         messages: Messages,
+        *,
         states: RunStates,
         tools: RunTools,
-        worker: JobWorker,
+        worker: BackgroundWorker,
         streams: Streams,
     ) -> None:
         self._host = host

@@ -19,7 +19,7 @@ from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 
 JOBS = "assistants/jobs"
@@ -35,7 +35,7 @@ class Service:
         ConfigurationError: The host has no store.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostServices) -> None:
         host.store_for()
         self.files = Files(host)
         self._worker = host.jobs(JOBS).worker()
@@ -56,10 +56,10 @@ class Service:
             self.assistants,
             self.threads,
             self.messages,
-            states,
-            tools,
-            self._worker,
-            streams,
+            states=states,
+            tools=tools,
+            worker=self._worker,
+            streams=streams,
         )
         work = RunWork(host, states, self.steps, self.messages, tools, self.vector_stores, streams)
         self._worker.start({indexing.KIND: Indexing(host, self.files).do, run_work.KIND: work.do})

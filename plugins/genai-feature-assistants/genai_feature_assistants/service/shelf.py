@@ -9,12 +9,11 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genai_host.api.http_routes import number_in
+from genai_host.api import number_in
 from genai_host.errors import Conflict, NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
-    from genai_host.store.documents import Documents
+    from genai_host.api import DocumentCollection, HostServices
 
 Object = Mapping[str, Any]
 T = TypeVar("T")
@@ -49,14 +48,14 @@ class Shelf:
         within: Id of the object that they belong to; empty for none.
     """
 
-    def __init__(self, host: Host, user: str, kind: str, within: str = "") -> None:
+    def __init__(self, host: HostServices, user: str, kind: str, within: str = "") -> None:
         self._host = host
         self._user = user
         self._kind = kind
         self._collection = f"assistants/{kind}" + (f"/{within}" if within else "")
 
     @property
-    def _documents(self) -> Documents:
+    def _documents(self) -> DocumentCollection:
         return self._host.store_for(self._user).documents(self._collection)
 
     def now(self) -> int:

@@ -15,12 +15,11 @@ from genai_feature_assistants.service.run_states import RunStates
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 _ATTACHED_LIVE = {"anchor": "last_active_at", "days": 7}
 
@@ -30,7 +29,7 @@ class Threads:
 
     def __init__(
         self,
-        host: Host,
+        host: HostServices,
         messages: Messages,
         resources: Resources,
         stores: VectorStores,

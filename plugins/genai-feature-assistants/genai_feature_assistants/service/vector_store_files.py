@@ -12,13 +12,11 @@ from genai_feature_assistants.service.fields import attributes_in, count_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
-    from genai_host.store.jobs import JobWorker
+    from genai_host.api import BackgroundWorker, HostServices
 
 _SIZE, _OVERLAP = 800, 400  # tokens, as OpenAI has them
 _LEAST, _MOST = 100, 4096
@@ -29,7 +27,7 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 class StoreFiles:
     """The files of the vector stores of all users."""
 
-    def __init__(self, host: Host, files: Files, worker: JobWorker) -> None:
+    def __init__(self, host: HostServices, files: Files, worker: BackgroundWorker) -> None:
         self._host = host
         self._files = files
         self._worker = worker

@@ -18,12 +18,18 @@ from genai_feature_assistants.service.fields import (
 from genai_feature_assistants.service.indexing import Held, Hit, nearest, shelf_of, unit_rows
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles, chunking_in
-from genai_host.api import CancelToken, RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api import (
+    CancelToken,
+    JsonReader,
+    RouteRequest,
+    RouteResponse,
+    body_of,
+    json_response,
+)
 from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
-    from genai_host.host import Host
+    from genai_host.api import HostServices
 
 _DAY = 24 * 3600
 _MOST_FILES = 500
@@ -33,7 +39,7 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 class VectorStores:
     """The vector stores of all users."""
 
-    def __init__(self, host: Host, store_files: StoreFiles) -> None:
+    def __init__(self, host: HostServices, store_files: StoreFiles) -> None:
         self._host = host
         self._store_files = store_files
         self._held = Held()

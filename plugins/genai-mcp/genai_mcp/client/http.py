@@ -4,8 +4,7 @@ answer, or an event stream that ends with the answer.
     HttpConnection.request → Transport.stream → _of_whole    one reply
                                               → _of_events   events
 
-The transport is the one that providers get from `Services.http`. Tool sources do not receive one,
-so it is created here.
+Providers get a transport from `Services.http`. Tool sources do not, so it is created here.
 
 The versions differ. Up to 2025-11-25 there is a session, and the client sends a notification to
 cancel a request. Later versions have no session, headers repeat fields of the body, and closing the
@@ -21,7 +20,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genai_host.api import CancelToken, HttpRequest, ProviderReply
+from genai_host import Transport
+from genai_host.api import CancelToken, HttpRequest, ProviderReply, ReplyStream
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -32,7 +32,6 @@ from genai_host.errors import (
     ValidationError,
     error_of_status,
 )
-from genai_host.http.transport import EventStream, Transport
 from genai_mcp import rpc
 from genai_mcp.client.servers import Server, SessionGone, filled
 from genai_mcp.mirrored import header_value
@@ -108,7 +107,7 @@ class HttpConnection:
 
     def notify(self, method: str, params: Mapping[str, Any], limits: CancelToken) -> None:
         reply = self._post(rpc.write_notification(method, params), limits, {})
-        if isinstance(reply, EventStream):
+        if not isinstance(reply, ProviderReply):
             reply.close()
         elif reply.status >= 400:
             raise self._refusal(reply)
@@ -134,7 +133,7 @@ class HttpConnection:
 
     def _post(
         self, body: bytes, limits: CancelToken, headers: Mapping[str, str]
-    ) -> EventStream | ProviderReply:
+    ) -> ReplyStream | ProviderReply:
         more = {"content-type": "application/json", "accept": _ACCEPT, **headers}
         reply = self._transport.stream(self._made("POST", body, more), limits)
         session = reply.headers.get("mcp-session-id", "")
@@ -178,7 +177,7 @@ class HttpConnection:
             raise self._refusal(reply)
         raise MalformedReply(f"{self._name} answers what nobody asked")
 
-    def _of_events(self, events: EventStream, number: int, limits: CancelToken) -> Any:
+    def _of_events(self, events: ReplyStream, number: int, limits: CancelToken) -> Any:
         try:
             with limits.on_cancel(events.close):
                 for message in self._messages(events):
@@ -194,7 +193,7 @@ class HttpConnection:
         limits.check()
         raise IncompleteReply(f"{self._name} ended its reply before the answer")
 
-    def _messages(self, events: EventStream) -> Iterator[rpc.Message]:
+    def _messages(self, events: ReplyStream) -> Iterator[rpc.Message]:
         size = 0
         for count, event in enumerate(events):
             size += len(event.data)
@@ -217,7 +216,7 @@ class HttpConnection:
             request = self._made("POST", body, {**headers, **self._mirrored(method, params, {})})
         try:
             events = self._transport.stream(request, self._ended)
-            if isinstance(events, EventStream):
+            if not isinstance(events, ProviderReply):
                 with contextlib.closing(events), self._ended.on_cancel(events.close):
                     self._hear(events, heard=not method)
         except GenaiError as error:
@@ -225,7 +224,7 @@ class HttpConnection:
         finally:
             self._heard, self.changed = False, True  # changes may have been missed
 
-    def _hear(self, events: EventStream, *, heard: bool) -> None:
+    def _hear(self, events: ReplyStream, *, heard: bool) -> None:
         """Process events; `heard` is whether the server is already known to send notifications."""
         self._heard = self.changed = heard
         for message in self._messages(events):

@@ -31,8 +31,8 @@ from genai_host.api import (
     ToolOutput,
     ToolSource,
     decode_base64,
+    write_json,
 )
-from genai_host.api.json_text import write_json
 from genai_host.errors import MalformedReply, ServiceUnavailable, ValidationError
 from genai_mcp import mirrored
 from genai_mcp.client.servers import Connection, Server

@@ -22,8 +22,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.json_text import write_json
+from genai_host.api import RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import ValidationError
 from genai_mcp import mirrored, rpc
 from genai_mcp.rpc import HANDSHAKES, INVALID_REQUEST, OWN, Request, RpcError, WrongMessage
@@ -34,7 +33,7 @@ from genai_mcp.server.offer import Offer
 from genai_mcp.server.session import Session
 
 if TYPE_CHECKING:
-    from genai_host import Host
+    from genai_host.api import HostServices
 
 
 def check_headers(request: Request, headers: Mapping[str, str], offer: Offer) -> None:
@@ -115,7 +114,7 @@ _STATUS = {
 class Endpoint:
     """The MCP endpoint of one host. Thread-safe."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostServices) -> None:
         self._service = Service(Offer(host))
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, Session] = OrderedDict()

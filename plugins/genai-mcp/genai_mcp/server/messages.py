@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from genai_host import __version__
-from genai_host.api import Answer, Image, Text, ToolOutput
-from genai_host.api.json_text import write_json
+from genai_host.api import Answer, Image, Text, ToolOutput, write_json
 from genai_host.errors import GenaiError
 from genai_mcp.rpc import MODERN, OWN, Id, RpcError, one_line
 

@@ -30,8 +30,7 @@ from genai_mcp.server.messages import (
 from genai_mcp.within import Within
 
 if TYPE_CHECKING:  # only for types: the command receives a host
-    from genai_host import Conversation, Host
-    from genai_host.api.features import Event
+    from genai_host.api import ConversationHandle, Event, HostServices
 
 ASK = "ask_"
 """Prefix of the name of a feature's tool."""
@@ -82,7 +81,7 @@ class Offered:
 class Offer:
     """The MCP tools of a host. Thread-safe."""
 
-    def __init__(self, host: Host, choice: Choice | None = None) -> None:
+    def __init__(self, host: HostServices, choice: Choice | None = None) -> None:
         self._host = host
         self._choice = choice or Choice()
         self._checker = SchemaValidator(_QUESTION)
@@ -154,7 +153,7 @@ class Offer:
         return result_of_answer(answer)
 
     def _converse(
-        self, conversation: Conversation, message: str
+        self, conversation: ConversationHandle, message: str
     ) -> Generator[News | Question, bool | None, Answer]:
         events = conversation.stream(message)
         while True:

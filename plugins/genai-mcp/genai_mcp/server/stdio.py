@@ -16,7 +16,7 @@ import os
 import threading
 from collections import deque
 
-from genai_host.api.json_text import write_json
+from genai_host.api import write_json
 from genai_host.errors import MalformedReply
 from genai_mcp import rpc
 from genai_mcp.rpc import Lines, WrongMessage

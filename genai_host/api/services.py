@@ -1,0 +1,330 @@
+"""Services of the host that plugins are handed.
+
+The functions of HTTP routes receive a `HostServices`, and commands find a `CommandState` in
+`ctx.obj`:
+
+    def order(request: RouteRequest, host: HostServices) -> RouteResponse:
+        with host.open("chat", owner=request.user) as conversation:
+            return json_response({"text": conversation.say("hi").text})
+
+These protocols have what plugins need of the classes of the host. Providers receive `Services`,
+and whatever takes time a `CancelToken`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from attrs import frozen
+
+from genai_host.api.calls import CancelToken, Embeddings
+from genai_host.api.codec import Codec
+from genai_host.api.features import Answer, Event, Feature, Pause
+from genai_host.api.messages import Message, Part
+from genai_host.api.providers import Clock
+from genai_host.api.tools import AvailableTool, Tool, ToolOutput
+from genai_host.errors import GenaiError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from genai_host.api.jobs import BackgroundQueue
+    from genai_host.api.storage import OwnerStore
+    from genai_host.config import Config
+
+
+@frozen
+class TurnLimits:
+    """Limits of one turn.
+
+    Attributes:
+        max_model_calls: Model calls.
+        steps: Steps of any kind, except `Progress`.
+        seconds: Duration, without waits for a `RateLimit`; None for no limit.
+        parallel: Steps that run concurrently.
+        cost: US dollars at list price; None for no limit. Checked before each model call, so the
+            last call can exceed it. After a call of unknown cost, no other is made.
+        allow_unknown_cost: Whether calls of unknown cost count as free.
+    """
+
+    max_model_calls: int = 50
+    steps: int = 1000
+    seconds: float | None = 600.0
+    parallel: int = 8
+    cost: float | None = None
+    allow_unknown_cost: bool = False
+
+
+class ConversationHandle(Protocol):
+    """An open conversation with a feature; a context manager that closes it on exit.
+
+    It runs one turn at a time. `close` can be called from any thread.
+    """
+
+    @property
+    def id(self) -> str:
+        """Id for `HostServices.conversation`; empty if the conversation is not stored."""
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The messages of successful turns, oldest first."""
+
+    @property
+    def state(self) -> Any:
+        """State of the feature, from the last answer."""
+
+    @property
+    def turns(self) -> int:
+        """Number of turns started."""
+
+    @property
+    def status(self) -> str:
+        """`idle`, `running`, `closed`, `waiting` (for the result of a pause) or `pending` (a turn
+        in the event log has not ended)."""
+
+    @property
+    def waiting(self) -> Pause[Any] | None:
+        """The pause that the turn is in; None if it is not paused."""
+
+    def say(
+        self,
+        message: str | Part | Message | Iterable[str | Part] | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        output_type: Any = None,
+    ) -> Answer:
+        """Take a turn and wait for the answer.
+
+        Args:
+            message: The user's message.
+            context: JSON for the feature, for example from a client.
+            output_type: Class or JSON Schema of `Answer.data`.
+
+        Raises:
+            TurnPaused: The turn pauses; continue it with `resume`.
+            GenaiError: The turn failed.
+        """
+
+    def stream(
+        self,
+        message: str | Part | Message | Iterable[str | Part] | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        output_type: Any = None,
+    ) -> Generator[Event, None, None]:
+        """Take a turn and yield its events; the last event has the answer.
+
+        Closing the generator cancels the turn. Arguments and errors are those of `say`.
+        """
+
+    def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
+        """Resume a turn that is paused or was interrupted. Completed steps are not run again.
+
+        Args:
+            result: Result that a paused turn waits for, as JSON.
+            output_type: Class given with the message, if there was one.
+
+        Raises:
+            ReplayError: There is no such turn, or the feature has changed.
+            GenaiError: The turn failed.
+        """
+
+    def resume_stream(
+        self, result: Any = None, *, output_type: Any = None
+    ) -> Generator[Event, None, None]:
+        """Resume a turn and yield its events; see `resume` and `stream`."""
+
+    def close(self, reason: GenaiError | None = None) -> None:
+        """Close the conversation; a running turn is cancelled.
+
+        Args:
+            reason: Error of the running turn; None for `Cancelled`. With `Interrupted`, the turn
+                can be resumed.
+        """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class RouteCandidate(Protocol):
+    """A route for a model."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the model can run there."""
+
+
+class Declarations(Protocol):
+    """What plugins declare."""
+
+    @property
+    def features(self) -> Mapping[str, Feature[Any]]:
+        """Features by name."""
+
+
+class HostServices(Protocol):
+    """The host, for HTTP routes and commands of plugins. Thread-safe."""
+
+    @property
+    def clock(self) -> Clock:
+        """Use it instead of `time`."""
+
+    @property
+    def codec(self) -> Codec:
+        """Converts objects to JSON and back, with the message parts of all plugins."""
+
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+
+    @property
+    def registry(self) -> Declarations:
+        """What plugins declare."""
+
+    def feature(self, name: str) -> Feature[Any]:
+        """A feature by its name.
+
+        Raises:
+            ConfigurationError: The feature is unknown.
+        """
+
+    def open(
+        self,
+        feature: str | None = None,
+        model: str | None = None,
+        *,
+        models: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        history: Iterable[Message] = (),
+        state: Any = None,
+        record: bool = True,
+        turn_limits: TurnLimits | None = None,
+        output_type: Any = None,
+        tools: Iterable[str] | None = None,
+        owner: str | None = None,
+    ) -> ConversationHandle:
+        """Open a conversation.
+
+        Args:
+            feature: Name of the feature; None for the default feature.
+            model: Name of the model; None for the default model.
+            models: Model names for further roles of the feature, by role.
+            parameters: Model parameters by name, for example `temperature`.
+            settings: Settings of the feature by name.
+            history: Earlier messages, oldest first.
+            state: State of the feature, from `Answer.state`.
+            record: Whether the store keeps the event log. False: only this object can resume a
+                paused turn.
+            turn_limits: Limits of each turn; None for the defaults.
+            output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own.
+            tools: Names of the tools to allow; `git__*` matches a prefix. None for all.
+            owner: Owner of the conversation in the store; None for the store's default owner.
+
+        Raises:
+            NoRoute: No provider can run a model.
+            InvalidParameter: A model parameter is unknown or invalid.
+            ConfigurationError: The feature, a role, a setting or a tool is unknown or invalid.
+        """
+
+    def conversation(self, id: str, *, owner: str | None = None) -> ConversationHandle:
+        """Open a stored conversation, as of its last entry.
+
+        Args:
+            id: Id of the conversation.
+            owner: Its owner; None for the store's default owner.
+
+        Raises:
+            NotFound: The owner has no such conversation.
+            StoreError: The conversation cannot be read.
+            ConfigurationError: The host has no store.
+        """
+
+    def store_for(self, owner: str | None = None) -> OwnerStore:
+        """The store, limited to one owner; None for the store's default owner.
+
+        Raises:
+            ConfigurationError: The host has no store.
+        """
+
+    def jobs(self, queue: str) -> BackgroundQueue:
+        """A queue of background jobs in the store.
+
+        Args:
+            queue: Name of the queue; a plugin prefixes it with its own name.
+
+        Raises:
+            ConfigurationError: The host has no store.
+        """
+
+    def offered_tools(self) -> Sequence[AvailableTool]:
+        """The tools that a model is offered. It queries all sources, which can be slow."""
+
+    def tool(self, name: str) -> Tool:
+        """A tool by its name.
+
+        Raises:
+            ConfigurationError: The tool is unknown.
+        """
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        approved: bool = False,
+        limits: CancelToken | None = None,
+    ) -> ToolOutput:
+        """Call a tool as for a model, and wait for its output. Failures are part of the output.
+
+        Args:
+            name: Name of the tool.
+            arguments: Arguments by name; JSON.
+            context: JSON for the tool, for example from a client.
+            approved: Whether a person approved the call; needed for a tool with the rule `ask`.
+            limits: Cancels the call.
+        """
+
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        model: str | None = None,
+        purpose: Literal["query", "document"] = "document",
+        limits: CancelToken | None = None,
+        owner: str | None = None,
+    ) -> Embeddings:
+        """Compute embedding vectors, one per text, in order.
+
+        Args:
+            texts: The texts.
+            model: Name of the model; None for the default model of `embed`.
+            purpose: Use of the vectors; some models embed queries and documents differently.
+            limits: Cancels the call.
+            owner: User whose budget the call counts on.
+
+        Raises:
+            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
+        """
+
+    def explain(self, model: str | None) -> Sequence[RouteCandidate]:
+        """The routes for a model, best first, including those that cannot run.
+
+        Raises:
+            NoRoute: The model is unknown.
+        """
+
+
+class CommandState(Protocol):
+    """State of one run of the command line, which a command finds in `ctx.obj`."""
+
+    @property
+    def host(self) -> HostServices:
+        """The host. It has no store, unless `recording_host` was used."""
+
+    @property
+    def recording_host(self) -> HostServices:
+        """The host, with the store of the command line. Importing the store is slow."""

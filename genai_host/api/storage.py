@@ -1,0 +1,136 @@
+"""The store of the host as plugins see it: JSON documents and bytes, by owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+from attrs import frozen
+
+T = TypeVar("T")
+
+
+@frozen
+class Document:
+    """A document of a plugin.
+
+    Attributes:
+        id: Id in its collection.
+        version: 1 for a new document; increases with each change.
+        value: JSON.
+    """
+
+    id: str
+    version: int
+    value: Mapping[str, Any]
+
+
+class DocumentCollection(Protocol):
+    """JSON documents of one owner in one collection."""
+
+    def get(self, id: str) -> Document:
+        """Read a document.
+
+        Raises:
+            NotFound: No document has this id.
+        """
+
+    def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
+        """Write a document, and return its new version.
+
+        Args:
+            id: Id of the document.
+            value: JSON.
+            expect: Expected current version: 0 for a new document, None for any.
+
+        Raises:
+            Conflict: The document has another version.
+            ValueError: The value is not valid JSON.
+        """
+
+    def change(
+        self, id: str, make: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any] | None, T]]
+    ) -> T:
+        """Replace a document, and retry if another process changes it at the same time.
+
+        Args:
+            id: Id of the document.
+            make: Returns the new value for the current one, and the result of this method. None
+                instead of a value leaves the document unchanged. Runs again for each attempt.
+
+        Raises:
+            NotFound: No document has this id.
+            Conflict: The document changed during each of 50 attempts.
+        """
+
+    def delete(self, id: str) -> bool:
+        """Delete a document. Returns False if it does not exist."""
+
+    def clear(self) -> int:
+        """Delete all documents, and return their number."""
+
+    def list(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 20,
+        newest_first: bool = True,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Document]:
+        """List documents in the order of their creation.
+
+        Args:
+            after: Id of a document; the list continues after it.
+            limit: Maximum number of documents.
+            newest_first: Whether to reverse the order.
+            where: Values that fields must have. None also matches a missing field.
+
+        Raises:
+            NotFound: The document `after` does not exist.
+        """
+
+
+class BlobStore(Protocol):
+    """Bytes of one owner by their SHA-256, for example those of uploaded files."""
+
+    def put(self, data: Iterable[bytes], *, conversation: str | None = None) -> str:
+        """Store bytes, and return their id: their SHA-256 in hex.
+
+        Args:
+            data: Chunks of the bytes.
+            conversation: Id of the conversation that uses them: they are deleted with the last one
+                that does. None to store them until `remove`.
+        """
+
+    def get(self, id: str) -> Iterator[bytes]:
+        """The bytes, in chunks.
+
+        Raises:
+            NotFound: No bytes have this id.
+        """
+
+    def remove(self, id: str) -> None:
+        """Delete bytes, unless a conversation uses them."""
+
+
+class OwnerStore(Protocol):
+    """The store of the host, limited to one owner."""
+
+    def documents(self, collection: str, *, conversation: str | None = None) -> DocumentCollection:
+        """Documents of a plugin.
+
+        Args:
+            collection: Name of the collection; a plugin prefixes it with its own name, for example
+                `shop/orders`.
+            conversation: Id of a conversation, with which the documents are deleted.
+        """
+
+    def blobs(self) -> BlobStore:
+        """Bytes by their digest."""
+
+    def delete(self, id: str) -> None:
+        """Delete a conversation.
+
+        Raises:
+            NotFound: The owner has no such conversation.
+        """
