@@ -120,6 +120,7 @@ from genai_host.api.providers import (
 )
 from genai_host.api.schema import SchemaValidator, schema_of
 from genai_host.api.settings import NoSettings, Secret, about
+from genai_host.api.streamed_body import StreamedBody
 from genai_host.api.tools import (
     Approval,
     AvailableTool,
@@ -213,6 +214,7 @@ __all__ = [
     "StreamDecoder",
     "StreamEvent",
     "StreamParser",
+    "StreamedBody",
     "Text",
     "TokenCount",
     "Tool",
