@@ -730,7 +730,7 @@ class Host:
     @lazy_property
     def observers(self) -> Observers:
         """The plugins that implement hooks for events."""
-        return Observers(self.plugins.manager)
+        return Observers(self.plugins.manager, self.clock)
 
     @lazy_property
     def _meter(self) -> UsageRecorder:
