@@ -163,6 +163,7 @@ from genai_host.api.providers import (
 )
 from genai_host.api.schema import SchemaValidator, schema_of
 from genai_host.api.settings import NoSettings, Secret, about, read_settings
+from genai_host.api.streamed_body import StreamedBody
 from genai_host.api.tools import (
     Approval,
     AvailableTool,
@@ -312,6 +313,7 @@ __all__ = [
     "StreamDecoder",
     "StreamEvent",
     "StreamParser",
+    "StreamedBody",
     "Text",
     "TokenCount",
     "Tool",

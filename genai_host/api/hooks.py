@@ -12,7 +12,9 @@ marked `@hookimpl`, which implement hooks:
 Hooks that declare are called when the host starts, so they must not import large modules or open
 anything. Hooks that observe (`genai_on_...`, `genai_call_headers`) run in pluggy's order: wrappers,
 then `tryfirst`, then the last registered plugin first. An exception of a hook is logged and affects
-neither the host nor other plugins.
+neither the host nor other plugins. They run in the thread that they observe, which waits for them:
+a hook must not block. One that runs for more than 10 seconds is logged, and until it returns no
+other of these hooks of the plugin is called.
 """
 
 from __future__ import annotations

@@ -216,9 +216,9 @@ class RouteResponse:
         headers: Headers by name; the server sets the length.
         keepalive: Keep-alive data, sent when no chunk was produced for some seconds: data that
             clients ignore, for example a comment in an event stream. Empty for none.
-        begin: Called before the body is iterated. If it raises, the error becomes the reply. If it
-            takes more than a second, the headers are sent meanwhile, and the body has to report the
-            error.
+        begin: Called before the body is iterated. If it raises, the error becomes the reply; if it
+            returns a reply, that is sent instead. If it takes more than a second, the headers are
+            sent meanwhile, and the body has to report the outcome (`StreamedBody` does).
     """
 
     body: bytes | Iterable[bytes] = field(default=b"", repr=False)
@@ -229,7 +229,9 @@ class RouteResponse:
     )
     headers: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
     keepalive: bytes = field(default=b"", kw_only=True)
-    begin: Callable[[], None] | None = field(default=None, kw_only=True, repr=False, eq=False)
+    begin: Callable[[], RouteResponse | None] | None = field(
+        default=None, kw_only=True, repr=False, eq=False
+    )
 
 
 def json_response(

@@ -489,7 +489,7 @@ class Conversation:
                 self._clock,
                 codec=self._codec,
                 turn_limits=self._turn_limits,
-                heard=streamed,
+                streamed=streamed,
                 form=output_type if tells_dialects_apart(output_type) else None,
                 id=watched.id,
             )

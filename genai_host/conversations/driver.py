@@ -90,7 +90,7 @@ class Driver:
         clock: Source of time.
         turn_limits: Limits of the turn.
         cancellation: Cancels the turn.
-        heard: Whether a consumer reads the chunks of answers; only then replies are streamed.
+        streamed: Whether a consumer reads the chunks of answers; only then replies are streamed.
         form: Class of the data, if it has a schema per dialect: prompts use that of their route.
         id: Id of the turn for observers; empty if there are none.
     """
@@ -107,7 +107,7 @@ class Driver:
         *,
         codec: Codec,
         turn_limits: TurnLimits,
-        heard: bool,
+        streamed: bool,
         form: Any = None,
         id: str = "",
     ) -> None:
@@ -121,7 +121,7 @@ class Driver:
         self._clock = clock
         self._codec = codec
         self._caps = turn_limits
-        self._heard = heard
+        self._streamed = streamed
         self._form = form
         self._account = TurnUsage(turn.history, turn_limits, codec)
         self._traces: dict[Path, StepTrace] = {}
@@ -301,7 +301,7 @@ class Driver:
             yield Event("step", detail)
 
     def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
-        shown = step.stream and self._heard and len(path) == 1
+        shown = step.stream and self._streamed and len(path) == 1
         is_asked = step.schema is not None and step.schema == self._turn.schema
         deltas = self._agent(step.role).stream(
             step,
@@ -329,7 +329,7 @@ class Driver:
         return self._agent(role).ask(step, cancellation, self._trace(path))
 
     def _trace(self, path: Path) -> StepTrace:
-        tells = bool(self._heard) and len(path) == 1
+        tells = bool(self._streamed) and len(path) == 1
         return self._traces.setdefault(path, StepTrace(self._id, waits=tells))
 
     def _agent(self, role: str) -> Agent:

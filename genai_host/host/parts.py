@@ -146,7 +146,7 @@ class HostParts:
     @lazy_property
     def observers(self) -> Observers:
         """The plugins that implement hooks for events."""
-        return Observers(self.plugins.manager)
+        return Observers(self.plugins.manager, self.clock)
 
     @lazy_property
     def instances(self) -> ProviderInstances:

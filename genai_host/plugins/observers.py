@@ -1,16 +1,22 @@
-"""Calls observers of plugins. Their exceptions are logged and have no effect on the host."""
+"""Calls observers of plugins. Their exceptions are logged and have no effect on the host.
+
+An observer runs in the thread that it observes, for its context variables, so a hook that hangs
+cannot be abandoned. It is logged, and its plugin is left out until the hook returns.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
 import os
+import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
 import pluggy
+from attrs import frozen
 
 from genai_host.api import (
     Answer,
@@ -30,6 +36,7 @@ from genai_host.api import (
 )
 from genai_host.errors import Cancelled
 from genai_host.plugins.manager import HookManager
+from genai_host.util.clock import SystemClock
 
 _log = logging.getLogger(__name__)
 
@@ -84,10 +91,14 @@ class Observers:
 
     Args:
         manager: Manager of the working plugins; None for no plugins.
+        clock: Measures how long hooks take; None for the system's clock.
     """
 
-    def __init__(self, manager: pluggy.PluginManager | None = None) -> None:
-        self._hooks = None if manager is None else _guarded(manager)
+    def __init__(
+        self, manager: pluggy.PluginManager | None = None, clock: Clock | None = None
+    ) -> None:
+        watchdog = _Watchdog(clock or SystemClock())
+        self._hooks = None if manager is None else _guarded(manager, watchdog)
         self._watched: dict[str, bool] = {}
         self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
@@ -195,11 +206,115 @@ class Observers:
 _ENDS = ("start", "end")
 
 
+HANGS = 10.0
+"""Seconds after which a hook counts as hanging."""
+
+
+class _Running:
+    """A hook that is running."""
+
+    __slots__ = ("hangs", "hook", "plugin", "since")
+
+    def __init__(self, plugin: str, hook: str, since: float) -> None:
+        self.plugin = plugin
+        self.hook = hook
+        self.since = since
+        self.hangs = False
+
+
+class _Watchdog:
+    """Finds hooks that hang. One timer is set while hooks run, not one for each hook.
+
+    Attributes:
+        hanging: Plugins with a hook that hangs.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.hanging: frozenset[str] = frozenset()
+        self._clock = clock
+        self._running: dict[int, _Running] = {}
+        self._lock = threading.Lock()
+        self._is_set = False
+
+    def enter(self, plugin: str, hook: str) -> _Running:
+        running = _Running(plugin, hook, self._clock.monotonic())
+        self._running[id(running)] = running
+        if not self._is_set:
+            self._set(HANGS)
+        return running
+
+    def leave(self, running: _Running) -> None:
+        del self._running[id(running)]
+        if running.hangs:
+            seconds = self._clock.monotonic() - running.since
+            _log.warning(
+                "plugin %s has returned from %s after %.0f seconds",
+                running.plugin,
+                running.hook,
+                seconds,
+            )
+            self._find_hanging()
+
+    def _set(self, seconds: float) -> None:
+        with self._lock:
+            if self._is_set:
+                return
+            self._is_set = True
+        self._clock.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._is_set = False  # before the hooks are listed, so that none is missed
+        now = self._clock.monotonic()
+        young = []
+        for each in list(self._running.values()):
+            if now - each.since < HANGS:
+                young.append(each.since)
+            elif not each.hangs:
+                each.hangs = True
+                _log.warning(
+                    "plugin %s has not returned from %s for %.0f seconds: what called it waits, "
+                    "and the plugin is left out until then",
+                    each.plugin,
+                    each.hook,
+                    now - each.since,
+                )
+        self._find_hanging()
+        if young:
+            self._set(min(young) + HANGS - now)
+
+    def _find_hanging(self) -> None:
+        with self._lock:
+            self.hanging = frozenset(e.plugin for e in list(self._running.values()) if e.hangs)
+
+
+@frozen
+class _Watched:
+    """A hook of a plugin that the watchdog watches."""
+
+    plugin: str
+    hook: str
+    watchdog: _Watchdog
+
+    @property
+    def is_left_out(self) -> bool:
+        return self.plugin in self.watchdog.hanging
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        running = self.watchdog.enter(self.plugin, self.hook)
+        try:
+            return function(*arguments, **named)
+        finally:
+            self.watchdog.leave(running)
+
+    def failed(self) -> None:
+        _log.warning("plugin %s raised in %s", self.plugin, self.hook, exc_info=True)
+
+
 class _Guard:
     """A plugin with guarded hooks as attributes, which never raise."""
 
 
-def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay | None:
+def _guarded(manager: pluggy.PluginManager, watchdog: _Watchdog) -> pluggy.HookRelay | None:
     """Guarded observer hooks, of the same plugins in the same order; None if there are none.
 
     pluggy stops at the first hook that raises, but an observer must not affect other code.
@@ -211,7 +326,8 @@ def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay | None:
             if caller.name.startswith("genai_on_") or caller.name == "genai_call_headers":
                 mine = (each for each in caller.get_hookimpls() if each.plugin is plugin)
                 for number, each in enumerate(mine):
-                    setattr(guard, f"{caller.name}_{number}", _implementation(caller.name, each))
+                    function = _implementation(caller.name, each, watchdog)
+                    setattr(guard, f"{caller.name}_{number}", function)
         if vars(guard):
             guards[name] = guard
     if not guards:
@@ -223,16 +339,13 @@ def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay | None:
     return hooks
 
 
-def _implementation(hook: str, found: pluggy.HookImpl) -> Callable[..., Any]:
-    def failed() -> None:
-        _log.warning("plugin %s raised in %s", found.plugin_name, hook, exc_info=True)
-
+def _implementation(hook: str, found: pluggy.HookImpl, watchdog: _Watchdog) -> Callable[..., Any]:
+    watched = _Watched(found.plugin_name, hook, watchdog)
     if found.wrapper or found.hookwrapper:
-        function = _guard_of_wrapper(found.function, failed)
+        function = _guard_of_wrapper(found.function, watched)
     else:
-        function = _guard(
-            found.function, failed, _headers if hook == "genai_call_headers" else None
-        )
+        read = _headers if hook == "genai_call_headers" else None
+        function = _guard(found.function, watched, read)
     options = ("tryfirst", "trylast", "wrapper", "hookwrapper")
     mark = hookimpl(specname=hook, **{name: getattr(found, name) for name in options})
     marked: Callable[..., Any] = mark(function)
@@ -240,60 +353,60 @@ def _implementation(hook: str, found: pluggy.HookImpl) -> Callable[..., Any]:
 
 
 def _guard(
-    function: Callable[..., Any],
-    failed: Callable[[], None],
-    read: Callable[[Any], Any] | None,
+    function: Callable[..., Any], watched: _Watched, read: Callable[[Any], Any] | None
 ) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
+        if watched.is_left_out:
+            return None
         try:
-            result = function(*arguments, **named)
+            result = watched.call(function, *arguments, **named)
             return result if read is None else read(result)
         except Exception:  # noqa: BLE001 - an observer must not affect other code
-            failed()
+            watched.failed()
             return None
 
     return call
 
 
-def _guard_of_wrapper(
-    function: Callable[..., Any], failed: Callable[[], None]
-) -> Callable[..., Any]:
+def _guard_of_wrapper(function: Callable[..., Any], watched: _Watched) -> Callable[..., Any]:
     """A wrapper that fails before it yields is skipped; one that fails afterwards leaves the result
     unchanged."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
+        if watched.is_left_out:
+            return (yield)
         wrapping: Any = function(*arguments, **named)
         try:
-            next(wrapping)
+            watched.call(next, wrapping)
         except Exception:  # noqa: BLE001 - an observer must not affect other code
-            failed()
+            watched.failed()
             return (yield)
         try:
             result = yield
         except BaseException:
-            _close(wrapping, failed)
+            _close(wrapping, watched)
             raise
         try:
-            wrapping.send(result)
+            watched.call(wrapping.send, result)
             raise RuntimeError("it yields twice")
         except StopIteration as end:
             return end.value
         except Exception:  # noqa: BLE001 - an observer must not affect other code
-            failed()
-            _close(wrapping, failed)
+            watched.failed()
+            _close(wrapping, watched)
             return result
 
     return call
 
 
-def _close(wrapping: Any, failed: Callable[[], None]) -> None:
+def _close(wrapping: Any, watched: _Watched) -> None:
     """Close a generator, which may raise or yield again."""
     try:
-        wrapping.close()
+        watched.call(wrapping.close)
     except Exception:  # noqa: BLE001 - an observer must not affect other code
-        failed()
+        watched.failed()
 
 
 def _headers(value: Any) -> dict[str, str]:

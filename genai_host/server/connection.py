@@ -3,6 +3,8 @@
 A head is limited in size and time. The next request on a connection is not read until the previous
 one is answered (pipelining); otherwise a disconnect would not be detected. Fields after a body
 (trailers) are not treated as headers. A client that stops reading the reply is disconnected.
+
+Once the limit of connections is reached, only health checks are answered, in a small reserve.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genai_host.api import HttpProblem
 from genai_host.server.application import WIRE
-from genai_host.server.heads import pairs_of
+from genai_host.server.heads import below_root, pairs_of
 from genai_host.server.settings import ServerSettings
+from genai_host.server.state import HEALTH_METHODS, HEALTH_PATHS
 from genai_host.serving.router import problem_reply
 
 _LOG_AGAIN = 60.0  # seconds
+_RESERVE = 16  # connections; more than the loop accepts before it reads from the first of them
+_RESERVE_SECONDS = 1.0  # timeout of the head of a request in the reserve
 _LINGER = 5.0  # seconds in which a client may continue to send data, which is discarded
 
 _log = logging.getLogger(__name__)
@@ -35,12 +40,17 @@ class _TooLarge(Exception):
     """The head is larger than the limit."""
 
 
+class _Full(Exception):
+    """The request is not a health check, and its connection is one of the reserve."""
+
+
 class Connection(HttpToolsProtocol):
     """A connection. Each server sets these attributes in a subclass.
 
     Attributes:
         settings: The limits.
-        most: Maximum number of open connections.
+        most: Maximum number of open connections, without the reserve.
+        reserve: Open connections beyond `most`.
         logged: Time of the last log entry about too many connections.
         is_last: Whether the next request on each connection is the last, because the server is
             stopping.
@@ -48,6 +58,7 @@ class Connection(HttpToolsProtocol):
 
     settings: ServerSettings
     most: int
+    reserve: list[Connection]
     logged: list[float]
     is_last = False
 
@@ -57,6 +68,7 @@ class Connection(HttpToolsProtocol):
         self.access_log = False
         self._in_head = True  # or before it
         self._is_deaf = False
+        self._is_reserve = False
         self._came = self._fields = 0  # bytes of the head: received, and parsed
         self._unsent = 0
         self._has_gone: Callable[[], None] | None = None
@@ -66,12 +78,11 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.most:
-            self._is_deaf = True
+        if len(self.connections) - len(self.reserve) > self.most:
             self._log_full()
-            transport.write(_FULL)
-            transport.close()
-            return
+            if not self._enter_reserve():
+                self._close_full()
+                return
         self._await_head()
 
     def _log_full(self) -> None:
@@ -80,8 +91,33 @@ class Connection(HttpToolsProtocol):
             self.logged[0] = now
             _log.warning("%d connections are open: no more are taken", self.most)
 
+    def _enter_reserve(self) -> bool:
+        """Join the reserve, and close its oldest idle connection if it is full. Returns whether
+        there was room."""
+        if len(self.reserve) >= _RESERVE:
+            idle = next((each for each in self.reserve if each.is_idle), None)
+            if idle is None:
+                return False
+            idle._close_full()
+        self.reserve.append(self)
+        self._is_reserve = True
+        return True
+
+    def _leave_reserve(self) -> None:
+        if self._is_reserve:
+            self._is_reserve = False
+            self.reserve.remove(self)
+
+    def _close_full(self) -> None:
+        self._leave_reserve()
+        if not self._is_deaf:
+            self._is_deaf = True
+            self.transport.write(_FULL)
+        self.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
+        self._leave_reserve()
         self._unset_keepalive_if_required()  # its timer would keep a reference to the connection
         for timer in (self._head_timer, self._send_timer, self._linger_timer):
             if timer is not None:
@@ -105,9 +141,9 @@ class Connection(HttpToolsProtocol):
             if self._in_head and self._came > self.settings.head_size:
                 raise _TooLarge
         except httptools.HttpParserError as error:
-            self._refuse(is_large=isinstance(error.__context__, _TooLarge))
+            self._refuse(_REFUSALS.get(type(error.__context__), _WRONG))
         except _TooLarge:
-            self._refuse(is_large=True)
+            self._refuse(_TOO_LARGE)
 
     def _stay(self, rest: bytes) -> None:
         """Parse a request to upgrade the protocol again, as plain HTTP/1.1: otherwise, its body
@@ -142,16 +178,25 @@ class Connection(HttpToolsProtocol):
             raise ValueError("the target is not a path")
         if self.parser.should_upgrade():
             return
+        if self._is_reserve and not self._is_health_check():
+            raise _Full
         self._in_head = False
         self._came = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
-        if self.is_last:
+        if self.is_last or self._is_reserve:
             self.cycle.keep_alive = False
         wire: Any = _Wire(self.transport, self.loop, self._part, self._watch)
         self.cycle.transport = wire
         extensions: Any = {WIRE: wire}
         self.scope["extensions"] = extensions
+
+    def _is_health_check(self) -> bool:
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        method = self.parser.get_method().decode("latin-1")
+        return (
+            method in HEALTH_METHODS and below_root(path, self.settings.root_path) in HEALTH_PATHS
+        )
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -223,8 +268,10 @@ class Connection(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         if self._head_timer is None and not self._is_busy():
-            seconds = self.settings.head_seconds
-            self._head_timer = self.loop.call_later(seconds, self.transport.close)
+            seconds, end = self.settings.head_seconds, self.transport.close
+            if self._is_reserve:
+                seconds, end = min(seconds, _RESERVE_SECONDS), self._close_full
+            self._head_timer = self.loop.call_later(seconds, end)
 
     def _stop_awaiting_head(self) -> None:
         if self._head_timer is not None:
@@ -236,7 +283,7 @@ class Connection(HttpToolsProtocol):
         if self._fields > self.settings.head_size:
             raise _TooLarge
 
-    def _refuse(self, *, is_large: bool) -> None:
+    def _refuse(self, refusal: bytes) -> None:
         """Reply with an error, and ignore further data."""
         self._is_deaf = True
         self._stop_awaiting_head()
@@ -244,7 +291,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
             return
         if not (self._is_busy() and self.cycle.response_started):
-            self.transport.write(_TOO_LARGE if is_large else _WRONG)
+            self.transport.write(refusal)
         self._part()
 
     def _part(self) -> None:
@@ -319,3 +366,4 @@ _WRONG = _refusal(400, "Bad Request", "bad_request", "this is not an HTTP reques
 _TOO_LARGE = _refusal(
     431, "Request Header Fields Too Large", "too_large", "the head is larger than is taken"
 )
+_REFUSALS: dict[object, bytes] = {_TooLarge: _TOO_LARGE, _Full: _FULL}

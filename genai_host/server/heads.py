@@ -73,6 +73,11 @@ def _path(scope: Mapping[str, Any], root_path: str) -> str:
     path: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
     if not path.startswith("/"):
         raise Refused(HttpProblem(400, "bad_request", "the path does not begin with /"))
+    return below_root(path, root_path)
+
+
+def below_root(path: str, root_path: str) -> str:
+    """Return a path without the root path; paths elsewhere are unchanged."""
     if root_path and (path == root_path or path.startswith(f"{root_path}/")):
         return path[len(root_path) :] or "/"
     return path

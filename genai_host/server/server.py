@@ -269,7 +269,12 @@ class _Uvicorn(uvicorn.Server):
         self._connection: Any = type(
             "Connection",
             (Connection,),
-            {"settings": settings, "most": settings.most_connections, "logged": [-math.inf]},
+            {
+                "settings": settings,
+                "most": settings.most_connections,
+                "reserve": [],
+                "logged": [-math.inf],
+            },
         )
         super().__init__(
             uvicorn.Config(

@@ -33,6 +33,9 @@ from genai_host.serving.errors import error_reply
 from genai_host.serving.router import Begins, Found, HttpRoutes
 from genai_host.serving.workers import Workers
 
+HEALTH_PATHS = ("/health", "/ready")
+HEALTH_METHODS = ("GET", "HEAD")
+
 _KNOWN = 1.0  # seconds for which the state of the store is cached
 
 _log = logging.getLogger(__name__)
@@ -50,7 +53,7 @@ class Health:
     async def reply(self, head: Head, lack: str) -> RouteResponse | None:
         """Answer a health check; None for other requests. `lack` is why the server cannot answer
         requests."""
-        if head.path not in ("/health", "/ready") or head.method not in ("GET", "HEAD"):
+        if head.path not in HEALTH_PATHS or head.method not in HEALTH_METHODS:
             return None
         if head.path == "/health":
             return json_response({"status": "ok"})

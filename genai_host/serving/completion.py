@@ -10,7 +10,6 @@ requests can contain options that not every model supports.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -35,6 +34,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import ended_with
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.json_text import write_json
+from genai_host.api.streamed_body import reported
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.conversation import Conversation
 from genai_host.conversations.record import (
@@ -51,14 +51,11 @@ from genai_host.errors import (
     GenaiError,
     NoRoute,
     NotFound,
-    PluginError,
     StoreError,
     UnexpectedFinish,
     ValidationError,
 )
 from genai_host.host import Host
-
-_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -70,19 +67,6 @@ def close_on_disconnect(limits: CancelToken, conversation: Conversation) -> Iter
             yield
     except ConversationClosed as error:  # before the turn started
         raise (ended_with(limits) or Cancelled("cancelled")) from error
-
-
-@contextmanager
-def _expected() -> Iterator[None]:
-    """Convert unexpected exceptions to an error that a stream can report: if the connection just
-    ended, the client would take the answer for complete."""
-    try:
-        yield
-    except (GenaiError, StopIteration):
-        raise
-    except Exception as error:
-        _log.exception("an answer failed")
-        raise PluginError("internal error; see the log of the server") from error
 
 
 FEATURE = "feature:"
@@ -138,7 +122,7 @@ class CompletionStream:
     def begin(self) -> None:
         self._has_begun = True
         try:
-            with _expected():
+            with reported():
                 self._first = next(self._answer)
         except StopIteration as end:
             self._whole = end.value
@@ -153,7 +137,7 @@ class CompletionStream:
             raise self._failed
         if self._first is not None:
             yield self._first
-            with _expected():
+            with reported():
                 self._whole = yield from self._answer
 
     @property

@@ -144,7 +144,7 @@ class HttpRoutes:
                 )
             reply = _naming(dropped, reply) if dropped else reply
             if reply.begin is not None:
-                _begin(reply, reply.begin, begins)
+                return _begin(reply, reply.begin, begins)
         except GenaiError as error:
             return HttpProblem.of(error)
         except Exception:  # noqa: BLE001 - a faulty plugin must not end the server
@@ -203,16 +203,19 @@ class HttpRoutes:
         return found if made is not None else lambda request: found(request, self._host)
 
 
-def _begin(reply: RouteResponse, begin: Callable[[], None], begins: Begins | None) -> None:
+def _begin(
+    reply: RouteResponse, begin: Callable[[], RouteResponse | None], begins: Begins | None
+) -> RouteResponse:
     if begins is not None:
         begins(reply)
+    begun: RouteResponse | None = None
     try:
-        begin()
-    except BaseException:
+        begun = begin() or reply
+        return begun
+    finally:
         close = getattr(reply.body, "close", None)
-        if begins is None and close is not None:
+        if begins is None and begun is not reply and close is not None:
             close()
-        raise
 
 
 class _Pattern:

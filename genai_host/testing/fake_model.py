@@ -44,6 +44,7 @@ from genai_host.api import (
     Turn,
     hookimpl,
 )
+from genai_host.api.json_text import read_json
 from genai_host.errors import GenaiError
 from genai_host.testing.fake_service import HANG, Act
 
@@ -191,7 +192,7 @@ class _FakeProvider(Provider):
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         self._model.begin(limits)
-        body = json.loads(request.data())
+        body = read_json(request.data())
         if request.operation == "embed":
             return self._reply(Embeddings([_vector(text) for text in body["texts"]]))
         if request.operation == "count":
@@ -203,7 +204,7 @@ class _FakeProvider(Provider):
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         self._model.begin(limits)
-        return _Events(self._events(self._completion(json.loads(request.data()), limits)))
+        return _Events(self._events(self._completion(read_json(request.data()), limits)))
 
     def _completion(self, body: Mapping[str, Any], limits: CancelToken) -> Completion:
         said = self._model.hear(body, self._codec)

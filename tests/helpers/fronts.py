@@ -124,6 +124,34 @@ FRONTS = [
     ),
 ]
 
+_RESEARCH = {"input_text": "hi", "settings": {"answer_with_search": False}}
+PLUGIN_FRONTS = [
+    Front(
+        "agent-events",
+        **_alike("/api/agent", {"message": "hi"}),
+        shaped=lambda schema: {},
+        done=b'"finishReason":"stop"',
+        failed=b"event: error\ndata: {",
+    ),
+    Front(
+        "agent-lines",
+        **_alike("/api/agent-streaming", {"message": "hi"}),
+        shaped=lambda schema: {},
+        done=b'd:{"finishReason":"stop"',
+        failed=b'\n3:"',
+        silence=b"2:[]\n",
+    ),
+    Front(
+        "research",
+        whole=("/api/assistant", _RESEARCH),
+        stream=("/api/assistant", _RESEARCH),
+        shaped=lambda schema: {},
+        done=b"event: result\n",
+        failed=b"event: error\ndata: {",
+    ),
+]
+"""The same of plugins, which stream where the client accepts events."""
+
 
 @frozen
 class Place:
@@ -200,6 +228,7 @@ def place(
     calls: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     patience: float = 10.0,
+    plugins: Mapping[str, Any] | None = None,
     **given: Any,
 ) -> Iterator[Place]:
     """The server, for as long as a test needs it.
@@ -207,6 +236,7 @@ def place(
     calls      bounds of the calls of the service
     config     what the configuration has besides
     patience   seconds that the store waits for a lock
+    plugins    those that there are besides
     given      settings of the server
     """
     import genai_vendor_openai
@@ -226,6 +256,7 @@ def place(
         )
         host = make_host(
             openai=genai_vendor_openai,
+            **(plugins or {}),
             store=store,
             config=Config(providers={"remote": remote}, models={"chat": MODEL}, **(config or {})),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
@@ -38,6 +39,8 @@ from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
 from genai_host.testing import FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
 from genai_host.util.names import GROUP
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.openai_service import chat
 from genai_host_testing.serving import served
 
 
@@ -527,3 +530,95 @@ def test_the_end_of_the_host_is_told_once(make_host: Callable[..., Host]) -> Non
 def test_where_nobody_listens_nothing_is_made(make_host: Callable[..., Host]) -> None:
     with make_host().observers.tool("", ToolCall("1", "t"), ManualClock()) as watched:
         assert watched.id == ""
+
+
+class Hanging(InlinePlugin):
+    """It hangs in a hook until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs, self.go_on = threading.Event(), threading.Event()
+        self.heard: list[str] = []
+
+    def hang(self) -> None:
+        if not self.go_on.is_set():
+            self.hangs.set()
+            self.go_on.wait(60)
+
+    @hookimpl
+    def genai_on_turn_end(self, id: str) -> None:
+        self.heard.append(id)
+
+
+class InStart(Hanging):
+    @hookimpl
+    def genai_on_turn_start(self, id: str) -> None:
+        self.hang()
+
+
+class InHeaders(Hanging):
+    @hookimpl
+    def genai_call_headers(self, id: str) -> None:
+        self.hang()
+
+    @hookimpl
+    def genai_on_call_end(self, id: str) -> None:
+        """Without it, calls are not watched."""
+
+
+class BeforeOthers(Hanging):
+    @hookimpl(wrapper=True)
+    def genai_on_turn_start(self, id: str) -> Generator[None, Any, Any]:
+        self.hang()
+        return (yield)
+
+
+class AfterOthers(Hanging):
+    @hookimpl(wrapper=True)
+    def genai_on_turn_start(self, id: str) -> Generator[None, Any, Any]:
+        result = yield
+        self.hang()
+        return result
+
+
+@pytest.mark.part
+@pytest.mark.parametrize("kind", [InStart, InHeaders, BeforeOthers, AfterOthers])
+def test_a_hook_that_hangs_is_named_and_its_plugin_is_left_out_until_it_returns(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture, kind: type[Hanging]
+) -> None:
+    import genai_vendor_openai
+
+    clock, slow = ManualClock(), kind()
+    with FakeService() as service, ThreadPoolExecutor(1) as pool:
+        service.replies = [chat("hello")]
+        remote = InstanceConfig("openai-compatible", settings={"base_url": f"{service.url}/v1"})
+        config = Config(providers={"remote": remote})
+        host = make_host(slow=slow, openai=genai_vendor_openai, config=config, clock=clock)
+        hook = next(name for name in vars(kind) if name.startswith("genai_"))
+        stuck = pool.submit(host.open("chat", "remote/m").say, "hi")
+        assert slow.hangs.wait(30)
+        clock.wait_for_alarm_in(10.0)
+        clock.advance(10.0)
+        [warning] = [each.getMessage() for each in caplog.records if "plugin slow" in each.message]
+        assert f"plugin slow has not returned from {hook} for 10 seconds" in warning
+        assert host.open("chat", "remote/m").say("hi").text == "hello"
+        assert not stuck.done()
+        assert slow.heard == []
+        slow.go_on.set()
+        assert stuck.result(30).text == "hello"
+        assert len(slow.heard) == 1
+        host.open("chat", "remote/m").say("hi")
+        assert len(slow.heard) == 2
+        assert f"plugin slow has returned from {hook}" in caplog.text
+
+
+def test_hooks_that_return_are_not_watched_for_longer(
+    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    host = make_host(watching=Watching(), clock=clock)
+    for _ in range(3):
+        host.open("chat", "mock").say("hi")
+        clock.advance(10.0)
+    assert "watching" not in caplog.text
+    assert clock.due_in() == []

@@ -154,6 +154,39 @@ def test_what_is_taken_takes_memory_by_its_size(routes: HttpRoutes, path: str) -
     assert most <= TIMES * SIZE + SPARE
 
 
+IN_CONTENT = '{"model":"fake","stream":false,"messages":[{"role":"user","content":"TEXT"}]}'
+TEXTS = {
+    "/v1/chat/completions": IN_CONTENT,
+    "/v1/messages": IN_CONTENT.replace("{", '{"max_tokens":9,', 1),
+    "/v1beta/models/fake:generateContent": '{"contents":[{"parts":[{"text":"TEXT"}]}]}',
+    "/v1/responses": '{"model":"fake","input":[{"role":"user","content":"TEXT"}]}',
+    "/api/chat": IN_CONTENT,
+    "/api/v1/jobs": '{"feature":"chat","model":"fake","message":[{"type":"text","text":"TEXT"}]}',
+}
+
+
+@pytest.mark.parametrize("path", TEXTS)
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("x" * SIZE, TIMES),
+        ("é" * (SIZE // 2), TIMES),
+        ("😀" * (SIZE // 4), TIMES),
+        ("x" * SIZE + "😀", 2 * TIMES),  # Python holds four bytes for each character of it
+        (r"\u20ac" * (SIZE // 6), TIMES),
+    ],
+    ids=["ascii", "latin", "emoji", "one emoji", "escapes"],
+)
+def test_a_text_takes_memory_by_its_size(
+    routes: HttpRoutes, path: str, text: str, times: int
+) -> None:
+    small, large = (TEXTS[path].replace("TEXT", each).encode() for each in ("a", text))
+    taken(routes, "POST", path, small)  # what is made when it is first used
+    reply, most = taken(routes, "POST", path, large)
+    assert reply.status in (200, 202)
+    assert most <= times * len(large)
+
+
 def test_commas_and_brackets_in_texts_are_no_values(routes: HttpRoutes) -> None:
     said = json.dumps('[{,\\"' * 100_000)
     body = b'{"model":"fake","messages":[{"role":"user","content":%b}]}' % said.encode()

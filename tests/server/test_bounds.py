@@ -18,6 +18,7 @@ from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host.server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_host.server.heads import Refused
+from genai_host.server.server import Server
 from genai_host.server.settings import ServerSettings
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost
@@ -291,21 +292,63 @@ def settled() -> int:
     return before
 
 
-def test_connections_beyond_the_limit_are_refused(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
-    with served(host, connections=3) as server, ExitStack() as open_ones:
-        idle = [open_ones.enter_context(dial(server.url)) for _ in range(3)]
-        for client in idle:  # they are there once they are answered
-            client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            assert client.recv(1000).startswith(b"HTTP/1.1 200")
-        for _ in range(20):
+def filled(server: Server, stack: ExitStack, count: int) -> list[socket.socket]:
+    """Idle clients that hold connections: they are there once they are answered."""
+    clients = [stack.enter_context(dial(server.url)) for _ in range(count)]
+    for client in clients:
+        client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    return clients
+
+
+class TestConnections:
+    def test_beyond_the_limit_are_refused(
+        self, host: Host, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with served(host, connections=3) as server, ExitStack() as stack:
+            filled(server, stack, 3)
+            for path in (b"/size", b"/healthy", b"/v1/models", b"/page") * 5:
+                with dial(server.url) as more:
+                    more.sendall(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path)
+                    refused = heard(more)
+                    assert statuses(refused) == [503]
+                    assert b'"overloaded"' in refused
+            assert caplog.text.count("no more are taken") == 1
+            stack.close()
+            while requests.get(f"{server.url}/size", timeout=30).status_code == 503:
+                pass  # the server sees that they have gone
+
+    @pytest.mark.parametrize("root", ["", "/below"])
+    def test_beyond_the_limit_answer_health_checks(self, host: Host, root: str) -> None:
+        """However many clients hold connections, also those of the reserve."""
+        with served(host, connections=3, root_path=root) as server, ExitStack() as stack:
+            filled(server, stack, 3)
+            idle = [stack.enter_context(dial(server.url)) for _ in range(40)]
+            for path in ("/health", "/ready", f"{root}/health?deep=1"):
+                found = requests.get(f"{server.url}{path}", timeout=30)
+                assert (found.status_code, found.headers["connection"]) == (200, "close"), path
+            assert requests.head(f"{server.url}/ready", timeout=30).status_code == 200
+            assert requests.post(f"{server.url}/health", json={}, timeout=30).status_code == 503
+            assert statuses(heard(idle[0])) == [503]
+
+    def test_of_the_reserve_have_a_time(self, host: Host) -> None:
+        with served(host, connections=1, head_seconds=0.1) as server, ExitStack() as stack:
+            filled(server, stack, 1)
             with dial(server.url) as more:
-                assert heard(more).startswith(b"HTTP/1.1 503")
-        assert caplog.text.count("no more are taken") == 1
-        open_ones.close()
-        while requests.get(f"{server.url}/health", timeout=30).status_code == 503:
-            pass  # the server sees that they have gone
+                more.sendall(b"GET /health HTTP/1.1\r\n")
+                assert statuses(heard(more)) == [503]
+
+    def test_of_the_reserve_are_those_beyond_the_limit_alone(self, host: Host) -> None:
+        with served(host, connections=1) as server, ExitStack() as stack:
+            filled(server, stack, 1)
+            stack.enter_context(dial(server.url))
+            assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
+            stack.close()
+            while requests.get(f"{server.url}/size", timeout=30).status_code == 503:
+                pass
+            filled(server, stack, 1)
+            assert requests.get(f"{server.url}/size", timeout=30).status_code == 503
+            stack.close()
 
 
 def test_the_limit_of_open_files_leaves_room_for_what_requests_open(

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import genai_feature_agent
+import genai_feature_research
 import pytest
-from fronts import DELTA, FRONTS, JSON, MODEL, WORD, Front, Place, place, raw
+from ai_sdk_lines import read_lines
+from fronts import DELTA, FRONTS, JSON, MODEL, PLUGIN_FRONTS, WORD, Front, Place, place, raw
 from talking import dial, until
 
 from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Reply, Step, sse_reply
@@ -179,24 +182,41 @@ def test_a_stream_that_takes_its_time_says_that_it_goes_on(
 ) -> None:
     """A cut has no status any more once the head is sent: it is an event."""
     with place(make_host, tmp_path, head_wait=0.0, silence=0.01) as here:
-        here.service.replies = [sse_reply([*begun, HOLD, DELTA, *end])]
-        path, body = here.asked(front, stream=True)
-        sent = json.dumps(body).encode()
-        with here.client.post(
-            here.url + path, sent, headers=JSON, stream=True, timeout=30
-        ) as reply:
-            assert reply.status_code == 200
-            pieces = reply.iter_content(None)
-            said = next(pieces)
-            while said.count(front.silence) < 3:
-                said += next(pieces)
-            here.service.let_go()
-            said += b"".join(pieces)
+        said = slowly(here, front, [*begun, HOLD, DELTA, *end])
         assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
         for line in said.splitlines():  # nothing but values, names of events, and comments
             text = line.strip().removeprefix(b"data: ")
             if text and text != b"[DONE]" and not text.startswith((b"event: ", b":")):
                 json.loads(text)
+
+
+def slowly(here: Place, front: Front, steps: list[Step]) -> bytes:
+    """A stream of a service that goes on once the client was told three times that it does."""
+    here.service.replies = [sse_reply(steps)]
+    path, body = here.asked(front, stream=True)
+    headers = {**JSON, "accept": "text/event-stream"}
+    sent = json.dumps(body).encode()
+    with here.client.post(here.url + path, sent, headers=headers, stream=True, timeout=30) as reply:
+        assert reply.status_code == 200
+        pieces = reply.iter_content(None)
+        said: bytes = next(pieces)
+        while said.count(front.silence) < 3:
+            said += next(pieces)
+        here.service.let_go()
+        return said + b"".join(pieces)
+
+
+@pytest.mark.parametrize("front", PLUGIN_FRONTS, ids=str)
+@pytest.mark.parametrize("end", [[STOP, b"[DONE]"], [CUT]], ids=["whole", "cut"])
+def test_so_does_that_of_a_plugin(
+    make_host: MakeHost, tmp_path: Path, front: Front, end: list[Step]
+) -> None:
+    plugins = {"agent": genai_feature_agent, "research": genai_feature_research}
+    with place(make_host, tmp_path, head_wait=0.0, silence=0.01, plugins=plugins) as here:
+        said = slowly(here, front, [HOLD, DELTA, *end])
+    assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
+    if front.name == "agent-lines":
+        list(read_lines([said]))
 
 
 @each_front

@@ -141,6 +141,13 @@ class Pieces:
 
 request_wants_more = threading.Event()
 pieces = Pieces()
+left_out = Pieces()
+
+
+def elsewhere(request: RouteRequest, host: Host) -> RouteResponse:
+    body = left_out._pieces()
+    next(body)
+    return RouteResponse(body, begin=lambda: RouteResponse(b"instead", status=202))
 
 
 def breaks(request: RouteRequest, host: Host) -> RouteResponse:
@@ -349,6 +356,13 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
 
         with pytest.raises(requests.exceptions.ChunkedEncodingError):
             requests.get(f"{server.url}/breaks", timeout=30)
+
+
+def test_what_begins_may_be_another_reply(make_host: MakeHost) -> None:
+    routes = routes_of(make_host, route("GET", "/other", "elsewhere"))
+    reply = routes.answer(asked("GET", "/other"))
+    assert (reply.status, reply.body) == (202, b"instead")
+    assert left_out.closed.is_set()
 
 
 @pytest.mark.part

@@ -13,20 +13,17 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from attrs import frozen
+
 from genai_feature_agent.request import StatelessAgent, error_json
-from genai_feature_agent.stream import Pieces, in_events, in_lines, pieces
-from genai_host.api import RouteRequest, RouteResponse, http_status, json_response
+from genai_feature_agent.stream import Pieces, failure, in_events, in_lines, pieces
+from genai_host.api import RouteRequest, RouteResponse, StreamedBody, http_status, json_response
 from genai_host.errors import NoRoute
 
 if TYPE_CHECKING:
     from genai_host.api import HostServices
 
 _EVENTS = "text/event-stream"
-_LINES = {
-    "content-type": "text/plain; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-vercel-ai-data-stream": "v1",
-}
 
 
 def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
@@ -34,8 +31,7 @@ def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     body has the error and the messages so far.
     """
     if _accepts_events(request):
-        headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
-        return _streamed(request, host, in_events, headers)
+        return _streamed(request, host, _AS_EVENTS)
     agent = StatelessAgent(host)
     asked = agent.read(request.json())
     try:
@@ -47,33 +43,58 @@ def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
 
 def stream(request: RouteRequest, host: HostServices) -> RouteResponse:
     """Return the reply as a stream. Errors after the start of the turn are sent in the stream."""
-    return _streamed(request, host, in_lines, _LINES)
+    return _streamed(request, host, _AS_LINES)
 
 
-def _streamed(
-    request: RouteRequest,
-    host: HostServices,
-    write: Callable[[Pieces], Generator[str, None, None]],
-    headers: Mapping[str, str],
-) -> RouteResponse:
+@frozen
+class _Format:
+    """A format of streams.
+
+    Attributes:
+        write: Writes pieces.
+        headers: Headers of the reply.
+        keepalive: Data that clients ignore.
+    """
+
+    write: Callable[[Pieces], Generator[str, None, None]]
+    headers: Mapping[str, str]
+    keepalive: bytes
+
+
+_AS_EVENTS = _Format(
+    in_events, {"content-type": _EVENTS, "cache-control": "no-cache"}, b": ping\n\n"
+)
+_AS_LINES = _Format(
+    in_lines,
+    {
+        "content-type": "text/plain; charset=utf-8",
+        "cache-control": "no-cache",
+        "x-vercel-ai-data-stream": "v1",
+    },
+    b"2:[]\n",  # no data
+)
+
+
+def _streamed(request: RouteRequest, host: HostServices, to: _Format) -> RouteResponse:
     agent = StatelessAgent(host)
     asked = agent.read(request.json())
-    body = _bytes(write(pieces(agent.stream(asked, request.limits), f"msg-{uuid.uuid4()}")))
-    try:
-        next(body)
-    except NoRoute as error:
-        return _without_model(error)
-    return RouteResponse(body, headers=headers)
+    turn = pieces(agent.stream(asked, request.limits), f"msg-{uuid.uuid4()}")
+    body = StreamedBody(
+        _bytes(to.write(turn)), lambda error: b"".join(_bytes(to.write(failure(error))))
+    )
+
+    def begin() -> RouteResponse | None:
+        try:
+            body.begin()
+        except NoRoute as error:
+            return _without_model(error)
+        return None
+
+    return RouteResponse(body, headers=to.headers, keepalive=to.keepalive, begin=begin)
 
 
 def _bytes(texts: Generator[str, None, None]) -> Generator[bytes, None, None]:
-    """Yield one empty chunk when the turn has started, then its text. Errors before the start are
-    raised while another response is still possible.
-    """
     with closing(texts):
-        first = next(texts)
-        yield b""
-        yield first.encode()
         for text in texts:
             yield text.encode()
 

@@ -25,6 +25,7 @@ from attrs import frozen
 from genai_feature_agent.loop import Added
 from genai_feature_agent.request import AgentReply, error_json
 from genai_host.api import Message, Progress, Text, ToolResult, write_json
+from genai_host.errors import GenaiError
 
 if TYPE_CHECKING:
     from genai_host.api import Event
@@ -85,6 +86,13 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Piece
     yield Piece("data", state)
     usage = {"promptTokens": reply.usage.input, "completionTokens": reply.usage.output}
     yield Piece("finish", {"finishReason": _reason(reply), "usage": usage})
+
+
+def failure(error: GenaiError) -> Pieces:
+    """Yield the pieces of a turn that failed before its start, or by an unexpected error."""
+    yield Piece("error", error_json(error))
+    usage = {"promptTokens": 0, "completionTokens": 0}
+    yield Piece("finish", {"finishReason": "error", "usage": usage})
 
 
 def in_lines(given: Pieces) -> Generator[str, None, None]:

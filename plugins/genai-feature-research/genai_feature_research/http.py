@@ -11,12 +11,19 @@ The reply is JSON. A client that prefers server-sent events to JSON receives eve
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_research.assistant import Assistant
-from genai_host.api import Progress, RouteRequest, RouteResponse, json_response, write_json
+from genai_host.api import (
+    Progress,
+    RouteRequest,
+    RouteResponse,
+    StreamedBody,
+    json_response,
+    write_json,
+)
 from genai_host.errors import GenaiError, NoRoute, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -28,34 +35,37 @@ _EVENTS = "text/event-stream"
 def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     assistant = Assistant(host, owner=request.user)
     given = request.json()
-    try:
-        if not _wants_events(request):
+    if not _wants_events(request):
+        with _with_a_model():
             return json_response(assistant.answer(given, request.limits))
-        body = _written(assistant.stream(given, request.limits))
-        next(body)  # an error before the start of the turn has its own status
-    except NoRoute as error:  # the host has no model: the client named only models of the host
-        raise ServiceUnavailable(error.message, hint=error.hint) from error
+    body = StreamedBody(_written(assistant.stream(given, request.limits)), _failed)
     headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
-    return RouteResponse(body, headers=headers, keepalive=b": waiting\n\n")
+    return RouteResponse(body, headers=headers, keepalive=b": ping\n\n", begin=body.begin)
+
+
+@contextmanager
+def _with_a_model() -> Iterator[None]:
+    """Convert `NoRoute`: the host has no model, since the client named only models of the host."""
+    try:
+        yield
+    except NoRoute as error:
+        raise ServiceUnavailable(error.message, hint=error.hint) from error
 
 
 def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes, None, None]:
-    """Yield one empty chunk when the turn has started, then its events."""
-    with closing(events):
-        first = next(events)
-        yield b""
-        yield from _of(first)
+    with closing(events), _with_a_model():
         while True:
             try:
                 event = next(events)
             except StopIteration as end:
                 yield _event("result", end.value)
                 return
-            except GenaiError as error:
-                told = {"code": error.code, "message": error.message, "hint": error.hint}
-                yield _event("error", {"error": told})
-                return
             yield from _of(event)
+
+
+def _failed(error: GenaiError) -> bytes:
+    told = {"code": error.code, "message": error.message, "hint": error.hint}
+    return _event("error", {"error": told})
 
 
 def _of(event: Event) -> Generator[bytes, None, None]:

@@ -16,7 +16,7 @@ import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
@@ -167,7 +167,7 @@ class Exchange:
         self.work: Work | None = None
         self._send = send
 
-    def __iter__(self) -> Iterator[Outgoing]:
+    def __iter__(self) -> Sending:
         return self._send(self)
 
     def begin(self, work: Work) -> None:

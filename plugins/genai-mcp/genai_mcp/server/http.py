@@ -249,30 +249,40 @@ def _is_modern(request: RouteRequest) -> bool:
 
 
 def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteResponse:
-    """Return the messages for a request: one as JSON, several as events."""
-    registration = request.limits.on_cancel(exchange.cancel) if modern else None
-    sent = iter(exchange)
-    first = next(sent, None)
-    if first is None or "method" not in first:
-        next(sent, None)  # run it to its end
-        if registration is not None:
-            registration.release()
+    """Return the messages for a request: one as JSON, several as events. If the first one takes
+    long, the headers are sent meanwhile, so that all are events."""
+    body = _Body(exchange, request, modern=modern)
+    return RouteResponse(body, headers=_EVENTS, keepalive=b": ping\n\n", begin=body.begin)
+
+
+class _Body:
+    """The messages for a request, as events."""
+
+    def __init__(self, exchange: Exchange, request: RouteRequest, *, modern: bool) -> None:
+        self._registration = request.limits.on_cancel(exchange.cancel) if modern else None
+        self._sent = iter(exchange)
+        self._first: Outgoing | None = None
+        self._modern = modern
+
+    def begin(self) -> RouteResponse | None:
+        """Wait for the first message. Returns the response if it is the only one."""
+        self._first = first = next(self._sent, None)
+        if first is not None and "method" in first:
+            return None
+        next(self._sent, None)  # run it to its end
         if first is None:  # cancelled
             return RouteResponse(status=202)
         error = first.get("error", {})
-        return json_response(first, _STATUS.get(error.get("code", 0), 200) if modern else 200)
+        return json_response(first, _STATUS.get(error.get("code", 0), 200) if self._modern else 200)
 
-    def pieces() -> Iterator[bytes]:
-        try:
-            yield from _events(itertools.chain([first], sent))
-        finally:
-            close = getattr(sent, "close", None)
-            if close is not None:
-                close()
-            if registration is not None:
-                registration.release()
+    def __iter__(self) -> Iterator[bytes]:
+        if self._first is not None:
+            yield from _events(itertools.chain([self._first], self._sent))
 
-    return RouteResponse(pieces(), headers=_EVENTS)
+    def close(self) -> None:
+        self._sent.close()
+        if self._registration is not None:
+            self._registration.release()
 
 
 def _events(sent: Iterator[Outgoing]) -> Iterator[bytes]:
