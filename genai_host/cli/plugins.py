@@ -131,7 +131,7 @@ def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
         entries = [each for each in disabled if name in (each, each.rpartition(":")[2])]
         if not entries and plain in disabled:
             raise ConfigurationError(
-                f"{name} is disabled as {plain}, of any distribution",
+                f"{name} is disabled by {plain}, which applies to every distribution",
                 hint=f"genai-host plugins enable {plain}",
             )
         if not entries:

@@ -57,7 +57,7 @@ def explain(app: App, name: str, provider: str | None, operation: Operation, as_
     if as_json:
         echo_json([route_row(candidate) for candidate in candidates])
         return
-    columns = ("model", "provider", "dialect", "id", "state", "why not")
+    columns = ("model", "provider", "dialect", "id", "state", "reason")
     echo_table(columns, [_line(candidate) for candidate in candidates])
 
 
