@@ -151,8 +151,8 @@ _OPTIONS = (
         "params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Model parameter, for example temperature=0.2. extra_body.NAME=VALUE sends one that "
-        "only the service knows.",
+        help="Model parameter, for example temperature=0.2. extra_body.NAME=VALUE adds a field "
+        "to the body of the request.",
     ),
     click.option(
         "--set",

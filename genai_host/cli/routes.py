@@ -35,7 +35,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
     shown = [each for each in candidates if everything or each.model.name in offered]
     _show_matrix(shown)
     if len(shown) < len(candidates):
-        note("models that no provider offers are left out: --all", dim=True)
+        note("models without a provider are not shown; show them: --all", dim=True)
 
 
 @command.command("explain")

@@ -78,7 +78,7 @@ class Connection(HttpToolsProtocol):
         now = self.loop.time()
         if now - self.logged[0] >= _LOG_AGAIN:
             self.logged[0] = now
-            _log.warning("%d connections are open: no more are taken", self.most)
+            _log.warning("%d connections are open; further connections are refused", self.most)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
@@ -139,7 +139,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if not self.url.startswith(b"/"):
-            raise ValueError("the target is not a path")
+            raise ValueError("the request target is not a path")
         if self.parser.should_upgrade():
             return
         self._in_head = False
@@ -314,8 +314,8 @@ def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)
 
 
-_FULL = _refusal(503, "Service Unavailable", "overloaded", "as many connections are open as may be")
-_WRONG = _refusal(400, "Bad Request", "bad_request", "this is not an HTTP request")
+_FULL = _refusal(503, "Service Unavailable", "overloaded", "too many open connections")
+_WRONG = _refusal(400, "Bad Request", "bad_request", "invalid HTTP request")
 _TOO_LARGE = _refusal(
-    431, "Request Header Fields Too Large", "too_large", "the head is larger than is taken"
+    431, "Request Header Fields Too Large", "too_large", "the request head is too large"
 )

@@ -302,7 +302,7 @@ def test_connections_beyond_the_limit_are_refused(
         for _ in range(20):
             with dial(server.url) as more:
                 assert heard(more).startswith(b"HTTP/1.1 503")
-        assert caplog.text.count("no more are taken") == 1
+        assert caplog.text.count("further connections are refused") == 1
         open_ones.close()
         while requests.get(f"{server.url}/health", timeout=30).status_code == 503:
             pass  # the server sees that they have gone
