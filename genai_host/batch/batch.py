@@ -61,7 +61,7 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
             f"unknown executor {name!r}",
             hint=did_you_mean(name, host.registry.executors) or f"choose from {there}",
         )
-    settings = read_settings(declared.settings, given, owner=f"the executor {name}")
+    settings = read_settings(declared.settings, given, owner=f"executor {name}")
     return declared.open(settings)
 
 
@@ -172,7 +172,7 @@ class Batch:
     def _must_be_new(self) -> None:
         if self._output.exists() and not self.journal_path.exists():
             raise ConfigurationError(
-                f"{self._output} already exists", hint="use another --output, or delete it"
+                f"{self._output} already exists", hint="delete it, or use another --output"
             )
 
     def _do_rest(self, journal: Journal, name: str) -> None:
@@ -252,8 +252,8 @@ class Batch:
     def _must_be_affordable(self, journal: Journal) -> None:
         if self._max_cost is not None and journal.spent >= self._max_cost:
             raise LimitExceeded(
-                f"the rows so far cost ${journal.spent:.4f}, and may cost ${self._max_cost:g}: "
-                f"{len(journal.done)} of {self._progress.rows} are done",
+                f"cost limit reached: ${journal.spent:.4f} of ${self._max_cost:g} spent, "
+                f"{len(journal.done)} of {self._progress.rows} rows done",
                 hint="continue with the same command and a larger --max-cost",
             )
 

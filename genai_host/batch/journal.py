@@ -114,8 +114,8 @@ class Journal:
                     break
                 if not end and value.get("batch") != batch:
                     raise ConfigurationError(
-                        f"{self.path} is of another batch: the rows, or what holds for all of "
-                        "them, were others",
+                        f"{self.path} belongs to another batch: the rows or the options "
+                        "have changed",
                         hint="use the same options as before, another --output, or --restart",
                     )
                 if end:
@@ -159,7 +159,7 @@ def _locked(path: Path) -> Any:
     except Timeout as error:
         raise Conflict(
             f"another process is using {path}",
-            hint="wait until it is done, or use another --output",
+            hint="wait for it, or use another --output",
         ) from error
     except OSError as error:
         raise _failed(path, error) from error
@@ -186,5 +186,5 @@ def _failed(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"cannot write {path}: {error.strerror or error}",
         file=str(path),
-        hint="what is in it stays: the same command goes on",
+        hint="its content is kept; continue with the same command",
     )

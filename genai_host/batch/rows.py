@@ -74,7 +74,7 @@ def survey(path: Path) -> Survey:
             if not rows and line[:1] not in (b'"', b"{"):
                 raise ValidationError(
                     f"{path} has no rows: line 1 is neither a JSON string nor a JSON object",
-                    hint='each line is "what is asked", or {"prompt": "what is asked"}',
+                    hint='each line must be "PROMPT" or {"prompt": "PROMPT"}',
                 )
             rows += 1
             digest.update(line + b"\n")
@@ -120,14 +120,14 @@ def _row(number: int, line: bytes) -> Row:
     try:
         value = ValueBudget().read(line)
     except ValueError as error:
-        return Row(number, "", {}, f"this is not JSON: {error}")
+        return Row(number, "", {}, f"invalid JSON: {error}")
     except ValidationError as error:
         return Row(number, "", {}, str(error))
     id = ""
     try:
         given = JsonReader({"prompt": value} if isinstance(value, str) else value, "$")
         if is_deep(value):
-            raise ValidationError("it is nested too deeply", path="$")
+            raise ValidationError("nested too deeply", path="$")
         id = given.text("custom_id" if "custom_id" in given else "id")
         is_openai = "url" in given or "body" in given or "method" in given
         return Row(number, id, _openai(given) if is_openai else _own(given))
@@ -138,7 +138,7 @@ def _row(number: int, line: bytes) -> Row:
 def _own(given: JsonReader) -> dict[str, Any]:
     prompt = given.text("prompt")
     if not prompt:
-        raise ValidationError("there is no prompt", path="$.prompt")
+        raise ValidationError("prompt is missing", path="$.prompt")
     asked = {name: given.text(name) for name in ("system", "model", "provider")}
     parameters = dict(given.mapping("parameters") or {})
     given.nothing_else()
@@ -149,9 +149,9 @@ def _openai(given: JsonReader) -> dict[str, Any]:
     url, body = given.text("url"), given.object("body")
     if given.text("method", "POST") != "POST" or url not in _URLS:
         raise ValidationError(
-            f"{short_repr(url)} is not answered in batches: {', '.join(_URLS)}", path="$.url"
+            f"{short_repr(url)} is not supported in batches: use {', '.join(_URLS)}", path="$.url"
         )
     if body is None or body.raw("stream"):
-        raise ValidationError("the body is an object, and asks for no stream", path="$.body")
+        raise ValidationError("body must be an object without stream", path="$.body")
     given.nothing_else()
     return {"url": url, "body": dict(body.value)}

@@ -91,7 +91,7 @@ class Worker:
                     return _failure(row, error)
                 asked = error.retry_after if isinstance(error, ProviderError) else None
                 self._sleep(min(asked or _PAUSE * 2**number, _LONGEST_PAUSE))
-        raise AssertionError("a row is tried once at least")
+        raise AssertionError("unreachable: each row is attempted at least once")
 
     def end(self) -> None:
         """Cancel running rows."""

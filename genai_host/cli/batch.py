@@ -157,7 +157,7 @@ def _task(app: App, chosen: dict[str, Any], schema: str | None, record: bool) ->
 def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Executor | None]:
     if name is None:
         if given:
-            raise click.UsageError("--with is for an --executor")
+            raise click.UsageError("--with requires --executor")
         yield None
         return
     from genai_host.batch.batch import open_executor
@@ -175,10 +175,10 @@ def _show(progress: Progress, output: Path, as_json: bool) -> None:
         return
     cost = f", ${progress.cost:.4f}" if progress.cost else ""
     if progress.unknown:
-        cost += f" and {progress.unknown} calls whose cost is not known"
+        cost += f" and {progress.unknown} calls of unknown cost"
     note(f"{progress.done} rows, {progress.failed} failed{cost}, {progress.seconds:.1f} s")
     if progress.failed:
-        note("those that failed are asked again with --retry-failed")
+        note("run the failed rows again: --retry-failed")
     echo(str(output))
 
 

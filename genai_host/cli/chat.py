@@ -70,7 +70,7 @@ def command(
     for option, sources in {"--attach": attach, "--fragment": fragments}.items():
         if "-" in sources:
             raise click.BadParameter(
-                "standard input has the messages of the chat", param_hint=option
+                "standard input contains the messages of the chat", param_hint=option
             )
     using = chosen_template(template, variables)
     if using is not None:

@@ -49,7 +49,7 @@ def migrate() -> None:
 
     path = paths.config_file()
     if not os.path.exists(path):
-        note(f"there is no configuration file {path}")
+        note(f"no configuration file at {path}")
         return
     before = Path(path).read_bytes()
     with edit_config() as document:
@@ -314,10 +314,10 @@ def check_configuration(app: App, name: str, config: ModelConfig) -> None:
     be added later."""
     reason = app.host.check_configuration(name, config)
     if reason:
-        note(f"warning: {name} cannot run for now: {reason}", fg="yellow")
+        note(f"warning: {name} cannot run now: {reason}", fg="yellow")
     declared = app.host.catalog.names.get(name)
     if declared is not None:
-        note(f"{name} is a name of the model {declared.name}, which it redirects now")
+        note(f"{name} is a name of the model {declared.name}, and now redirects it")
 
 
 def _check_model(app: App, name: str, operation: Operation | None) -> None:
@@ -327,7 +327,7 @@ def _check_model(app: App, name: str, operation: Operation | None) -> None:
     found = catalog.explain(name, None, operation or catalog.model_named(name).operation)
     if not any(candidate.runs for candidate in found):
         reasons = "; ".join(dict.fromkeys(reason for each in found for reason in each.reasons))
-        note(f"warning: {name} cannot run for now: {reasons}", fg="yellow")
+        note(f"warning: {name} cannot run now: {reasons}", fg="yellow")
 
 
 def _overriding(values: Mapping[str, str]) -> list[str]:
@@ -353,6 +353,6 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
         if not equals or not name:
             raise click.UsageError(f"expected KEY=VALUE, not {pair!r}")
         if name in pairs:
-            raise click.UsageError(f"{name} is given twice")
+            raise click.UsageError(f"duplicate key {name}")
         pairs[name] = value
     return pairs

@@ -124,7 +124,7 @@ def _check_folders() -> Iterator[Check]:
         if os.path.isdir(nearest) and os.access(nearest, os.W_OK):
             yield Check(what, "ok", folder)
         else:
-            yield Check(what, "warning", f"{folder} cannot be written", paths.ELSEWHERE)
+            yield Check(what, "warning", f"{folder} is not writable", paths.ELSEWHERE)
 
 
 def _check_store(app: App) -> Check:
@@ -197,7 +197,12 @@ def _check_providers(host: Host) -> Iterator[Check]:
         for id, reason in served.unavailable_models.items():
             yield Check(f"{served.name}/{id}", "warning", reason)
     for name, reason in host.instances.unknown.items():
-        yield Check(f"provider {name}", "failed", reason, "install it, or correct its type")
+        yield Check(
+            f"provider {name}",
+            "failed",
+            reason,
+            "install the plugin of this type, or correct the type",
+        )
 
 
 def _found(served: ProviderInfo) -> str:
@@ -212,7 +217,7 @@ def _check_keys(host: Host) -> Iterator[Check]:
     from genai_host.errors import ConfigurationError
 
     lack = host.keys.lack()
-    where = f"kept in the file {host.keys.path}: {lack}" if lack else "kept in the keyring"
+    where = f"stored in the file {host.keys.path}: {lack}" if lack else "stored in the keyring"
     try:
         host.keys.kept()
         yield Check("keys", "ok", where)

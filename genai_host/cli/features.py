@@ -19,7 +19,7 @@ def command(app: App, as_json: bool) -> None:
         echo_json(rows)
         return
     echo_table(
-        ("name", "roles", "settings", "what it is"),
+        ("name", "roles", "settings", "description"),
         [
             [
                 row["name"],

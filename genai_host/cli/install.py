@@ -100,7 +100,10 @@ def install(
     genai-host install genai-vendor-openai -- --index-url https://pypi.example.org
     """
     if not plugins and not editable:
-        raise click.UsageError("which plugin? genai-host install genai-vendor-openai", ctx)
+        raise click.UsageError(
+            "nothing to install: name a plugin, for example genai-host install genai-vendor-openai",
+            ctx,
+        )
     wanted = [_as_path(plugin) for plugin in plugins]
     folders = [os.path.abspath(os.path.expanduser(path)) for path in editable]
     if not dry_run:
@@ -126,11 +129,11 @@ def upgrade(
     """Upgrade plugins or genai-host. PLUGIN is the exact name of a distribution.
 
     --all skips what was installed from a directory, a file or a URL, since no package index
-    has a newer version. If one of these is named, the command asks first, as the package index may
-    have a distribution of somebody else under that name.
+    has a newer version. If one of these is named, the command asks first, because the package
+    index may have an unrelated distribution of that name.
     """
     if bool(plugins) == all_plugins:
-        raise click.UsageError("name plugins or use --all", ctx)
+        raise click.UsageError("nothing to upgrade: name plugins or use --all", ctx)
     sources = installed_sources()
     names = [normal_name(each) for each in plugins]
     if all_plugins:
@@ -230,7 +233,7 @@ def _must_be_trusted(
         raise ConfigurationError("; ".join(lines), hint=f"if you trust it: {again}")
     for line in lines:
         note(line, fg="yellow")
-    note("Plugins run with your rights, and can read all keys.")
+    note("Plugins run with your permissions and can read all API keys.")
     click.confirm("Install it?" if len(lines) == 1 else "Install them?", abort=True, err=True)
 
 
@@ -239,14 +242,14 @@ def _why_strange(wanted: str, sources: Mapping[str, str]) -> str:
     if "git+" in wanted:
         return f"is a Git repository, not a distribution of {APP}"
     if "://" in wanted:
-        return f"is an address, not a distribution of {APP}"
+        return f"is a URL, not a distribution of {APP}"
     name = required_name(wanted)
     if not name or os.path.isabs(wanted) or name in (APP, *our_distributions()):
         return ""
     if name not in sources:
-        return f"is a third party's, not a distribution of {APP}"
+        return f"is a third-party package, not a distribution of {APP}"
     source = sources[name]
-    return f"may be a third party's: the installed one is from {source}" if source else ""
+    return f"may be a third-party package: the installed one is from {source}" if source else ""
 
 
 def _ours(wanted: str) -> str:
@@ -343,9 +346,9 @@ def _loaded() -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = json.loads(done.stdout)
         return rows
     except ValueError as error:
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise PluginError(
-            f"{APP} does not start any more: {last}",
+            f"{APP} no longer starts: {last}",
             hint=f"install it again: pip install --force-reinstall {APP}",
         ) from error
 

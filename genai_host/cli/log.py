@@ -77,7 +77,7 @@ class _Warnings(logging.Handler):
 
 def log_error(error: BaseException) -> None:
     """Log the traceback of an error."""
-    _log.info("where it failed", exc_info=error)
+    _log.info("traceback of the error", exc_info=error)
 
 
 def log_cause(error: BaseException) -> None:
@@ -87,9 +87,9 @@ def log_cause(error: BaseException) -> None:
     if cause is None:
         return
     if isinstance(error, ProviderError):
-        _log.info("what caused it\n%s", _without_messages(cause))
+        _log.info("cause of the error\n%s", _without_messages(cause))
     else:
-        _log.info("what caused it", exc_info=cause)
+        _log.info("cause of the error", exc_info=cause)
 
 
 def _without_messages(error: BaseException) -> str:

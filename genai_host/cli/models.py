@@ -97,7 +97,7 @@ def add(
     params: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Add a model configuration under a NAME of its own, or that of a model."""
+    """Add a model configuration called NAME, which can be the name of a model."""
     from genai_host.config import edit_config, must_be_writable
     from genai_host.providers.config_edits import add_model
 
@@ -123,16 +123,16 @@ def set_configuration(
     params: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Change a model configuration: what is not given stays.
+    """Change a model configuration. Omitted options keep their values.
 
-    Providers replace those before. A parameter that is null is taken out.
+    Providers replace the previous ones. A parameter set to null is removed.
     """
     from genai_host.config import edit_config, must_be_writable
     from genai_host.providers.config_edits import set_model
 
     must_be_writable()
     if not (of or providers or params):
-        raise click.UsageError("give --of, --provider or --param")
+        raise click.UsageError("nothing to change: use --of, --provider or --param")
     with edit_config() as document:
         values = model_parameters(params)
         config = set_model(document, name, of, providers or None, values)
@@ -144,7 +144,7 @@ def set_configuration(
 @click.argument("name")
 @pass_app
 def remove(app: App, name: str) -> None:
-    """Remove a model configuration. Conversations that use it go on as they began."""
+    """Remove a model configuration. Conversations that use it are not changed."""
     from genai_host.config import edit_config
     from genai_host.providers.config_edits import remove_model
 

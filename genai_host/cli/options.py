@@ -77,7 +77,7 @@ class LastUsed:
             if all(name is None or isinstance(name, str) for name in names):
                 return Chosen(*names)
         except (ConfigurationError, ValueError, AttributeError, RecursionError) as error:
-            _log.info("what was used last cannot be read: %s", error)
+            _log.info("cannot read the last used names: %s", error)
         return Chosen()
 
     def write(self, chosen: Chosen) -> None:
@@ -85,7 +85,7 @@ class LastUsed:
             os.makedirs(os.path.dirname(self._file), mode=0o700, exist_ok=True)
             write_text(self._file, json.dumps(chosen._asdict()))
         except OSError as error:
-            _log.info("what was used last cannot be kept: %s", error)
+            _log.info("cannot save the last used names: %s", error)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -151,8 +151,8 @@ _OPTIONS = (
         "params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Model parameter, for example temperature=0.2. extra_body.NAME=VALUE sends one that "
-        "only the service knows.",
+        help="Model parameter, for example temperature=0.2. extra_body.NAME=VALUE adds a field "
+        "to the body of the request.",
     ),
     click.option(
         "--set",

@@ -36,9 +36,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 def check(names: tuple[str, ...], as_json: bool) -> int:
     """Load all plugins, or those named, and report errors.
 
-    Plugins of third parties are loaded in another process first. One that ends that process or
-    takes too long is left out from then on; to name it here loads it once more. The exit code is
-    1 if a plugin is broken.
+    Third-party plugins are first loaded in a separate process. A plugin that ends that process
+    or takes too long is no longer loaded, until it is named here. The exit code is 1 if a plugin
+    is broken.
     """
     from genai_host.plugins.discovery import InstalledPlugins
 
@@ -131,7 +131,7 @@ def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
         entries = [each for each in disabled if name in (each, each.rpartition(":")[2])]
         if not entries and plain in disabled:
             raise ConfigurationError(
-                f"{name} is disabled as {plain}, of any distribution",
+                f"{name} is disabled by {plain}, which applies to every distribution",
                 hint=f"genai-host plugins enable {plain}",
             )
         if not entries:

@@ -207,6 +207,6 @@ def _show(row: dict[str, Any]) -> None:
 
 def echo_settings(settings: Iterable[Mapping[str, Any]]) -> None:
     """Print a table of described settings."""
-    columns = ("setting", "type", "default", "environment", "what it is")
+    columns = ("setting", "type", "default", "environment", "description")
     keys = ("name", "type", "default", "env", "help")
     echo_table(columns, [[setting[key] for key in keys] for setting in settings])

@@ -112,7 +112,7 @@ def show_reactions(
             note(_told(picture, save_images))
         left_out = len(reactions) - len(shown) + len(found[MOST_SHOWN:])
         if left_out:
-            note(f"({left_out} more reactions and pictures were left out)", dim=True)
+            note(f"({left_out} more reactions and images omitted)", dim=True)
 
 
 def _is_same(text: str, said: str) -> bool:
@@ -142,9 +142,9 @@ def _fitting(text: str, width: int) -> str:
 def _told(picture: Image, folder: str | None) -> str:
     """Description of an image on one line, with its file if it is saved."""
     if picture.url:
-        return f"picture: {one_line(picture.url)}"
+        return f"image: {one_line(picture.url)}"
     kind = one_line(picture.media_type) or "of unknown type"
-    told = f"picture: {kind}, {len(picture.data)} bytes"
+    told = f"image: {kind}, {len(picture.data)} bytes"
     return told if folder is None else f"{told}: {save_picture(picture, folder)}"
 
 
@@ -155,7 +155,7 @@ def save_picture(picture: Image, folder: str) -> str:
 
     folder = os.path.expanduser(folder)
     suffix = _SUFFIXES.get(_plain_type(picture.media_type), _OTHER_SUFFIX)
-    with writing(folder, "name another folder"):
+    with writing(folder, "use another directory"):
         os.makedirs(folder, exist_ok=True)
         for number in itertools.count(1):
             path = os.path.join(folder, f"picture-{number}.{suffix}")

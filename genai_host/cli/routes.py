@@ -35,7 +35,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
     shown = [each for each in candidates if everything or each.model.name in offered]
     _show_matrix(shown)
     if len(shown) < len(candidates):
-        note("models that no provider offers are left out: --all", dim=True)
+        note("models without a provider are not shown; show them: --all", dim=True)
 
 
 @command.command("explain")
@@ -57,7 +57,7 @@ def explain(app: App, name: str, provider: str | None, operation: Operation, as_
     if as_json:
         echo_json([route_row(candidate) for candidate in candidates])
         return
-    columns = ("model", "provider", "dialect", "id", "state", "why not")
+    columns = ("model", "provider", "dialect", "id", "state", "reason")
     echo_table(columns, [_line(candidate) for candidate in candidates])
 
 

@@ -146,7 +146,7 @@ def new_scaffold(kind: str, name: str, index: PluginIndex) -> Scaffold:
         declared = outcome.provides.get(_DECLARES[kind], ()) if outcome else ()
         if name == found.name or declares in declared:
             raise ConfigurationError(
-                f"the name {name!r} is taken by {found.distribution}, which is installed",
-                hint="choose another: of two plugins of one name, one is broken",
+                f"the name {name!r} is used by the installed distribution {found.distribution}",
+                hint="choose another name: two plugins cannot have the same name",
             )
     return scaffold

@@ -34,7 +34,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         echo_json([_row(app, tool) for tool in tools])
         return
     echo_table(
-        ("name", "plugin", "approval", "offered", "what it does"),
+        ("name", "plugin", "approval", "offered", "description"),
         [
             [
                 tool.name,

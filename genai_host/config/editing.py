@@ -66,12 +66,12 @@ def must_be_writable(
     if checked(read_text(path) or "", path).read_only:
         place, line = place_of(path, "read_only")
         raise ConfigurationError(
-            f"the configuration is read-only: {place} says so", file=path, line=line
+            f"the configuration is read-only: {place} sets read_only", file=path, line=line
         )
     # root can write every file, but respects read-only permissions here as well
     if not os.access(path, os.W_OK) or not os.stat(path).st_mode & stat.S_IWUSR:
         raise ConfigurationError(
-            f"the configuration is read-only: {path} may not be written", file=path
+            f"the configuration is read-only: {path} is not writable", file=path
         )
 
 

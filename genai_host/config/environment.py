@@ -140,7 +140,7 @@ def _of_instance(variable: str) -> str:
         or rest == ["calls"]
     ):
         raise ConfigurationError(
-            f"the environment variable {variable} names no provider setting",
+            f"the environment variable {variable} is not the name of a provider setting",
             hint=f"for example {_PROVIDERS}MY_NAME__BASE_URL",
         )
     return ".".join(["providers", name, *rest])
@@ -151,7 +151,7 @@ def _of_tools(variable: str) -> str:
     name = name.replace("_", "-")
     if not re.fullmatch(PLAIN_NAME, name) or len(rest) != 1 or not rest[0]:
         raise ConfigurationError(
-            f"the environment variable {variable} names no tool setting",
+            f"the environment variable {variable} is not the name of a tool setting",
             hint=f"for example {_TOOLS}MY_NAME__FOLDER",
         )
     return f"tools.{name}.{rest[0]}"

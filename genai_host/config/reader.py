@@ -309,7 +309,7 @@ class Reader(TableReader):
         for name, table in self._rows(server, "user name", "server", "users"):
             where = ("server", "users", name)
             if list(table) != ["token"]:
-                raise self.wrong(where, "must have a token, and nothing else", _SECRETS)
+                raise self.wrong(where, "must have a token and no other key", _SECRETS)
             users[name] = self._token(table, *where)
         return {"token": self._token(server, "server"), "users": users}
 
@@ -352,7 +352,7 @@ class Reader(TableReader):
         for name in names:
             where = ("models" if name in configs else "aliases", name)
             if name in configs and name in aliases:
-                raise self.wrong(where, "is an alias as well", "remove one of them")
+                raise self.wrong(where, "is also an alias", "remove one of them")
             chain = [name]
             while following := configuration_in(names[chain[-1]], names):
                 if following == chain[-1]:  # the declared model of that name
@@ -375,7 +375,9 @@ class Reader(TableReader):
             try:
                 json.dumps(value, allow_nan=False)
             except (TypeError, ValueError):  # TOML has dates, and numbers that JSON lacks
-                raise self.wrong((*where, "parameters", parameter), "is not JSON") from None
+                raise self.wrong(
+                    (*where, "parameters", parameter), "must be a JSON value"
+                ) from None
         known = self.values(keys_of(ModelConfig), table, *where)
         return ModelConfig(**known, parameters=parameters)
 
@@ -385,11 +387,11 @@ class Reader(TableReader):
             if self.of(str, approval, "approvals", tool) not in APPROVALS:
                 raise self.wrong(("approvals", tool), f"must be one of {', '.join(APPROVALS)}")
             if "*" in tool[:-1]:  # it would silently match no tool
-                raise self.wrong(("approvals", tool), "may have a * only at its end")
+                raise self.wrong(("approvals", tool), "may have a * only at the end")
         return approvals
 
     def _tools(self, data: dict[str, Any]) -> dict[str, SetConfig]:
-        rows = self._rows(data, "name for a set of tools", "tools")
+        rows = self._rows(data, "tool set name", "tools")
         return {name: SetConfig(table) for name, table in rows}
 
     def _rows(

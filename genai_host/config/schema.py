@@ -205,7 +205,9 @@ class Config(NamedTuple):
         warnings: Lines about keys of the file that are ignored.
     """
 
-    read_only: Annotated[bool, Key("do not let any command change anything")] = False
+    read_only: Annotated[
+        bool, Key("reject changes to the configuration and the installed plugins")
+    ] = False
     feature: Annotated[str, Key("default feature", "defaults.feature")] = "chat"
     models: Mapping[str, str] = {}
     provider_order: Annotated[

@@ -111,12 +111,16 @@ def _of_part(title: str, part: type[Part]) -> Iterator[Claim]:
 
 def _of_route(title: str, route: HttpRoute) -> Iterator[Claim]:
     if route.path.startswith(("/{", "/v1/{")):
-        raise PluginError(f"{short_repr(route.path)} fits any path: it must begin with a word")
+        raise PluginError(
+            f"{short_repr(route.path)} matches any path: it must begin with a literal segment"
+        )
     if route.path in ("/", "/v1"):
-        raise PluginError(f"{route.path} is the host's own")
+        raise PluginError(f"{route.path} is reserved by the host")
     for path in HTTP_PATHS:
         if f"{route.path}/".startswith(f"{path}/"):
-            raise PluginError(f"{short_repr(route.path)} is the host's own: all of {path} is")
+            raise PluginError(
+                f"{short_repr(route.path)} is reserved by the host, as is all of {path}"
+            )
     yield title, route.key
 
 
@@ -161,15 +165,17 @@ class _Kind:
         found: list[Any] = []
         for declared in hook():
             if not isinstance(declared, Iterable):
-                raise PluginError(f"{hook.name} gives {short_repr(declared)}, which is not a list")
+                raise PluginError(
+                    f"{hook.name} returned {short_repr(declared)}, which is not a list"
+                )
             found.extend(islice(declared, _MOST + 1))  # it may be infinite
         if len(found) > _MOST:
-            raise PluginError(f"{hook.name} gives more than {_MOST}")
+            raise PluginError(f"{hook.name} returned more than {_MOST} items")
         for item in found:
             if not isinstance(item, self.types):
                 names = " and no ".join(kind.__name__ for kind in self.types)
                 raise PluginError(
-                    f"{hook.name} gives {short_repr(item)}, which is not of type {names}"
+                    f"{hook.name} returned {short_repr(item)}, which is not of type {names}"
                 )
         self.look(hook.name, found)
         return tuple(found)
@@ -187,7 +193,9 @@ def _look_at(**fields: Must) -> Callable[[str, Sequence[Any]], None]:
 def _look_at_parts(hook: str, found: Sequence[Any]) -> None:
     for item in found:
         if not issubclass(item, Part) or not isinstance(getattr(item, "type", None), str):
-            raise PluginError(f"{hook} gives {short_repr(item)}, which is not a subclass of Part")
+            raise PluginError(
+                f"{hook} returned {short_repr(item)}, which is not a subclass of Part"
+            )
     if found:
         Codec((*PARTS, *found))  # raises for fields without a JSON form
 

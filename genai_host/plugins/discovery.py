@@ -29,7 +29,7 @@ from genai_host.util.text import close_matches, describe_exception, message_of, 
 _log = logging.getLogger(__name__)
 
 _PREFIX = "genai_"  # prefix of all hook names
-_SUSPECT = "the process ended while it was loaded the last time: it crashed, or was killed"
+_SUSPECT = "the process crashed or was killed while loading it the last time"
 
 
 @frozen
@@ -168,7 +168,7 @@ class InstalledPlugins:
     def load(self, found: InstalledPlugin) -> object:
         if found.unreadable:
             raise PluginError(
-                f"its metadata cannot be read: {found.unreadable}",
+                f"cannot read its metadata: {found.unreadable}",
                 hint=f"{APP} upgrade {found.distribution} -- --force-reinstall",
             )
         # the brackets contain extras, which the installer has resolved
@@ -348,8 +348,8 @@ class _Loader:
         for version in self.manager.hook.genai_api():
             if version != API_VERSION:
                 raise PluginError(
-                    f"it is written for version {short_repr(version)} of the interface, this host "
-                    f"has {API_VERSION}",
+                    f"it requires version {short_repr(version)} of the plugin API, "
+                    f"but this host has version {API_VERSION}",
                     hint=f"{APP} upgrade {found.distribution} {APP}",
                 )
         return ask(self.manager.hook)
@@ -359,7 +359,7 @@ def _must_be_marked(plugin: object) -> None:
     for name in vars(hookspecs):
         hook = getattr(plugin, name, None) if name.startswith(_PREFIX) else None
         if callable(hook) and not hasattr(hook, f"{GROUP}_impl"):
-            raise PluginError(f"{name} is not marked", hint="mark it with @hookimpl")
+            raise PluginError(f"hook {name} is not marked", hint="mark it with @hookimpl")
 
 
 def _must_be_new(loaded: LoadedPlugin, here: Sequence[LoadedPlugin]) -> None:
@@ -368,7 +368,7 @@ def _must_be_new(loaded: LoadedPlugin, here: Sequence[LoadedPlugin]) -> None:
     for other in here:
         if other.found.name == found.name:
             raise PluginError(
-                f"the plugin name {found.name!r} is taken by {other.found.distribution} already",
+                f"the plugin name {found.name!r} is already used by {other.found.distribution}",
                 hint=hint,
             )
         if other.plugin is loaded.plugin:
@@ -396,9 +396,9 @@ def _explained(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
         )
     reason = describe_exception(error)
     if isinstance(error, SystemExit):
-        reason = f"it ends the program when it is loaded (SystemExit: {error.code})"
+        reason = f"it exits when it is loaded (SystemExit: {error.code})"
     elif isinstance(error, SyntaxError):
-        place = f"{error.filename}:{error.lineno}" if error.filename else "unknown place"
+        place = f"{error.filename}:{error.lineno}" if error.filename else "unknown location"
         reason = f"SyntaxError: {error.msg} ({place})"
     elif isinstance(error, pluggy.PluginValidationError):
         reason = _hook_fault(error)

@@ -126,18 +126,20 @@ def find_distributions(
     leftovers = []
     for each in _all_along(sys.path if path is None else path):
         if each.is_renamed:
-            leftovers.append(Leftover(each.folder, "an interrupted installer left it"))
+            leftovers.append(Leftover(each.folder, "left by an interrupted installer"))
         else:
             builds.setdefault(each.key, []).append(each)
     chosen = []
     for those in builds.values():
         whole = [each for each in those if each.has_metadata]
         bare = [] if len(whole) == len(those) else [each for each in those if each not in whole]
-        leftovers += [Leftover(each.folder, "it has no metadata that can be read") for each in bare]
+        leftovers += [Leftover(each.folder, "no readable metadata") for each in bare]
         best = _best(whole or bare, file, words)
         chosen.append(best)
         leftovers += [
-            Leftover(each.folder, f"{os.path.basename(best.folder)} is of the same distribution")
+            Leftover(
+                each.folder, f"{os.path.basename(best.folder)} belongs to the same distribution"
+            )
             for each in whole
             if each is not best and os.path.dirname(each.folder) == os.path.dirname(best.folder)
         ]

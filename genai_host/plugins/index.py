@@ -77,7 +77,7 @@ def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
     """The result for a plugin that is no longer loaded."""
     fix = (
         f"{APP} upgrade {found.distribution}, or: {APP} plugins disable {found.name}; "
-        f"to load it once more: {APP} plugins check {found.distribution}:{found.name}"
+        f"to load it again: {APP} plugins check {found.distribution}:{found.name}"
     )
     return LoadResult("broken", reason, fix, is_left_out=True)
 
@@ -296,7 +296,7 @@ def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
     head, is_ours = f"[{GROUP}]", False
     rows = [line.strip() for line in text.splitlines()]
     if head in text and head not in rows:
-        yield "", "", f"{_ENTRY_POINTS}: {head} does not stand in a line of its own"
+        yield "", "", f"{_ENTRY_POINTS}: {head} must be on a separate line"
     for number, row in enumerate(rows, 1):
         if row.startswith("["):
             is_ours = row == head
@@ -305,7 +305,7 @@ def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
             if name and name.isprintable() and _VALUE.fullmatch(value):
                 yield name, value, ""
             else:
-                fault = f"{_ENTRY_POINTS}, line {number}: {_shown(row)} is not an entry point"
+                fault = f"{_ENTRY_POINTS}, line {number}: invalid entry point {_shown(row)}"
                 yield (name if value and name.isprintable() else ""), "", fault
 
 

@@ -118,7 +118,9 @@ class Observers:
                     headers.update(_headers(each))
             except Exception:  # noqa: BLE001 - a wrapper may return anything
                 # headers may contain secrets, so the value is not logged
-                _log.warning("genai_call_headers gives a %s", type(given).__name__, exc_info=True)
+                _log.warning(
+                    "genai_call_headers returned a %s", type(given).__name__, exc_info=True
+                )
         return headers
 
     def call(
@@ -390,7 +392,7 @@ def _guard_of_wrapper(function: Callable[..., Any], watched: _Watched) -> Callab
             raise
         try:
             watched.call(wrapping.send, result)
-            raise RuntimeError("it yields twice")
+            raise RuntimeError("it yields more than once")
         except StopIteration as end:
             return end.value
         except Exception:  # noqa: BLE001 - an observer must not affect other code

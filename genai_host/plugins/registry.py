@@ -62,7 +62,7 @@ class Registry:
             owner = self._owners.get((kind, name))
             if owner is not None:
                 raise PluginError(
-                    f"the {kind} {name!r} is declared by {owner} already",
+                    f"the {kind} {name!r} is already declared by {owner}",
                     plugin=plugin,
                     hint=_which_to_disable(plugin, owner),
                 )

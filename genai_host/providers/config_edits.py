@@ -264,9 +264,7 @@ def _model(document: Document, name: str) -> Document:
 def set_named(sets: Mapping[str, ToolSet[Any]], name: str) -> ToolSet[Any]:
     """A set of tools by its name. Raises `ConfigurationError` if it is unknown."""
     if name not in sets:
-        raise ConfigurationError(
-            f"unknown set of tools {name!r}", hint=hint_for(name, sorted(sets))
-        )
+        raise ConfigurationError(f"unknown tool set {name!r}", hint=hint_for(name, sorted(sets)))
     return sets[name]
 
 

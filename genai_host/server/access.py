@@ -97,7 +97,7 @@ class AccessPolicy:
         host = head.headers.get("host", "").lower()
         found = _HOST.fullmatch(host)
         if found is None:
-            raise Refused(HttpProblem(400, "bad_request", "the header host is missing, or is none"))
+            raise Refused(HttpProblem(400, "bad_request", "the Host header is missing or invalid"))
         name = _plain(found[1])
         if not (
             self._takes_any
@@ -109,8 +109,8 @@ class AccessPolicy:
                 HttpProblem(
                     421,
                     "wrong_host",
-                    "this server does not answer under that name",
-                    hint="whoever runs it can allow it: genai-host serve --allow-host NAME",
+                    "this server does not accept that host name",
+                    hint="the operator can allow it: genai-host serve --allow-host NAME",
                 )
             )
         return host
@@ -125,8 +125,8 @@ class AccessPolicy:
                 HttpProblem(
                     403,
                     "wrong_origin",
-                    "pages of other origins may not use this server",
-                    hint="whoever runs it can allow one: genai-host serve --cors ORIGIN",
+                    "pages of other origins cannot use this server",
+                    hint="the operator can allow one: genai-host serve --cors ORIGIN",
                 )
             )
 
@@ -139,7 +139,7 @@ class AccessPolicy:
                 HttpProblem(
                     401,
                     "unauthorized",
-                    "a token of this server is needed",
+                    "a token of this server is required",
                     hint="send it as Authorization: Bearer TOKEN",
                     headers={"www-authenticate": "Bearer"},
                 )
@@ -168,7 +168,7 @@ def _check_media_type(head: Head) -> None:
             HttpProblem(
                 415,
                 "unsupported_media_type",
-                "the body must be JSON, and say so",
+                "the body must have the content type of JSON",
                 hint="send the header Content-Type: application/json",
             )
         )
@@ -257,7 +257,7 @@ class FailedAttempts:
             _remember(self._failed, network, (count + 1, now))
             times, rest = divmod(count + 1, _FREE)
             if not rest and times & (times - 1) == 0:
-                _log.warning("%d wrong tokens in a row came from %s", count + 1, network or "-")
+                _log.warning("%d invalid tokens in a row from %s", count + 1, network or "-")
         elif (network, user) in self._right or count < _FREE:
             _remember(self._right, (network, user), None)
             return 0.0
@@ -301,7 +301,7 @@ class RequestQueue:
                 HttpProblem(
                     429,
                     "overloaded",
-                    "the server answers as many requests as it may at once",
+                    "too many concurrent requests",
                     retry_after=_RETRY,
                 )
             )
@@ -347,7 +347,7 @@ class UserRateLimiter:
                 HttpProblem(
                     429,
                     "rate_limited",
-                    f"at most {self._most} requests a minute are answered",
+                    f"rate limit of {self._most} requests per minute exceeded",
                     retry_after=math.ceil((1 - left) * 60 / self._most),
                 )
             )
@@ -370,7 +370,7 @@ class ByteBudget:
                 HttpProblem(
                     429,
                     "overloaded",
-                    "the server has no room for so much at once",
+                    "the server has no memory for this request now",
                     retry_after=_RETRY,
                 )
             )

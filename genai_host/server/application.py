@@ -96,7 +96,7 @@ class RequestHandler:
     def interrupt(self, error: GenaiError) -> None:
         """Interrupt the request with an error, if it supports its limits."""
         if self._turn is not None and not self._turn.done():
-            problem = HttpProblem(503, "stopping", "the server is being stopped", retry_after=1)
+            problem = HttpProblem(503, "stopping", "the server is shutting down", retry_after=1)
             self._turn.set_exception(Refused(problem))
         self._shared.cancel(self._limits, error)
 
@@ -138,9 +138,9 @@ class RequestHandler:
             shared.workers.submit(partial(self._answer, request, found))
         except RuntimeError as error:
             self._leave()
-            _log.warning("a request is not answered: %s", error)
+            _log.warning("cannot answer a request: %s", error)
             raise Refused(
-                HttpProblem(503, "overloaded", "there is no room for this now", retry_after=1)
+                HttpProblem(503, "overloaded", "no thread is available", retry_after=1)
             ) from None
         reply = await self._outbox.reply()
         if reply is None:
@@ -161,7 +161,7 @@ class RequestHandler:
                 HttpProblem(
                     408,
                     "timeout",
-                    f"the body has not come in {seconds:g} seconds",
+                    f"the body was not received within {seconds:g} seconds",
                     headers={"connection": "close"},
                 )
             ) from None
@@ -248,7 +248,7 @@ class RequestHandler:
     def _sendable(self, reply: RouteResponse, request: RouteRequest) -> RouteResponse:
         if is_sendable(reply):
             return reply
-        _log.error("the reply to %s %s has headers that none has", request.method, request.path)
+        _log.error("the reply to %s %s has invalid headers", request.method, request.path)
         _close(reply)
         problem = HttpProblem(500, "internal", "internal error; see the log of the server")
         return error_reply(request.path, request.headers, problem)
@@ -265,9 +265,9 @@ class RequestHandler:
                     break
             self._outbox.end()
         except GenaiError as error:
-            _log.info("a reply broke off: %s", error)
+            _log.info("a reply was interrupted: %s", error)
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
-            _log.exception("a reply broke off")
+            _log.exception("a reply was interrupted")
         finally:
             _close(reply)
 
@@ -333,7 +333,7 @@ class RequestHandler:
 
 def _too_large(route: HttpRoute) -> Refused:
     return Refused(
-        HttpProblem(413, "too_large", f"the body must have at most {route.max_body_size} bytes")
+        HttpProblem(413, "too_large", f"the body must be at most {route.max_body_size} bytes")
     )
 
 
@@ -344,7 +344,7 @@ def _close(reply: RouteResponse) -> None:
     try:
         close()
     except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
-        _log.warning("what a reply was made of failed to close", exc_info=True)
+        _log.warning("cannot close the body of a reply", exc_info=True)
 
 
 _LAST = 1.0  # seconds in which interrupted requests may send their error
@@ -361,7 +361,7 @@ class Application:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise RuntimeError(f"the server does not speak {scope['type']}")
+            raise RuntimeError(f"unsupported ASGI scope type {scope['type']!r}")
         exchange = RequestHandler(self.shared, scope, receive, send)
         self._under_way.add(exchange)
         try:
@@ -376,7 +376,7 @@ class Application:
         set, then interrupt the remaining ones. Returns whether all requests have ended."""
         self.shared.is_draining = True
         await self._until_idle(self.shared.settings.graceful_timeout, hurry)
-        stopped = Interrupted("the server is being stopped", hint="go on with it later")
+        stopped = Interrupted("the server is shutting down", hint="resume it later")
         for exchange in list(self._under_way):
             exchange.interrupt(stopped)
         await self._until_idle(_LEAST if hurry.is_set() else _LAST, asyncio.Event())

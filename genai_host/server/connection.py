@@ -89,7 +89,7 @@ class Connection(HttpToolsProtocol):
         now = self.loop.time()
         if now - self.logged[0] >= _LOG_AGAIN:
             self.logged[0] = now
-            _log.warning("%d connections are open: no more are taken", self.most)
+            _log.warning("%d connections are open; further connections are refused", self.most)
 
     def _enter_reserve(self) -> bool:
         """Join the reserve, and close its oldest idle connection if it is full. Returns whether
@@ -175,7 +175,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if not self.url.startswith(b"/"):
-            raise ValueError("the target is not a path")
+            raise ValueError("the request target is not a path")
         if self.parser.should_upgrade():
             return
         if self._is_reserve and not self._is_health_check():
@@ -361,9 +361,9 @@ def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)
 
 
-_FULL = _refusal(503, "Service Unavailable", "overloaded", "as many connections are open as may be")
-_WRONG = _refusal(400, "Bad Request", "bad_request", "this is not an HTTP request")
+_FULL = _refusal(503, "Service Unavailable", "overloaded", "too many open connections")
+_WRONG = _refusal(400, "Bad Request", "bad_request", "invalid HTTP request")
 _TOO_LARGE = _refusal(
-    431, "Request Header Fields Too Large", "too_large", "the head is larger than is taken"
+    431, "Request Header Fields Too Large", "too_large", "the request head is too large"
 )
 _REFUSALS: dict[object, bytes] = {_TooLarge: _TOO_LARGE, _Full: _FULL}

@@ -72,7 +72,7 @@ def read_head(scope: Mapping[str, Any], root_path: str) -> Head:
 def _path(scope: Mapping[str, Any], root_path: str) -> str:
     path: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
     if not path.startswith("/"):
-        raise Refused(HttpProblem(400, "bad_request", "the path does not begin with /"))
+        raise Refused(HttpProblem(400, "bad_request", "the path must begin with /"))
     return below_root(path, root_path)
 
 
@@ -99,12 +99,12 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw, value in pairs:
         if not _NAME.fullmatch(raw):  # some versions of the parser accept these
-            raise Refused(HttpProblem(400, "bad_request", "a header has a name that is none"))
+            raise Refused(HttpProblem(400, "bad_request", "invalid header name"))
         name = raw.decode("latin-1")
         if name not in headers:
             headers[name] = value.decode("latin-1").strip()
         elif raw in _ONCE:  # a proxy may have used the other value
-            raise Refused(HttpProblem(400, "bad_request", f"the header {name} comes twice"))
+            raise Refused(HttpProblem(400, "bad_request", f"duplicate header {name}"))
         else:
             joint = "; " if name == "cookie" else ", "
             headers[name] += joint + value.decode("latin-1").strip()
@@ -114,11 +114,15 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
 def _length(headers: Mapping[str, str]) -> int | None:
     if "transfer-encoding" in headers:
         if "content-length" in headers:
-            raise Refused(HttpProblem(400, "bad_request", "the body has two ends"))
+            raise Refused(
+                HttpProblem(
+                    400, "bad_request", "content-length and transfer-encoding cannot be combined"
+                )
+            )
         return None
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()):
-        raise Refused(HttpProblem(400, "bad_request", "the length of the body is not a number"))
+        raise Refused(HttpProblem(400, "bad_request", "content-length is not a number"))
     return int(length.lstrip("0")[:20] or 0)  # Python limits the digits of a number
 
 

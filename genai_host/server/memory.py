@@ -61,7 +61,7 @@ class Memory:
     def get(self, key: _Key) -> _Held:
         with self._lock:
             if key not in self._held:
-                raise NotFound(f"there is no {key[2]} among {key[1]}")
+                raise NotFound(f"no document {key[2]} in {key[1]}")
             self._held.move_to_end(key)
             return self._held[key]
 
@@ -73,11 +73,11 @@ class Memory:
             before = self._held.get(key)
             version = before.version if before else 0
             if expect is not None and expect != version:
-                raise Conflict(f"{key[2]} has changed since it was read")
+                raise Conflict(f"document {key[2]} in {key[1]} has changed since it was read")
             if len(data) > self._size:
                 if expect is not None:
                     raise LimitExceeded(
-                        f"{key[2]} has become too large: {self._size} bytes fit",
+                        f"{key[2]} is too large: the limit is {self._size} bytes",
                         hint="run the server with a store",
                     )
                 return version

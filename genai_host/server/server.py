@@ -70,7 +70,7 @@ class ConfigWatcher:
                 self._taken_up = stamps
                 self._take_up()
         except GenaiError as error:
-            _log.warning("the configuration stays as it was: %s", error)
+            _log.warning("the configuration was not reloaded: %s", error)
         finally:
             self._looking.release()
 
@@ -419,6 +419,6 @@ def _check_certificate(settings: ServerSettings) -> None:
         )
     except OSError as error:  # TLS errors are among these
         raise ConfigurationError(
-            f"{settings.certfile} has no certificate that can be used, with its key: {error}",
-            hint="--certfile has the certificates in PEM, --keyfile the key of the first",
+            f"{settings.certfile} has no usable certificate with its key: {error}",
+            hint="--certfile requires certificates in PEM, --keyfile the key of the first one",
         ) from error

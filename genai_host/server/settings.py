@@ -158,7 +158,7 @@ def _check_access(settings: ServerSettings) -> None:
             )
         if not _VISIBLE.fullmatch(token.reveal()):
             raise ConfigurationError(
-                f"{owner} is empty, or has characters that HTTP headers cannot have",
+                f"{owner} is empty, or has characters that HTTP headers cannot contain",
                 hint="generate one: openssl rand -hex 32",
             )
     if len({token.reveal() for token in settings.tokens.values()}) < len(settings.tokens):

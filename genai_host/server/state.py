@@ -82,8 +82,8 @@ class Health:
         except GenaiError as error:
             return HttpProblem.of(error).message
         except BaseException:  # noqa: BLE001 - reported to all waiting requests
-            _log.exception("the store cannot be looked at")
-            return "the log of the server says why"
+            _log.exception("cannot read the store")
+            return "see the log of the server"
         return ""
 
 

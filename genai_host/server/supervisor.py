@@ -181,7 +181,7 @@ class Child:
             return self.error
         code = self._process.returncode
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-        return PluginError(f"a worker ended by itself: {how}", hint="what it printed says why")
+        return PluginError(f"a worker exited unexpectedly: {how}", hint="see its output")
 
     def _take(self, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -322,7 +322,7 @@ class Supervisor:
             return
         if renewing is not None and child is renewing[1] and not child.is_ready:
             self._renewing, self._to_renew = None, []
-            self._say(f"warning: the workers stay as they are: {child.why()}")
+            self._say(f"warning: the workers were not replaced: {child.why()}")
             if renewing[0] in self._children:
                 return
         self._miss(child)
@@ -340,7 +340,7 @@ class Supervisor:
             return
         pause = min(_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE) if failures else 0.0
         when = f"in {pause:g} s" if pause else "now"
-        self._say(f"warning: {child.why()}; another begins {when}")
+        self._say(f"warning: {child.why()}; starting another {when}")
         self._due[number] = time.monotonic() + pause
 
     def _do_what_is_due(self) -> None:

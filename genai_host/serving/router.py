@@ -133,7 +133,7 @@ class HttpRoutes:
         route, parameters = found
         if len(request.body) > route.max_body_size:
             return HttpProblem(
-                413, "too_large", f"the body must have at most {route.max_body_size} bytes"
+                413, "too_large", f"the body must be at most {route.max_body_size} bytes"
             )
         dropped: list[str] = []
         try:

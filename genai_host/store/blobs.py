@@ -79,7 +79,7 @@ class Blobs:
     def get(self, id: str) -> Iterator[bytes]:
         """The bytes, in chunks. Raises `NotFound`."""
         if not re.fullmatch("[0-9a-f]{64}", id) or not self._is_used(id):
-            raise NotFound(f"there is no blob {id[:64]}")
+            raise NotFound(f"unknown blob {id[:64]}")
         return self._pieces(id)
 
     def remove(self, id: str) -> None:

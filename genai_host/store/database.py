@@ -42,13 +42,13 @@ OLDEST = 2
 
 # prefixes of error messages of SQLite, and hints
 _HINTS = {
-    "database is locked": "another program holds it: end that, or try again later",
-    "database or disk is full": "make room on the disk",
-    "disk i/o error": "look at the disk, and at how much room there is",
-    "file is not a database": "it was not changed: move it away, or name another file",
-    "database disk image is malformed": "it was not changed: restore a backup, or move it away",
-    "attempt to write a readonly database": "make the file and its folder writable",
-    "unable to open database file": "make the file and its folder readable and writable",
+    "database is locked": "another program has locked it: stop that program, or try again later",
+    "database or disk is full": "free disk space",
+    "disk i/o error": "check the disk and its free space",
+    "file is not a database": "the file was not changed: move it, or use another file",
+    "database disk image is malformed": "the file was not changed: restore a backup, or move it",
+    "attempt to write a readonly database": "make the file and its directory writable",
+    "unable to open database file": "make the file and its directory readable and writable",
 }
 _CANNOT_WRITE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 _PAGES = 10_000  # pages of 4 KB in the log before a checkpoint
@@ -59,7 +59,7 @@ def next_step(version: int) -> str:
     if version > VERSION:
         return "upgrade genai-host: pip install --upgrade genai-host"
     return (
-        "export its conversations with the genai-host that made it, then import them: "
+        "export its conversations with the version that created it, then import them: "
         "genai-host conversations import FILE"
     )
 
@@ -136,14 +136,14 @@ class Database:
         if os.path.isfile(self.file):
             return
         if was_there:
-            raise StoreError(f"{self.location}: it is not there any more", file=self.location)
+            raise StoreError(f"{self.location}: the file no longer exists", file=self.location)
         folder = os.path.dirname(os.path.abspath(self.file))
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
         can_be_made = os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
         if os.path.lexists(self.file) or not can_be_made:
             raise StoreError(
-                f"{self.location}: it cannot be made there",
+                f"{self.location}: cannot create the file",
                 file=self.location,
                 hint=paths.ELSEWHERE,
             )
@@ -265,9 +265,9 @@ class Database:
     def no_store(self) -> StoreError:
         """The error for a database of another application."""
         return StoreError(
-            f"{self.location} holds something else",
+            f"{self.location} is not a genai-host store",
             file=self.location,
-            hint="it was not changed: name another file or database",
+            hint="it was not changed: use another file or database",
         )
 
     def make_file(self) -> None:
@@ -326,9 +326,9 @@ def lock_beside(database: Database) -> Iterator[None]:
             lock.acquire()
         except Timeout as error:
             raise StoreError(
-                f"another process has been opening {database.file} for {_SECONDS:g} s",
+                f"timeout: another process is opening {database.file} for {_SECONDS:g} s",
                 file=database.file,
-                hint="try again when it is done",
+                hint="try again later",
             ) from error
     try:
         yield

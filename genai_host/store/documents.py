@@ -200,11 +200,12 @@ class Documents:
         return and_(self._mine(), documents.c.id == id)
 
     def _not_found(self, id: str) -> NotFound:
-        return NotFound(f"there is no {id} among {self._collection}")
+        return NotFound(f"no document {id} in {self._collection}")
 
     def _conflict(self, id: str) -> Conflict:
         return Conflict(
-            f"{id} among {self._collection} has changed since it was read", hint="read it again"
+            f"document {id} in {self._collection} has changed since it was read",
+            hint="read it again",
         )
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 
 from genai_host.errors import StoreError
 
-_FORMS = "name a file, or postgresql://user:password@host/database"
+_FORMS = "use a file, or postgresql://user:password@host/database"
 
 
 def read_url(given: str) -> URL:
@@ -31,8 +31,8 @@ def read_url(given: str) -> URL:
             if url.database:
                 return url
     except (ArgumentError, NoSuchModuleError) as error:
-        raise StoreError("this is not an address of a store", hint=_FORMS) from error
-    raise StoreError("a store is in SQLite or PostgreSQL, in a database with a name", hint=_FORMS)
+        raise StoreError("invalid database URL", hint=_FORMS) from error
+    raise StoreError("the store must be a named SQLite or PostgreSQL database", hint=_FORMS)
 
 
 def engine_of_server(url: URL) -> Engine:
@@ -42,7 +42,7 @@ def engine_of_server(url: URL) -> Engine:
     except ImportError as error:
         place = url.render_as_string(hide_password=True)
         raise StoreError(
-            f"{place} needs {error.name}, which is not installed",
+            f"{place} requires {error.name}, which is not installed",
             file=place,
             hint="pip install 'genai-host[postgresql]'",
         ) from error

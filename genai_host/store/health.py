@@ -96,7 +96,7 @@ def _examine_file(database: Database, ask: Ask) -> Health | None:
         if not os.path.exists(os.path.join(folder, each[:2], each))
     ]
     if lost:
-        faults.append(f"{len(lost)} of the files in {folder} are missing")
+        faults.append(f"{len(lost)} files in {folder} are missing")
         fixes.append(
             f"restore {folder} from a backup, or attach the same files again: "
             + ", ".join(lost[:_FAULTS])
@@ -146,7 +146,7 @@ def _unusable(size: int, version: int) -> Health:
     return Health(
         size,
         version,
-        faults=(f"it has version {version}, this host knows {VERSION}",),
+        faults=(f"store version {version} is not supported; this host supports {VERSION}",),
         fix=next_step(version),
     )
 

@@ -66,7 +66,7 @@ class Indexer:
         try:
             self.catch_up(which)
         except StoreError as error:
-            _log.warning("what was added last may be missing from lists: %s", error)
+            _log.warning("lists may lack the latest entries: %s", error)
 
     def _go_on(self, id: str) -> bool:
         """Index a part. Returns whether there may be more."""
@@ -92,7 +92,7 @@ class Indexer:
             if not (isinstance(error, _UNREADABLE) or self._database.refuses_data(error)):
                 raise
             # the error message may quote the conversation
-            _log.warning("%s cannot be indexed (%s): it is set aside", id, type(error).__name__)
+            _log.warning("cannot index %s (%s): marked as damaged", id, type(error).__name__)
         mine = conversations.c.id == id
         number = select(func.max(entries.c.number)).where(entries.c.conversation == id)
         values = {"entries": number.scalar_subquery() + 1, "status": DAMAGED}
@@ -151,7 +151,7 @@ class _Derived:
             derive(self, read_json(row.body), row)
         except _UNREADABLE as error:
             # the conversation is still listed, and reports the error when it is opened
-            _log.warning("entry %d of %s cannot be read: %s", row.number, self._id, error)
+            _log.warning("cannot read entry %d of %s: %s", row.number, self._id, error)
 
     def write(self) -> None:
         if self._messages:
@@ -175,7 +175,7 @@ class _Derived:
         try:
             turns = _taken_back(map(read_json, rows.scalars()))
         except _UNREADABLE as error:
-            _log.warning("what was taken back in %s cannot be read: %s", self._id, error)
+            _log.warning("cannot read what was undone in %s: %s", self._id, error)
             return
         named = messages.c.turn.in_([turn for turn in turns if turn is not None])
         gone = or_(named, messages.c.turn.is_(None)) if None in turns else named

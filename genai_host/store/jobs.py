@@ -276,7 +276,7 @@ class JobWorker:
             endings, threads = list(self._under_way.values()), list(self._threads)
         self._wake.set()
         for ending in endings:
-            ending.cancel(Interrupted("the server ends"))
+            ending.cancel(Interrupted("the server is shutting down"))
         until = time.monotonic() + _FLUSH
         for thread in (*threads, self._beating):
             if thread.ident is not None:  # the thread was started
@@ -284,7 +284,7 @@ class JobWorker:
         try:
             self.queue.leave()
         except GenaiError as error:  # the lease expires
-            _log.info("the lease of a worker is left to expire: %s", error)
+            _log.info("cannot release the lease of a worker; it will expire: %s", error)
 
     def _has_room(self) -> bool:
         return not self.is_closed and self._reserved + len(self._under_way) < self._at_once
@@ -321,7 +321,7 @@ class JobWorker:
         try:
             thread.start()
         except RuntimeError:  # the system cannot start more threads
-            _log.warning("the job %s waits: there are no more threads", job.id)
+            _log.warning("the job %s is queued again: cannot start a thread", job.id)
             self._give_back(job, counts=False)
             self._end(job, thread)
 
@@ -336,7 +336,7 @@ class JobWorker:
             is_ours = ending.is_cancelled()  # otherwise raised by the work itself
             self._give_back(job, counts=not is_ours, seconds=0.0 if is_ours else _PAUSE)
         except (StoreError, ConversationBusy) as error:
-            _log.warning("the job %s is tried again: %s", job.id, error)
+            _log.warning("the job %s will be retried: %s", job.id, error)
             self._give_back(job, counts=False)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("the job %s failed", job.id)
@@ -357,7 +357,7 @@ class JobWorker:
             else:
                 self.queue.give_back(job.id, counts=counts, seconds=seconds)
         except GenaiError:  # other workers can take it when the lease has expired
-            _log.info("the job %s is left until the lease expires", job.id)
+            _log.info("the job %s will be retried when the lease expires", job.id)
 
     def _beat(self) -> None:
         while not self.is_closed:
@@ -368,7 +368,7 @@ class JobWorker:
             except Exception as error:  # noqa: BLE001 - the next beat may succeed
                 if not self._is_failing:
                     is_bug = not isinstance(error, GenaiError)
-                    _log.warning("the store of background jobs fails: %s", error, exc_info=is_bug)
+                    _log.warning("background jobs: %s", error, exc_info=is_bug)
                 self._is_failing = True
             self._wake.wait(_BEAT)
             self._wake.clear()
@@ -384,7 +384,7 @@ class JobWorker:
             if mine.get(id):
                 ending.cancel(Cancelled("the job was cancelled"))
             elif id not in mine:
-                ending.cancel(Interrupted("another worker has the job"))
+                ending.cancel(Interrupted("another worker has taken the job"))
 
     def _is_here(self, id: str) -> bool:
         return id in self._adding or id in self._under_way

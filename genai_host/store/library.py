@@ -253,7 +253,7 @@ class ConversationQueries:
         try:
             check(loaded, codec)
         except ReplayError as error:
-            raise ValidationError(f"this makes no conversation: {error}") from error
+            raise ValidationError(f"not a valid conversation: {error}") from error
         return self._create(rows, {"name": name, "copied": len(rows)})
 
     def markdown(self, id: str, codec: Codec) -> str:

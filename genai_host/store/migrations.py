@@ -65,7 +65,8 @@ def bring_up_to_date(
                 return
             if not min(steps) <= found <= version:
                 raise StoreError(
-                    f"{database.location} has version {found}, this host knows {version}",
+                    f"{database.location}: store version {found} is not supported; "
+                    f"this host supports {version}",
                     file=database.location,
                     hint=next_step(found),
                 )

@@ -212,7 +212,7 @@ class Attached:
                 owner[key] = self._base64(owner[key]["sha256"])
         except _DAMAGED as error:
             raise StoreError(
-                f"{self._file} holds an entry whose list of what is attached is damaged",
+                f"{self._file} contains an entry with a damaged list of attachments",
                 file=self._file,
             ) from error
         return form
@@ -299,9 +299,9 @@ def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tup
         raise
     except (ValueError, GenaiError) as error:
         raise StoreError(
-            f"{place} holds an entry that cannot be read: {error}",
+            f"{place} contains an entry that cannot be read: {error}",
             file=place,
-            hint="is a plugin missing, or older than the one that wrote it?",
+            hint="check that all plugins are installed and up to date",
         ) from error
 
 
@@ -321,20 +321,20 @@ def imported(data: Any) -> tuple[str | None, list[Written]]:
     """Name and entries of an exported conversation. Raises `ValidationError`. The caller validates
     the entries with its codec."""
     if not isinstance(data, Mapping) or data.get("form") != FORM:
-        raise ValidationError(f"this is not a conversation in form {FORM}")
+        raise ValidationError(f"not an exported conversation of form {FORM}")
     name, entries = data.get("name"), data.get("entries")
     if not isinstance(name, (str, type(None))) or not isinstance(entries, list):
-        raise ValidationError("a conversation has a name and a list of entries")
+        raise ValidationError("a conversation must have a name and a list of entries")
     return name and storable(name), [_written(each) for each in entries]
 
 
 def _written(entry: Any) -> Written:
     at = entry.get("at") if isinstance(entry, Mapping) else None
     if isinstance(at, bool) or not isinstance(at, (int, float)) or not 0 <= at <= LATEST:
-        raise ValidationError("an entry is an object, with the time when it came in `at`")
+        raise ValidationError("an entry must be an object with its time in `at`")
     form = {key: value for key, value in entry.items() if key != "at"}
     try:
         body = write_json(form).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValidationError(f"an entry is not JSON: {describe_exception(error)}") from error
+        raise ValidationError(f"an entry is not valid JSON: {describe_exception(error)}") from error
     return Written(form.get("turn"), str(form.get("entry")), float(at), body)

@@ -423,7 +423,7 @@ class StoredRecord:
             self._unsure = None
             if isinstance(before, StepEnded) and isinstance(entry, StepEnded):
                 raise Conflict(
-                    "another result is on record already", hint="reopen the conversation"
+                    "another result has already been recorded", hint="reopen the conversation"
                 )
         else:
             self._held = tuple(Written(*row[2:]) for row in rows[:-1])

@@ -186,7 +186,7 @@ class Writer:
             except driver.IntegrityError:
                 if not (addition.again and self._holds(cursor, addition.rows)):
                     conflict = Conflict(
-                        "another process has gone on with this conversation, or deleted it",
+                        "another process has continued or deleted this conversation",
                         hint="reopen the conversation",
                     )
         except driver.Error as error:

@@ -253,4 +253,4 @@ def warn_unknown(config: Config, known: Mapping[str, ToolSet[Any]]) -> None:
         if name not in known:
             where = place_of(config.file, "tools", name)[0] if each.settings else ""
             where = where or ", ".join(each.overrides.values()) or "the configuration"
-            _log.warning("%s: unknown set of tools %r; choose from: %s", where, name, there)
+            _log.warning("%s: unknown tool set %r; choose from: %s", where, name, there)

@@ -41,7 +41,7 @@ def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
             raise ConfigurationError(
                 f"another process has been changing {path} for {_SECONDS:g} s",
                 file=path,
-                hint="try again when it is done",
+                hint="try again later",
             ) from error
     try:
         yield

@@ -630,9 +630,7 @@ class TestItem12:
         assert len(look.calls) == 1
         assert len(wipe.calls) == (1 if decision else 0)
         wiped = second.history[2]["content"]
-        assert wiped == (
-            "wiped" if decision else "a human was asked whether this may run, and said no"
-        )
+        assert wiped == ("wiped" if decision else "the user did not approve this call")
         assert texts(second)[-2:] == [("user", "well?"), ("assistant", "so it is")]
 
     def test_item_12_an_approval_holds_for_no_call_that_nobody_has_seen(

@@ -162,7 +162,7 @@ def test_what_fails_is_a_result_and_is_asked_again_when_wanted(
     assert (done.done, done.failed) == (4, 2)
     _, b, _, wrong = read(paths[1])
     assert b["error"]["message"] == "the key is wrong"
-    assert "not JSON" in wrong["error"]["message"]
+    assert "invalid JSON" in wrong["error"]["message"]
     again = Batch(host, *paths, FAKE, retry_failed=True).run()
     assert (again.done, again.failed, again.before) == (4, 1, 2)
     assert [each.get("text") for each in read(paths[1])] == ["<a>", "<b>", "<c>", None]
@@ -187,7 +187,7 @@ def test_it_stops_before_the_next_call_once_it_has_cost_enough_and_goes_on(
 ) -> None:
     write(paths[0], *map(str, range(9)))
     host, prices, task = sold(make_host)
-    with pytest.raises(LimitExceeded, match="3 of 9 are done"):
+    with pytest.raises(LimitExceeded, match="3 of 9 rows done"):
         Batch(host, *paths, task, concurrency=1, max_cost=1.5).run()
     assert prices.calls == 3
     assert not paths[1].exists()
@@ -205,7 +205,7 @@ def test_rows_that_are_under_way_are_counted_before_more_are_asked(
     """What is under way when the bound is reached would be paid for as well."""
     write(paths[0], *map(str, range(40)))
     host, prices, task = sold(make_host)
-    with pytest.raises(LimitExceeded, match="5 of 40 are done"):
+    with pytest.raises(LimitExceeded, match="5 of 40 rows done"):
         Batch(host, *paths, task, concurrency=16, max_cost=2.5).run()
     assert prices.calls == 5
 

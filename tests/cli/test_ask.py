@@ -263,7 +263,7 @@ class TestErrors:
             ),
             ({"status": 400}, "error: the service answered with status 400 (mock@script)\n"),
             ({"text": "a b c", "fault": "cut", "pieces": 2}, "interrupted before its end"),
-            ({"fault": "crash"}, "RuntimeError: the mock was told to crash"),
+            ({"fault": "crash"}, "RuntimeError: the mock crashed as configured"),
             ({"fault": "filtered", "text": "no"}, "stopped because of content_filter"),
         ],
     )

@@ -294,7 +294,7 @@ def test_standard_input_cannot_be_attached_to_what_is_read_from_it(
 ) -> None:
     script([])
     code, _, err = terminal("chat", "-p", "script", "-a", "-", stdin="a")
-    assert (code, "standard input has the messages" in err) == (2, True)
+    assert (code, "standard input contains the messages" in err) == (2, True)
     assert "FILE|URL|-" not in terminal("chat", "--help")[1]
 
 

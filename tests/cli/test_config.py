@@ -172,7 +172,7 @@ class TestShow:
         monkeypatch.setenv("GENAI_HOST_DEFAULTS__MODEL", "mock")
         err = terminal("config", "default", "model", "mock-embed")[2]
         assert "GENAI_HOST_DEFAULTS__MODEL overrides it" in err
-        assert "cannot run for now: mock-embed is a model for embed, not chat" in err
+        assert "cannot run now: mock-embed is a model for embed, not chat" in err
 
     def test_of_a_type_that_is_not_there_no_value_is_shown(
         self, terminal: Terminal, home: Path
@@ -220,7 +220,7 @@ class TestAliases:
     def test_a_declared_name_is_redirected(self, terminal: Terminal) -> None:
         code, _, err = terminal("config", "alias", "mock-embed", "mock")
         assert code == 0
-        assert "mock-embed is a name of the model mock-embed, which it redirects now" in err
+        assert "mock-embed is a name of the model mock-embed, and now redirects it" in err
         assert done(terminal, "ask", "-m", "mock-embed", "hi") == "hi\n"
 
     def test_one_that_leads_nowhere_is_told(self, terminal: Terminal, home: Path) -> None:
@@ -264,7 +264,7 @@ class TestReadOnly:
         file.write_text(text)
         code, out, err = terminal(*arguments, stdin="sk-1")
         assert (code, out) == (1, "")
-        assert err == f"error: the configuration is read-only: {file}:1 says so\n"
+        assert err == f"error: the configuration is read-only: {file}:1 sets read_only\n"
         assert [each.name for each in file.parent.iterdir()] == ["config.toml"]
         assert file.read_text() == text
 

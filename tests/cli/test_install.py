@@ -175,12 +175,12 @@ class TestInstall:
     def test_a_host_that_does_not_start_is_reported(self, terminal: Terminal, pip: Pip) -> None:
         for says, last in (
             (("", "Traceback\nImportError: oh\n"), "ImportError: oh"),
-            (("?", ""), "it printed nothing"),
+            (("?", ""), "no output"),
         ):
             pip.says = says
             code, out, err = terminal("install", "genai-vendor-mock")
             assert (code, out) == (1, "")
-            assert f"error: genai-host does not start any more: {last}\n" in err
+            assert f"error: genai-host no longer starts: {last}\n" in err
 
     def test_plugins_that_load_too_slowly_are_not_waited_for(
         self, terminal: Terminal, pip: Pip
@@ -246,12 +246,12 @@ class TestInstall:
     @pytest.mark.parametrize(
         ("command", "code", "says"),
         [
-            (["install"], 2, "which plugin?"),
-            (["install", "--", "a"], 2, "which plugin?"),
+            (["install"], 2, "nothing to install"),
+            (["install", "--", "a"], 2, "nothing to install"),
             (["install", "--pre", "a"], 2, "No such option"),
             (["uninstall"], 2, "Missing argument"),
-            (["upgrade"], 2, "name plugins or use --all"),
-            (["upgrade", "--all", "a"], 2, "name plugins or use --all"),
+            (["upgrade"], 2, "nothing to upgrade: name plugins or use --all"),
+            (["upgrade", "--all", "a"], 2, "nothing to upgrade: name plugins or use --all"),
             (["upgrade", "zz-none"], 1, "error: cannot upgrade 'zz-none': not installed\n"),
             (["upgrade", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
             (["upgrade", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
@@ -301,13 +301,13 @@ class TestItem6ThirdParties:
     @pytest.mark.parametrize(
         ("wanted", "says"),
         [
-            ("genai-vendor-grok", "is a third party's, not a distribution of genai-host"),
-            ("Genai_Vendor.grok[x]>=1", "is a third party's"),
+            ("genai-vendor-grok", "is a third-party package, not a distribution of genai-host"),
+            ("Genai_Vendor.grok[x]>=1", "is a third-party package"),
             ("wordlist", "; did you mean genai-vendor-wordlist?"),
             ("genai-feature-resarch", "; did you mean genai-feature-research?"),
             ("git+https://u:p@a.b/genai-vendor-openai", "is a Git repository"),
-            ("genai-vendor-openai @ https://a.b/c.whl", "is an address"),
-            ("https://a.b/genai-vendor-openai.whl", "is an address"),
+            ("genai-vendor-openai @ https://a.b/c.whl", "is a URL"),
+            ("https://a.b/genai-vendor-openai.whl", "is a URL"),
         ],
     )  # fmt: skip
     def test_it_is_refused_where_nobody_can_be_asked(
@@ -337,7 +337,7 @@ class TestItem6ThirdParties:
         monkeypatch.setattr("genai_host.cli.install.is_terminal", lambda stream: True)
         ended, _, err = terminal("install", "genai-vendor-grok", stdin=f"{answer}\n")
         assert (ended, len(pip.ran)) == (code, int(code == 0))
-        assert "genai-vendor-grok is a third party's" in err
+        assert "genai-vendor-grok is a third-party package" in err
         assert "Install it? [y/N]" in err
 
     @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ class TestItem6ThirdParties:
         for command in ("install", "upgrade"):
             code, _, err = terminal(command, "zz-private")
             assert (code, pip.ran) == (1, [])
-            assert "may be a third party's: the installed one is from file:///src/" in err
+            assert "may be a third-party package: the installed one is from file:///src/" in err
             assert f"genai-host {command} --yes zz-private" in err
         assert terminal("upgrade", "--yes", "zz-private")[0] == 0
         assert pip.ran == [["install", "--upgrade", "zz-private"]]

@@ -124,7 +124,7 @@ class TestDoctor:
         terminal("keys", "set", "openai", stdin=_RINGED)
         monkeypatch.setenv("AZURE_OPENAI_API_KEY", _SET)
         found = self.checks(terminal)
-        assert found["keys"]["found"] == "kept in the keyring"
+        assert found["keys"]["found"] == "stored in the keyring"
         assert found["key openai.api_key"]["found"] == "from the keyring"
         variable = "from the environment variable AZURE_OPENAI_API_KEY"
         assert found["key azure-openai.api_key"]["found"] == variable

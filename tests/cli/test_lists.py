@@ -123,7 +123,7 @@ class TestPlugins:
         configure(home, '[plugins]\ndisabled = ["mock"]\n')
         code, _, err = terminal("plugins", "enable", "genai-vendor-mock:mock")
         assert code == 1
-        assert "genai-vendor-mock:mock is disabled as mock" in err
+        assert "genai-vendor-mock:mock is disabled by mock" in err
         assert "genai-host plugins enable mock" in err
         assert list(read_config().disabled) == ["mock"]
 
@@ -318,7 +318,7 @@ class TestDoctor:
         assert check == {
             "what": "distributions",
             "status": "warning",
-            "found": f"{left}: an interrupted installer left it",
+            "found": f"{left}: left by an interrupted installer",
             "fix": "remove these folders",
         }
 

@@ -183,7 +183,7 @@ class TestVerbose:
         assert code == 1
         assert "Traceback" in err
         assert "provider.py" in err
-        assert "RuntimeError: the mock was told to crash" in err
+        assert "RuntimeError: the mock crashed as configured" in err
 
     def test_in_a_chat_as_well(self, terminal: Terminal, script: Any) -> None:
         script([{"fault": "crash"}, "two"])

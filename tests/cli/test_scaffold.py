@@ -163,7 +163,10 @@ class TestCommand:
         for kind, name in (("vendor", "mock"), ("feature", "chat")):
             code, _, err = terminal("plugins", "new", kind, name, "--directory", str(work))
             assert code == 1
-            assert f"the name {name!r} is taken by genai-{kind}-{name}, which is installed" in err
+            assert (
+                f"the name {name!r} is used by the installed distribution genai-{kind}-{name}"
+                in err
+            )
         assert not written(work)
 
     def test_it_works_whatever_is_broken(
@@ -204,12 +207,12 @@ class TestNames:
         index.remember({found.key: LoadResult("loaded", provides={"providers": ["big", "small"]})})
         taken = (("vendor", "small"), ("vendor", "big"), ("feature", "big"), ("tool", "big"))
         for kind, name in taken:
-            with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
+            with pytest.raises(ConfigurationError, match="installed distribution genai-vendor-big"):
                 new_scaffold(kind, name, index)
         new_scaffold("feature", "small", index)  # a provider and a feature may share one
         index.remember({found.key: LoadResult("loaded", provides={"tools": ["big_one", "class_"]})})
         for name in ("big-one", "class"):
-            with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
+            with pytest.raises(ConfigurationError, match="installed distribution genai-vendor-big"):
                 new_scaffold("tool", name, index)
 
     @pytest.mark.parametrize("name", NAMES)

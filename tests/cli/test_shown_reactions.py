@@ -99,7 +99,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SHOWN = "\na␛[2J b<202E>\nc" + "d" * 58 + "…\n" + "w" * 59 + "…\n"
-PICTURES = "picture: image/png, 6 bytes\npicture: image/gif, 3 bytes\n"
+PICTURES = "image: image/png, 6 bytes\nimage: image/gif, 3 bytes\n"
 UNKNOWN = 'reaction: new {"text":"a\\u001b[2J\\tb<202E>\\nc' + "d" * 14 + "…\n"
 
 
@@ -121,7 +121,7 @@ class TestText:
         assert terminal("tools", "call", "see", "kind=new") == (
             0,
             "seen\n",
-            UNKNOWN + "picture: image/png, 6 bytes\n",
+            UNKNOWN + "image: image/png, 6 bytes\n",
         )
 
     def test_one_whose_view_fails_is_named(self, terminal: Terminal) -> None:
@@ -186,11 +186,11 @@ class TestPictures:
         code, _, err = terminal("tools", "call", "gallery", "--save-images", str(folder))
         assert code == 0
         assert err.splitlines() == [
-            f"picture: image/jpeg, 11 bytes: {folder}/picture-1.jpg",
-            f"picture: image/svg+xml; charset=utf-8, 29 bytes: {folder}/picture-1.svg",
-            f"picture: ../../etc/passwd, 17 bytes: {folder}/picture-1.image",
-            f"picture: of unknown type, 1 bytes: {folder}/picture-2.image",
-            "picture: https://a.example/␛",
+            f"image: image/jpeg, 11 bytes: {folder}/picture-1.jpg",
+            f"image: image/svg+xml; charset=utf-8, 29 bytes: {folder}/picture-1.svg",
+            f"image: ../../etc/passwd, 17 bytes: {folder}/picture-1.image",
+            f"image: of unknown type, 1 bytes: {folder}/picture-2.image",
+            "image: https://a.example/␛",
         ]
         assert sorted(os.listdir(folder)) == [
             "picture-1.image", "picture-1.jpg", "picture-1.svg", "picture-2.image",
@@ -296,5 +296,5 @@ def test_how_many_are_shown_is_bounded(app: App, capsys: pytest.CaptureFixture[s
     show_reactions(app, reactions, [Image(b"x")] * (MOST_SHOWN + 3), None)
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == MOST_SHOWN
-    assert captured.err.splitlines()[-1] == "(8 more reactions and pictures were left out)"
+    assert captured.err.splitlines()[-1] == "(8 more reactions and images omitted)"
     assert len(captured.err.splitlines()) == MOST_SHOWN + 1

@@ -272,7 +272,7 @@ class TestNotRecorded:
             code, out, err = terminal(*command, stdin="hi\n" * ("chat" in command))
             assert (code, out) == (0, "hi\n")
             assert err.startswith("warning: the conversation continues unrecorded: ")
-            assert "move it away" in err
+            assert "move it, or use another file" in err
             assert err.count("\n") == 1
         assert file.read_bytes() == b"precious notes, and no database" * 100
         code, out, err = terminal("ask", "-c", "hi")

@@ -173,7 +173,7 @@ class TestCall:
     def test_pictures_are_told_of(self, terminal: Terminal) -> None:
         code, out, err = terminal("tools", "call", "draw")
         assert (code, out) == (0, "")
-        assert err == "picture: image/png, 3 bytes\npicture: https://a.example/\n"
+        assert err == "image: image/png, 3 bytes\nimage: https://a.example/\n"
 
     def test_all_of_it_as_json(self, terminal: Terminal) -> None:
         code, out, _ = terminal("tools", "call", "repeat", "text=a", "--json")

@@ -124,7 +124,7 @@ def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("[tools]\nfiles = 1", "tools.files must be a table, not an integer", ""),
         (
             "[tools.Files]\na = 1",
-            "tools.Files is not a valid name for a set of tools",
+            "tools.Files is not a valid tool set name",
             "lower-case",
         ),
         (
@@ -444,7 +444,7 @@ class TestReadOnly:
 
     def test_the_file_may_say_so(self, file: Path) -> None:
         file.write_text("version = 1\nread_only = true\n")
-        self.refuses(f"the configuration is read-only: {file}:2 says so")
+        self.refuses(f"the configuration is read-only: {file}:2 sets read_only")
 
     def test_the_environment_may(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
@@ -454,7 +454,7 @@ class TestReadOnly:
     def test_the_mode_of_the_file_does(self, file: Path) -> None:
         file.write_text("version = 1\n")
         file.chmod(0o400)
-        self.refuses(f"the configuration is read-only: {file} may not be written")
+        self.refuses(f"the configuration is read-only: {file} is not writable")
         assert file.read_text() == "version = 1\n"
 
     def refuses(self, says: str) -> None:

@@ -149,7 +149,7 @@ def test_another_process_lists_and_decides(processes: Processes) -> None:
     ]
     done = processes("conversations", "resume", id, "--allow", "c-once")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("once is done; a human was asked")
+    assert done.stdout.startswith("once is done; the user did not approve")
     assert processes.trace == {"once all": 1}
     again = processes("conversations", "resume", id, "--yes")
     assert again.returncode == 2
@@ -266,7 +266,7 @@ class TestTerminal:
         child.expect("twice .c-twice.")
         child.expect("May it run")
         child.sendline("")  # which is no
-        child.expect("once is done; a human was asked")
+        child.expect("once is done; the user did not approve")
         child.expect(pexpect.EOF)
         child.wait()
         assert child.exitstatus == 0
@@ -298,7 +298,7 @@ class TestTerminal:
         for answer in "yn":
             child.expect("May it run")
             child.sendline(answer)
-        child.expect("once is done; a human was asked")
+        child.expect("once is done; the user did not approve")
         child.expect(_PROMPT)
         child.send("/quit\r")
         child.expect(pexpect.EOF)

@@ -66,7 +66,7 @@ BROKEN = (
     ),
     Fault(
         "zz-unmarked-hook",
-        "genai_models is not marked",
+        "hook genai_models is not marked",
         _hooks("def genai_models(): return []\n"),
     ),
     Fault("zz-no-hook", "implements no hook", "x = 1"),
@@ -105,13 +105,13 @@ BROKEN = (
     ),
     Fault(
         "zz-duplicate-plugin",
-        "the plugin name 'mock' is taken by genai-vendor-mock",
+        "the plugin name 'mock' is already used by genai-vendor-mock",
         _hooks(f"@hookimpl\ndef genai_models(): yield {_MODEL.format('zz-b')}\n"),
         ("mock", "zz_duplicate_plugin"),
     ),
     Fault(
         "zz-duplicate-provider",
-        "the provider 'mock' is declared by mock already",
+        "the provider 'mock' is already declared by mock",
         _hooks(
             f"@hookimpl\ndef genai_models(): yield {_MODEL.format('zz-c')}\n"
             "@hookimpl\ndef genai_providers():\n"
@@ -120,12 +120,12 @@ BROKEN = (
     ),
     Fault(
         "zz-duplicate-model",
-        "the model 'mock' is declared by mock already",
+        "the model 'mock' is already declared by mock",
         _hooks("@hookimpl\ndef genai_models(): yield Model('zz-d', ['plain'], aliases=['mock'])\n"),
     ),
     Fault(
         "zz-duplicate-feature",
-        "the feature 'chat' is declared by chat already",
+        "the feature 'chat' is already declared by chat",
         _hooks(
             "def respond(turn): yield\n"
             "@hookimpl\ndef genai_features(): yield Feature('chat', NoSettings, respond)\n"
@@ -133,12 +133,12 @@ BROKEN = (
     ),
     Fault(
         "zz-duplicate-offering",
-        "the offering 'mock at mock' is declared by mock already",
+        "the offering 'mock at mock' is already declared by mock",
         _hooks("@hookimpl\ndef genai_offerings(): yield Offering('mock', 'mock', 'm')\n"),
     ),
     Fault(
         "zz-duplicate-command",
-        "the command 'ask' is declared by genai-host already",
+        "the command 'ask' is already declared by genai-host",
         _hooks("@hookimpl\ndef genai_commands(): yield Command('ask', 'mine', 'zz:ask')\n"),
     ),
     Fault(
@@ -167,7 +167,7 @@ BROKEN = (
     ),
     Fault(
         "zz-endless",
-        "genai_models gives more than 10000",
+        "genai_models returned more than 10000 items",
         _hooks(f"@hookimpl\ndef genai_models():\n    while True: yield {_MODEL.format('zz-e')}\n"),
     ),
     Fault(
@@ -244,7 +244,7 @@ BROKEN = (
     ),
     Fault(
         "zz-tool-type",
-        "genai_tools gives <built-in function print>, which is not of type Tool",
+        "genai_tools returned <built-in function print>, which is not of type Tool",
         _hooks("@hookimpl\ndef genai_tools(): yield print\n"),
     ),
     Fault(
@@ -264,7 +264,7 @@ BROKEN = (
     ),
     Fault(
         "zz-unreadable",
-        "metadata cannot be read",
+        "cannot read its metadata",
         raw=b"[genai_host]\nnot an entry point at all\n",
     ),
 )

@@ -96,7 +96,7 @@ def _script(text: str, *, ids: bool = True) -> Iterator[Any]:
     yield on(text, _calls(LOOK_UPS, ids=ids), match={"hasToolResult": False})
     yield on(text, _calls(ACTION, ids=ids), match={"toolResultContains": "group 9"})
     yield on(text, {"content": ANSWER}, match={"toolResultContains": "added 7 to 9"})
-    yield on(text, {"content": "As you like."}, match={"toolResultContains": "said no"})
+    yield on(text, {"content": "As you like."}, match={"toolResultContains": "did not approve"})
 
 
 def _of_gemini(line: Any) -> Any:
@@ -338,4 +338,4 @@ def test_an_action_waits_for_a_human(
     assert conversation.resume({call["id"]: False}).text == "As you like."
     assert office.members == []
     *_, last = asked.requests()
-    assert "said no" in answered(last)[-1][1]
+    assert "did not approve" in answered(last)[-1][1]

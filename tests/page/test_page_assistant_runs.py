@@ -234,7 +234,7 @@ class TestThreads:
         there.page.goto(f"{there.url}/#/assistants/{assistant}/{thread}")
         expect(there.turns).to_have_count(20)
         expect(there.answer(there.turns.first)).to_have_text("assistant 2")
-        there.button("Show what was said before").click()
+        there.button("Show earlier messages").click()
         expect(there.turns).to_have_count(22)
         expect(there.answer(there.turns.first)).to_have_text("assistant 0")
         expect(there.answer(there.hear("more"))).to_have_text("heard more")

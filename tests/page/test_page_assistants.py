@@ -39,9 +39,9 @@ def test_one_is_deleted(assisted: Assisted, visit: Visiting) -> None:
     there.button("Cancel", there.dialog).click()
     expect(card).to_be_visible()
     there.button("Delete Geographer").click()
-    there.dialog.get_by_label("Its files as well").check()
+    there.dialog.get_by_label("Also delete its files").check()
     there.button("Delete", there.dialog).click()
-    expect(there.page.get_by_text("There are none yet.")).to_be_visible()
+    expect(there.page.get_by_text("No assistants yet.")).to_be_visible()
     ask = there.page.request
     assert ask.get(f"{there.url}/v1/threads/{thread}").status == 404
     for path in ("assistants", "files", "vector_stores"):
@@ -53,7 +53,7 @@ def test_what_cannot_be_made_or_run_is_told(assisted: Assisted, visit: Visiting)
     make(there, "Calculator", code=True)
     talk(there, "Calculator")
     turn = there.hear("reckon")
-    expect(turn.locator(".card.error")).to_contain_text("code_interpreter is off")
+    expect(turn.locator(".card.error")).to_contain_text("code_interpreter is unavailable")
     expect(there.field).to_have_value("reckon")
     there.page.goto(f"{there.url}/#/assistants/asst_none")
     expect(there.page.get_by_role("alert")).to_contain_text("No assistant found")

@@ -13,7 +13,9 @@ from genai_host.testing.fake_service import HANG
 
 def test_they_are_kept(talking: MakeTalking, visit: Visiting) -> None:
     there = visit(talking())
-    expect(there.page.locator("#conversations .empty")).to_have_text("What you say is kept here.")
+    expect(there.page.locator("#conversations .empty")).to_have_text(
+        "Your conversations appear here."
+    )
     there.hear("about apples")
     expect(there.listed).to_have_text(["about apples"])
     expect(there.page).to_have_url(re.compile("#/c/"))
@@ -201,4 +203,4 @@ def test_only_pairs_that_run_are_offered(talking: MakeTalking, visit: Visiting) 
     there.dialog.get_by_role("searchbox").fill("openai")
     expect(there.dialog.locator(".reasons > ul > li").first).to_contain_text("openai")
     there.dialog.get_by_role("searchbox").fill("nothing of the kind")
-    expect(there.dialog.locator(".reasons")).to_have_text("There is none of this name.")
+    expect(there.dialog.locator(".reasons")).to_have_text("Nothing found.")

@@ -320,12 +320,12 @@ class TestItem9WhatWasCut:
             with host.conversation(summary.id) as conversation:
                 events = conversation.stream("wait for the end")
                 assert next(events).kind == "delta"
-                conversation.close(Interrupted("the server ends"))
+                conversation.close(Interrupted("the server is shutting down"))
                 with suppress(Interrupted):
                     next(events)
         there = visit(talk, f"#/c/{summary.id}")
         turn = there.turns.last
-        expect(turn).to_contain_text("This was interrupted before it was answered.")
+        expect(turn).to_contain_text("This turn was interrupted before it was answered.")
         there.button("Try again", turn).click()
         expect(there.turns).to_have_count(2)
         expect(there.turns.last.locator(".writing")).to_contain_text("large heard")
@@ -339,6 +339,6 @@ class TestItem9WhatWasCut:
         one.say("wait for both")
         expect(one.turns.last.locator(".writing")).to_contain_text("large heard")
         other = visit(talk, one.page.url.removeprefix(f"{one.url}/"))
-        expect(other.turns.last).to_contain_text("This is being answered now")
+        expect(other.turns.last).to_contain_text("This turn is in progress")
         acme.service.let_go()
         expect(other.answer(other.turns.last)).to_have_text("large heard: wait for both")

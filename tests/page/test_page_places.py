@@ -129,19 +129,19 @@ class TestUsage:
         there = visit(host, "#/usage")
         main = there.page.locator("main")
         drawing = main.locator("svg.drawing")
-        main.get_by_label("Tell apart by").select_option("model")
+        main.get_by_label("Group by").select_option("model")
         expect(drawing).to_have_attribute("aria-label", re.compile("row chart of calls. fake 2"))
         expect(main.locator("tbody tr")).to_contain_text(["fake2"])
         main.get_by_label("Draw").select_option("tokens")
         expect(drawing).to_have_attribute("aria-label", re.compile("of tokens"))
-        main.get_by_label("Tell apart by").select_option("day")
+        main.get_by_label("Group by").select_option("day")
         expect(drawing).to_have_attribute("aria-label", re.compile("^tokens: bar"))
 
     def test_where_there_were_no_calls_it_says_so(
         self, talking: MakeTalking, visit: Visiting
     ) -> None:
         there = visit(talking(), "#/usage")
-        expect(there.page.locator("main")).to_contain_text("There were no calls.")
+        expect(there.page.locator("main")).to_contain_text("No calls.")
 
     def test_a_budget_is_shown(self, talking: MakeTalking, visit: Visiting) -> None:
         budgets = BudgetsConfig(user=BudgetConfig(day_tokens=1_000_000))
@@ -204,7 +204,7 @@ class TestTheToken:
         there = visit(talking(), token="the-right-token-of-it")
         there.button("Cancel", there.dialog).click()
         expect(there.page.locator("#conversations")).to_contain_text(
-            "a token of this server is needed"
+            "a token of this server is required"
         )
 
 

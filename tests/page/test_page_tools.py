@@ -30,7 +30,7 @@ class TestReactions:
         figure = there.page.locator("figure")
         expect(figure.locator("th")).to_have_text(["month", "north", "south"])
         expect(figure.locator("tbody tr").last.locator("td")).to_have_text(["Feb", "2", "3"])
-        expect(figure).to_contain_text("Rows were left out")
+        expect(figure).to_contain_text("The tool omitted rows")
 
     def test_sources_and_warnings(self, talking: MakeTalking, visit: Visiting) -> None:
         there = with_reactions(

@@ -207,4 +207,4 @@ def test_a_call_waits_for_a_human(
     assert (looked, len(between.bodies)) == ([], 1)
     assert conversation.resume({call["id"]: approved}).text.strip()
     assert len(looked) == approved
-    assert (FOUND if approved else "said no") in json.dumps(between.bodies[-1])
+    assert (FOUND if approved else "did not approve") in json.dumps(between.bodies[-1])

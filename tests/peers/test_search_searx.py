@@ -228,4 +228,4 @@ class TestSearx:
         """This one is asked what is no query of a full-text search."""
         output = self.search(url, 'cats AND "')
         assert output.error
-        assert "SearXNG's search engines do not answer (pages: " in output.text
+        assert "SearXNG's search engines failed (pages: " in output.text

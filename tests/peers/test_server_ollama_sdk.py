@@ -189,5 +189,5 @@ def test_errors(side: Side) -> None:
         lambda name: side.client.copy(name, "other"),
         lambda name: side.client.create(name, from_="fake"),
     ):
-        with pytest.raises(ollama.ResponseError, match="not managed here"):
+        with pytest.raises(ollama.ResponseError, match="managed by their providers"):
             manage("fake")

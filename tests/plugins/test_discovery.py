@@ -188,7 +188,7 @@ def test_of_two_claims_to_a_name_the_order_of_distributions_decides(site: Path) 
         make_distribution(site, name, files={f"{name}.py": _GOOD})
     [broken] = load(site).broken
     assert broken.found.name == "zeta"
-    assert "declared by alpha already" in broken.reason
+    assert "already declared by alpha" in broken.reason
 
 
 def test_of_two_claims_to_a_name_who_declares_more_keeps_it(site: Path) -> None:
@@ -200,7 +200,7 @@ def test_of_two_claims_to_a_name_who_declares_more_keeps_it(site: Path) -> None:
     plugins = load(site)
     assert [broken.found.name for broken in plugins.broken] == ["aaa", "squat"]
     for broken in plugins.broken:
-        assert "the model 'good' is declared by zeta already" in broken.reason
+        assert "the model 'good' is already declared by zeta" in broken.reason
         assert f"disable {broken.found.name}, or: genai-host plugins disable zeta" in broken.fix
     assert len(plugins.registry.models) == 10
     assert plugins.registry.owner("model", "good") == "zeta"
@@ -294,7 +294,7 @@ def test_a_plugin_may_declare_nothing_twice() -> None:
 def test_no_plugin_may_take_a_command_of_the_host() -> None:
     plugin = InlinePlugin(commands=[Command("doctor", "mine", "x:y")])
     [broken] = Plugins(StaticPlugins({"p": plugin}), Config()).broken
-    assert "declared by genai-host already" in broken.reason
+    assert "already declared by genai-host" in broken.reason
 
 
 def test_results_of_every_kind_are_told_apart() -> None:

@@ -160,7 +160,7 @@ class TestLeftovers:
         shutil.copytree(good, site / name)
         assert look(site) == ["one 2.0"]
         [left] = index(site).leftovers()
-        assert left == (str(site / name), "an interrupted installer left it")
+        assert left == (str(site / name), "left by an interrupted installer")
 
     def test_of_two_whole_builds_in_one_folder_the_newest_counts(self, site: Path) -> None:
         for version in ("1.9", "1.10", "1.2"):
@@ -171,7 +171,9 @@ class TestLeftovers:
             "one-1.9.dist-info",
             "one-1.2.dist-info",
         }
-        assert {each.reason for each in left} == {"one-1.10.dist-info is of the same distribution"}
+        assert {each.reason for each in left} == {
+            "one-1.10.dist-info belongs to the same distribution"
+        }
 
     def test_a_folder_that_may_not_be_read_is_a_leftover(
         self, site: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,7 +230,7 @@ class TestEntryPoints:
         }
         faults = {name: fault for name, (_, fault) in found.items() if fault}
         assert set(faults) == {"one", "c", "d"}
-        assert faults["c"] == "entry_points.txt, line 5: 'c = one:' is not an entry point"
+        assert faults["c"] == "entry_points.txt, line 5: invalid entry point 'c = one:'"
 
     @pytest.mark.parametrize(
         "text",

@@ -448,7 +448,7 @@ def test_headers_that_are_none_are_logged_and_left_out(
     assert "plugin junk raised in genai_call_headers" in caplog.text
     observers = make_host(a=Adds("a", []), junk=GivesJunk("junk", [])).observers
     assert observers.headers("x", ROUTE) == {}
-    assert "genai_call_headers gives a int" in caplog.text
+    assert "genai_call_headers returned a int" in caplog.text
 
 
 def test_headers_that_are_none_are_not_logged_with_what_they_hold(
@@ -461,7 +461,7 @@ def test_headers_that_are_none_are_not_logged_with_what_they_hold(
             return [[("authorization", "canary-8f10")]]
 
     assert make_host(odd=GivesPairs("odd", [])).observers.headers("x", ROUTE) == {}
-    assert "genai_call_headers gives a list" in caplog.text
+    assert "genai_call_headers returned a list" in caplog.text
     assert "canary-8f10" not in caplog.text
 
 

@@ -41,7 +41,7 @@ if "a_late" in sys.modules:
     threading.Event().wait()
 """
 _ENDS = "it ends the process while it is loaded (exit code {0})"
-_SUSPECT = "the process ended while it was loaded the last time: it crashed, or was killed"
+_SUSPECT = "the process crashed or was killed while loading it the last time"
 _NEVER = "it takes longer than 1 s to load"
 
 

@@ -313,7 +313,7 @@ class TestConnections:
                     refused = heard(more)
                     assert statuses(refused) == [503]
                     assert b'"overloaded"' in refused
-            assert caplog.text.count("no more are taken") == 1
+            assert caplog.text.count("further connections are refused") == 1
             stack.close()
             while requests.get(f"{server.url}/size", timeout=30).status_code == 503:
                 pass  # the server sees that they have gone

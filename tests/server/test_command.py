@@ -177,8 +177,8 @@ class TestTokens:
         [
             ('[server]\ntoken = "sk-secret"', "server.token must not be in the file"),
             ('[server.users.a]\ntoken = "sk-secret"', "server.users.a.token must not be"),
-            ("[server.users.a]", "server.users.a must have a token, and nothing else"),
-            ('[server.users.a]\ntoken = {env="A"}\nadmin = true', "and nothing else"),
+            ("[server.users.a]", "server.users.a must have a token and no other key"),
+            ('[server.users.a]\ntoken = {env="A"}\nadmin = true', "and no other key"),
             ('[server.users."A b"]\ntoken = {env="A"}', "is not a valid user name"),
             ("[server]\nport = true", "server.port must be an integer"),
             ('[server]\ngraceful_timeout = "long"', "server.graceful_timeout must be a number"),

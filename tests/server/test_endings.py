@@ -242,7 +242,7 @@ def test_it_is_not_ready_where_its_store_breaks(
         requests.get(f"{server.url}/nope", timeout=30)  # the host is loaded then
         monkeypatch.setattr(store, "check", lambda: 1 / 0)
         reply = requests.get(f"{server.url}/ready", timeout=5)
-        told = {"status": "no store", "reason": "the log of the server says why"}
+        told = {"status": "no store", "reason": "see the log of the server"}
         assert (reply.status_code, reply.json()) == (503, told)
 
 

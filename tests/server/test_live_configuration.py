@@ -86,6 +86,6 @@ def test_item_3_models_defaults_and_providers(service: FakeService, workers: str
         # a file that is wrong changes nothing
         Path(read_config().file).write_text("[models.precise]\n")
         assert server.process.stderr is not None
-        assert "the configuration stays as it was" in server.process.stderr.readline()
+        assert "the configuration was not reloaded" in server.process.stderr.readline()
         all_answer(200, model="other/m")
         assert set(server.workers()) == set(pids)

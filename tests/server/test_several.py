@@ -152,7 +152,7 @@ class TestTwoTurnsAtOnce:
             body = {"message": "b"} if act == "turns" else {}
             refused = other.send("POST", f"{path}/{act}", body)
             assert refused.status_code == 409, (act, refused.text)
-            assert "under way" in refused.json()["error"]["message"]
+            assert "in progress" in refused.json()["error"]["message"]
         assert other.get(path)["status"] == "running"
         service.let_go()
         first.join(30)

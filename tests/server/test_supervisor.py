@@ -146,7 +146,7 @@ class TestTheyAreReplaced:
             assert ready(server)
             code, said = server.end()
             assert code == 0
-            assert "a worker ended by itself: SIGKILL; another begins" in said
+            assert "a worker exited unexpectedly: SIGKILL; starting another" in said
 
     def test_one_that_is_killed_amid_a_turn_which_the_others_go_on_with(
         self, service: FakeService
@@ -225,8 +225,8 @@ class TestTheyAreReplaced:
             server.process.send_signal(signal.SIGHUP)
             assert server.process.stderr is not None
             line = server.process.stderr.readline()
-            while "the workers stay as they are" not in line:
-                assert "the configuration stays as it was" in line  # a worker has noticed, too
+            while "the workers were not replaced" not in line:
+                assert "the configuration was not reloaded" in line  # a worker has noticed, too
                 line = server.process.stderr.readline()
             assert "server must be a table" in line
             assert server.workers() == before
@@ -243,7 +243,7 @@ class TestTheyAreReplaced:
     [
         (["--allow-host", "-bad"], 2, "invalid host name '-bad'"),
         (["--host", "0.0.0.0"], 1, "listening on 0.0.0.0 requires a token"),
-        (["--certfile", __file__], 1, "has no certificate that can be used"),
+        (["--certfile", __file__], 1, "has no usable certificate"),
     ],
 )
 def test_what_keeps_them_from_beginning_is_told_in_a_line(
@@ -278,11 +278,11 @@ class TestSupervisor:
     def test_gives_up_on_workers_that_die_as_they_begin(
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with pytest.raises(PluginError, match="a worker ended by itself: exit code 7"):
+        with pytest.raises(PluginError, match="a worker exited unexpectedly: exit code 7"):
             self.run(said, monkeypatch, "raise SystemExit(7)")
         assert len(said) == 2
-        assert "another begins in 0.01 s" in said[0]
-        assert "another begins in 0.02 s" in said[1]
+        assert "starting another in 0.01 s" in said[0]
+        assert "starting another in 0.02 s" in said[1]
 
     @pytest.mark.smoke
     @pytest.mark.process
@@ -327,7 +327,7 @@ class TestSupervisor:
 
 @contextmanager
 def hanging(server: Several, client: Client) -> Iterator[socket.socket]:
-    """A connection on which a turn is under way."""
+    """A connection on which a turn is in progress."""
     body = b'{"message": "hang", "stream": true}'
     path = f"{client.opened()}/turns"
     with dial(server.url) as connection:

@@ -108,7 +108,7 @@ def test_the_end_of_the_server_is_told_as_such(make_host: MakeHost, model: str) 
     host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
     with asked_meanwhile(host, model) as (limits, answering):
         assert fake.hanging.wait(30)
-        limits.cancel(Interrupted("the server ends"))
+        limits.cancel(Interrupted("the server is shutting down"))
         with pytest.raises(Interrupted):
             answering.result(30)
 
@@ -123,7 +123,7 @@ def test_a_turn_that_the_end_of_the_server_cuts_off_can_be_gone_on_with(
         host = make_host(fake=fake, store=store, config=config)
         with asked_meanwhile(host, "feature:chat") as (limits, _):
             assert fake.hanging.wait(30)
-            limits.cancel(Interrupted("the server ends"))
+            limits.cancel(Interrupted("the server is shutting down"))
         [kept] = host.conversations()
         assert host.conversation(kept.id).resume().text == "hi"
 

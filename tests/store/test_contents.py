@@ -314,7 +314,7 @@ class TestExport:
                 for number in (-1, 2**31, 2**63 - 1, 2**70, 10**400, "0", None, [0], 0.5)
             ],
             *[
-                (lambda entries, at=at: entries[1].update(at=at), "the time when it came")
+                (lambda entries, at=at: entries[1].update(at=at), "with its time in")
                 for at in (float("nan"), float("inf"), -1, 1e18, 10**400, True, "1", None)
             ],
             *[

@@ -58,7 +58,7 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
         assert before.say(words).text == words
         assert before.record_error is not None
         assert "full" in str(before.record_error)
-        assert before.record_error.hint == "make room on the disk"
+        assert before.record_error.hint == "free disk space"
         assert before.record_error.file == str(tmp_path / "x.db")
         assert before.say("and").text == "and"
     with Store(tmp_path / "x.db") as store:
@@ -83,7 +83,7 @@ def test_where_nothing_can_be_written_what_is_there_can_be_read(
         assert [each.turn for each in store.search("first")] == [0, 0]
         assert store.usage() is not None
         assert store.summary(late.id).id == late.id
-        assert "what was added last may be missing" in caplog.text
+        assert "lists may lack the latest entries" in caplog.text
         again = make_host(store=store).conversation(late.id)
         assert again.history[0].text == "the second"
         with pytest.raises(StoreError):
@@ -134,7 +134,7 @@ def test_where_another_holds_the_lock_the_answer_still_reaches_the_user(
             other.execute("BEGIN EXCLUSIVE")
             assert conversation.say("after").text == "after"
             assert conversation.record_error.message.endswith("database is locked")
-            assert "another program holds it" in conversation.record_error.hint
+            assert "another program has locked it" in conversation.record_error.hint
             assert host.open("chat", "mock").say("new").text == "new"
             other.execute("ROLLBACK")
         fresh = host.conversation(conversation.id)
@@ -221,7 +221,7 @@ class TestMigrations:
         with store._database.writing() as connection:
             connection.execute(text(f"UPDATE meta SET value = '{version}' WHERE name = 'schema'"))
         another = make_store()
-        with pytest.raises(StoreError, match=f"has version {version}, this host knows") as caught:
+        with pytest.raises(StoreError, match=f"store version {version} is not supported") as caught:
             another.conversations()
         assert hint in caught.value.hint
 

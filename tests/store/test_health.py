@@ -77,7 +77,10 @@ def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "y.db")
     other.execute("CREATE TABLE mine (x)")
     other.close()
-    with Store(tmp_path / "y.db") as store, pytest.raises(StoreError, match="something else"):
+    with (
+        Store(tmp_path / "y.db") as store,
+        pytest.raises(StoreError, match="is not a genai-host store"),
+    ):
         store.health()
 
 
@@ -115,7 +118,7 @@ def test_files_that_are_missing_are_told(tmp_path: Path) -> None:
         next(Path(f"{store.location}.blobs").glob("*/*")).unlink()
         health = store.health()
     assert health is not None
-    assert health.faults == (f"1 of the files in {store.location}.blobs are missing",)
+    assert health.faults == (f"1 files in {store.location}.blobs are missing",)
     assert "backup" in health.fix
 
 

@@ -115,7 +115,7 @@ def test_item_a_what_nobody_has_foreseen_is_set_aside(
         connection.execute(insert(entries), {**rows[-1]._mapping, "number": last + 1})
     status = {each.id: each.status for each in store.conversations()}
     assert status == {good: "idle", twice: "damaged"}
-    assert "cannot be indexed" in caplog.text
+    assert "cannot index" in caplog.text
     health = make_store().health()
     assert health is not None
     assert health.faults == (f"conversations that cannot be indexed: 1 ({twice})",)

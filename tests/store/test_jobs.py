@@ -473,5 +473,5 @@ class TestWorker:
                 assert beats.acquire(timeout=30)
             worker.close()
         assert [record.getMessage() for record in caplog.records] == [
-            "the store of background jobs fails: the store is away"
+            "background jobs: the store is away"
         ]

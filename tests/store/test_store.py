@@ -338,7 +338,7 @@ def test_item_5_who_makes_something_in_the_file_is_alone(
 ) -> None:
     monkeypatch.setattr("genai_host.store.database._SECONDS", 0.0)
     first, second = (Database(str(tmp_path / "x.db"), 1.0) for _ in range(2))
-    with lock_beside(first), pytest.raises(StoreError, match="another process has been opening"):
+    with lock_beside(first), pytest.raises(StoreError, match="another process is opening"):
         lock_beside(second).__enter__()
     with lock_beside(second):
         pass
@@ -383,11 +383,11 @@ def test_an_entry_that_cannot_be_read_says_where(
         with sqlite3.connect(tmp_path / "x.db") as connection:
             connection.execute("UPDATE entries SET body = ?", (json.dumps({"entry": "new"}),))
         connection.close()
-        with pytest.raises(StoreError, match=r"x\.db holds an entry") as caught:
+        with pytest.raises(StoreError, match=r"x\.db contains an entry") as caught:
             store.entries(record.id, CODEC)
         assert caught.value.file == str(tmp_path / "x.db")
         assert [each.id for each in store.conversations()] == [record.id]
-    assert f"entry 0 of {record.id} cannot be read: " in caplog.text
+    assert f"cannot read entry 0 of {record.id}: " in caplog.text
 
 
 @pytest.mark.smoke

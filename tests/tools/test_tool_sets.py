@@ -164,7 +164,7 @@ def test_a_table_that_no_plugin_has_is_told_of(
     file.write_text("[tools.shop]\nmost = 5\n[tools.shp]\nmost = 5\n")
     with caplog.at_level(logging.WARNING):
         assert looked(make()) == " 5 none"
-    assert f"{file}:3: unknown set of tools 'shp'; choose from: shop" in caplog.text
+    assert f"{file}:3: unknown tool set 'shp'; choose from: shop" in caplog.text
 
 
 class Watched(ToolSource):

@@ -430,5 +430,5 @@ class TestHost:
         tools = [Counting("a").tool]
         host = make_host(one=InlinePlugin(tools=tools), two=InlinePlugin(tools=[*tools]))
         [broken] = host.plugins.broken
-        assert broken.reason == "the tool 'a' is declared by one already"
+        assert broken.reason == "the tool 'a' is already declared by one"
         assert host.registry.owner("tool", "a") == "one"

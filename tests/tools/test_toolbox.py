@@ -231,7 +231,7 @@ class TestReactions:
         kinds = [ReactionType("go")]
         host = make_host(one=InlinePlugin(reactions=kinds), two=InlinePlugin(reactions=[*kinds]))
         [broken] = host.plugins.broken
-        assert broken.reason == "the reaction 'go' is declared by one already"
+        assert broken.reason == "the reaction 'go' is already declared by one"
 
     def test_a_host_has_those_of_its_plugins(self, make_host: Any) -> None:
         reacting = named("t", lambda *_: ToolOutput(reactions=[{"type": "go", "url": 7}]))

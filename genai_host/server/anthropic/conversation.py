@@ -61,7 +61,7 @@ def image(block: JsonReader) -> Image:
     elif kind == "base64":
         media_type = source.text("media_type")
         if not media_type.startswith("image/"):
-            raise ValidationError("this is not an image", path=source.at("media_type"))
+            raise ValidationError("not an image", path=source.at("media_type"))
         found = Image(_some(source, source.data("data")), media_type)
     else:
         raise _source_not_taken(source)
@@ -99,7 +99,7 @@ def document(block: JsonReader) -> File:
 def _source(block: JsonReader) -> JsonReader:
     source = block.object("source")
     if source is None:
-        raise ValidationError("it is needed", path=block.at("source"))
+        raise ValidationError("this field is required", path=block.at("source"))
     return source
 
 
@@ -116,21 +116,21 @@ def _joined(source: JsonReader) -> str:
     texts = []
     for each in source.objects("content"):
         if each.text("type") != "text":
-            raise ValidationError("a document of blocks has texts alone here", path=each.path)
+            raise ValidationError("only text blocks are supported in a document", path=each.path)
         texts.append(each.text("text"))
     return "\n".join(texts)
 
 
 def _some(source: JsonReader, data: bytes) -> bytes:
     if not data:
-        raise ValidationError("there is nothing in it", path=source.path)
+        raise ValidationError("must not be empty", path=source.path)
     return data
 
 
 def _address(source: JsonReader) -> str:
     url = source.text("url")
     if not url.startswith(("https://", "http://")):
-        raise ValidationError("this is not an http(s) address", path=source.at("url"))
+        raise ValidationError("must be an http(s) URL", path=source.at("url"))
     return url
 
 
@@ -138,11 +138,9 @@ def _source_not_taken(source: JsonReader) -> ValidationError:
     kind = source.text("type")
     if kind == "file":
         return ValidationError(
-            "there is no Files API here: send what is in the file", path=source.at("type")
+            "the Files API is not supported: send the content of the file", path=source.at("type")
         )
-    return ValidationError(
-        f"sources of type {kind or '(none)'} are not taken", path=source.at("type")
-    )
+    return ValidationError(f"unsupported source type {kind or '(none)'}", path=source.at("type"))
 
 
 OWN = "anthropic-messages"
@@ -168,7 +166,7 @@ def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
     blocks. Raises `ValidationError`."""
     given = body.objects("messages")
     if not given:
-        raise ValidationError("there are no messages", path=body.at("messages"))
+        raise ValidationError("must not be empty", path=body.at("messages"))
     reader = _Reader()
     said = [*reader.system(body, "system")]
     for each in given:
@@ -190,7 +188,9 @@ class _Reader:
     def system(self, given: JsonReader, name: str) -> Iterator[Message]:
         for block in self._blocks(given, name):
             if block.text("type") != "text":
-                raise ValidationError("the system says texts alone", path=block.path)
+                raise ValidationError(
+                    "only text blocks are supported in the system prompt", path=block.path
+                )
             yield Message("system", _text(block))
 
     def messages(self, given: JsonReader) -> Iterator[Message]:
@@ -205,7 +205,7 @@ class _Reader:
         elif role == "system":
             yield from self.system(given, "content")
         else:
-            raise ValidationError("a message has a role", path=given.at("role"))
+            raise ValidationError("invalid or missing role", path=given.at("role"))
         given.drop_others()
 
     def _of_user(self, given: JsonReader) -> Iterator[Message]:
@@ -246,7 +246,7 @@ class _Reader:
     def _call(self, block: JsonReader) -> ToolCall:
         id, name = block.text("id"), block.text("name")
         if not id or not name:
-            raise ValidationError("a call has an id and a name", path=block.path)
+            raise ValidationError("a tool_use block must have an id and a name", path=block.path)
         self._names[id] = name
         given: Mapping[str, Any] = block.mapping("input") or {}
         malformed = given.get(MALFORMED)
@@ -257,7 +257,7 @@ class _Reader:
     def _result(self, block: JsonReader) -> tuple[ToolResult, list[File]]:
         id = block.text("tool_use_id")
         if id not in self._names:
-            raise ValidationError("no tool was called by this id", path=block.at("tool_use_id"))
+            raise ValidationError("no tool call has this id", path=block.at("tool_use_id"))
         content = [_part(each) for each in self._blocks(block, "content")]
         is_error = bool(block.flag("is_error"))
         block.raw("toolset_name")
@@ -295,4 +295,4 @@ def _text(block: JsonReader) -> Text:
 
 def _not_taken(block: JsonReader) -> ValidationError:
     kind = block.text("type") or "(none)"
-    return ValidationError(f"blocks of type {kind} are not taken here", path=block.at("type"))
+    return ValidationError(f"unsupported block type {kind}", path=block.at("type"))

@@ -30,7 +30,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     wanted = read(body, host)
     asked = wanted.asked
     if "max_tokens" not in asked.parameters:
-        raise ValidationError("it is needed", path="$.max_tokens")
+        raise ValidationError("this field is required", path="$.max_tokens")
     writer = _writer(wanted)
     if asked.stream:
         return streamed(answer(host, asked, request), writer.events, silence=PING)
@@ -41,7 +41,9 @@ def count(request: RouteRequest, host: Host) -> RouteResponse:
     """Count tokens with the service that would answer. Raises `NoRoute` if it cannot count."""
     asked = read(body_of(request), host).asked
     if asked.model is not None and asked.model.startswith(FEATURE):
-        raise ValidationError(f"{asked.model} is not a model: it counts no tokens", path="$.model")
+        raise ValidationError(
+            f"{asked.model} is a feature: only models can count tokens", path="$.model"
+        )
     found = host.count_tokens(
         asked.messages,
         model=asked.model,
@@ -55,7 +57,7 @@ def count(request: RouteRequest, host: Host) -> RouteResponse:
 
 def no_batches(request: RouteRequest, host: Host) -> RouteResponse:
     raise NotFound(
-        "there are no batches of messages here", hint="POST /v1/messages answers each at once"
+        "the Message Batches API is not supported", hint="send each request to POST /v1/messages"
     )
 
 
@@ -86,7 +88,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
     limit = number_in(request.query, "limit", _PAGE, _MOST)
     after, before = request.query.get("after_id"), request.query.get("before_id")
     if after and before:
-        raise ValidationError("there is a before_id as well", path="?after_id")
+        raise ValidationError("after_id and before_id cannot be combined", path="?after_id")
     for name in (after, before):
         if name and name not in names:
             place = "?after_id" if after else "?before_id"
@@ -111,7 +113,7 @@ def one(request: RouteRequest, host: Host) -> RouteResponse:
     """Get one model by name. Raises `NotFound`."""
     model = served_model(host, name_in(request.parameters))
     if model.operation != "chat":
-        raise NotFound(f"{model.name} answers no messages")
+        raise NotFound(f"{model.name} is not a chat model")
     return json_response(_wire(model))
 
 

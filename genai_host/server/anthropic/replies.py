@@ -49,7 +49,7 @@ _TYPES: Mapping[int, str] = {
 NO_THREADS = HttpProblem(
     400,
     "thread_unsupported_request",
-    "conversations are not kept here: send all that was said, without this",
+    "conversations are not stored here: send all messages without this field",
     path="$.thread",
 )
 _TOLD_BY_CODE = frozenset({NO_THREADS.code})

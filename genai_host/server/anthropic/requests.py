@@ -50,7 +50,7 @@ def thinking_in(body: JsonReader, taken: Callable[[], Mapping[str, Any]]) -> dic
         elif kind in _OFF:
             found |= _off(given, effort, taken())
         else:
-            raise ValidationError("it is needed", path=given.at("type"))
+            raise ValidationError("this field is required", path=given.at("type"))
     return {name: value for name, value in found.items() if name in taken()}
 
 
@@ -58,7 +58,7 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
     found: dict[str, Any] = {_DISPLAY: given.choice("display", ("summarized", "omitted")) or None}
     budget = given.whole("budget_tokens") if kind == "enabled" else None
     if kind == "enabled" and budget is None:
-        raise ValidationError("it is needed", path=given.at("budget_tokens"))
+        raise ValidationError("this field is required", path=given.at("budget_tokens"))
     given.raw("block_binding")  # handling of stale thoughts is a setting of the provider
     given.drop_others()
     if budget is not None and _BUDGET in taken:
@@ -73,10 +73,10 @@ def _off(given: JsonReader, effort: str, taken: Mapping[str, Any]) -> dict[str, 
     if _EFFORT not in taken:
         return {}
     if not _can_be(_NO_EFFORT, taken):
-        raise ValidationError("this model always thinks", path=given.at("type"))
+        raise ValidationError("thinking cannot be disabled for this model", path=given.at("type"))
     if effort:
         raise ValidationError(
-            "it says nothing here where the model does not think", path="$.output_config.effort"
+            "not supported when thinking is disabled", path="$.output_config.effort"
         )
     return {_EFFORT: _NO_EFFORT}
 
@@ -112,12 +112,12 @@ def chosen(
     at_once = None if alone is None or kind == "none" else not alone
     if kind == "tool":
         if name not in {tool.name for tool in tools}:
-            raise ValidationError("no tool of the request has this name", path=given.at("name"))
+            raise ValidationError("unknown tool", path=given.at("name"))
         return *one_of(tools, name), at_once
     if not kind:
-        raise ValidationError("it is needed", path=given.at("type"))
+        raise ValidationError("this field is required", path=given.at("type"))
     if kind == "any" and not tools:
-        raise ValidationError("there are no tools to take", path=given.path)
+        raise ValidationError("no tools to choose from", path=given.path)
     return tools, _CHOICES[kind] if tools else None, at_once if tools else None
 
 
@@ -125,20 +125,20 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
     kind, name = given.text("type", "custom"), given.text("name")
     if kind != "custom":
         raise ValidationError(
-            f"tools of type {kind} are Anthropic's own, and not had here: only custom is",
+            f"Anthropic's tools of type {kind} are not supported: use custom",
             path=given.at("type"),
         )
     ttls.update(ttl_in(given))
     given.drop("defer_loading", "input_examples")
     for caller in given.texts("allowed_callers"):
         if caller != _DIRECT:
-            raise given.wrong("allowed_callers", f"not supported here: only {_DIRECT} is")
+            raise given.wrong("allowed_callers", f"not supported: only {_DIRECT} is")
     for neutral in _NEUTRAL_IN_TOOLS:
         given.raw(neutral)
     schema, description = given.mapping("input_schema"), given.text("description")
     given.drop_others()
     if schema is None:
-        raise ValidationError("a tool has a schema", path=given.at("input_schema"))
+        raise ValidationError("this field is required", path=given.at("input_schema"))
     return offered_tool(name, description, schema, given.at("input_schema"))
 
 
@@ -174,7 +174,7 @@ def read(body: JsonReader, host: Host) -> Wanted:
     """Read a request. Raises `ValidationError`."""
     model = body.text("model")
     if not model:
-        raise ValidationError("it is needed", path="$.model")
+        raise ValidationError("this field is required", path="$.model")
     messages, cached = messages_in(body)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)
@@ -227,14 +227,14 @@ def _schema(body: JsonReader) -> Mapping[str, Any] | None:
         config.drop_others()
     before = body.object("output_format")
     if form is not None and before is not None:
-        raise ValidationError("there is another in output_config", path=before.path)
+        raise ValidationError("cannot be combined with output_config.format", path=before.path)
     form = before if form is None else form
     if form is None:
         return None
     form.choice("type", ("json_schema",))
     schema = form.mapping("schema")
     if schema is None:
-        raise ValidationError("there is no schema", path=form.at("schema"))
+        raise ValidationError("schema is missing", path=form.at("schema"))
     check_schema(schema, form.at("schema"))
     return schema
 

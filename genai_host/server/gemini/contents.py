@@ -94,7 +94,7 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
             (results if isinstance(part, ToolResult) else others).append(part)
     content.drop_others()
     if not (results or others or model):
-        raise ValidationError("a content has no parts", path=content.at("parts"))
+        raise ValidationError("parts must not be empty", path=content.at("parts"))
     if results:
         yield Message("tool", results)
     if others:
@@ -108,7 +108,9 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     thought, signature = given.flag("thought"), given.text(SIGNATURE)
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) > 1 or not (kinds or signature):
-        raise ValidationError(f"a part is one of {', '.join(_KINDS)}", path=given.path)
+        raise ValidationError(
+            f"a part must have exactly one of {', '.join(_KINDS)}", path=given.path
+        )
     kind = kinds[0] if kinds else "text"
     text = given.text("text")
     if kind == "text" and thought and model:
@@ -133,11 +135,15 @@ def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) ->
     assert value is not None  # the key is present
     if kind == "functionCall":
         if not model:
-            raise ValidationError("only the model calls functions", path=given.path)
+            raise ValidationError(
+                "only contents with role model can contain a functionCall", path=given.path
+            )
         return [_call(value, pairing)]
     if kind == "functionResponse":
         if model:
-            raise ValidationError("the model does not respond to calls", path=given.path)
+            raise ValidationError(
+                "contents with role model cannot contain a functionResponse", path=given.path
+            )
         result, files = _result(value, pairing)
         return [result, *files]
     part = _data(value) if kind == "inlineData" else _address(value)
@@ -174,13 +180,15 @@ def _shown(given: JsonReader) -> Image | File:
         return _data(data)
     if address is not None:
         return _address(address)
-    raise ValidationError("a part of a response is inlineData or fileData", path=given.path)
+    raise ValidationError(
+        "a part of a functionResponse must be inlineData or fileData", path=given.path
+    )
 
 
 def _name(given: JsonReader) -> str:
     name = given.text("name")
     if not name:
-        raise ValidationError("it has no name", path=given.at("name"))
+        raise ValidationError("name is missing", path=given.at("name"))
     return name
 
 
@@ -188,7 +196,7 @@ def _data(given: JsonReader) -> Image | File:
     media_type, data = given.text("mimeType"), given.data("data")
     name = given.text("displayName")
     if not (data and media_type):
-        raise ValidationError("inlineData has a mimeType and data", path=given.path)
+        raise ValidationError("inlineData must have mimeType and data", path=given.path)
     if media_type.startswith("image/"):
         return Image(data, media_type)
     return File(data, media_type, name)
@@ -198,7 +206,7 @@ def _address(given: JsonReader) -> Image | File:
     media_type, url = given.text("mimeType"), given.text("fileUri")
     name = given.text("displayName")
     if not url.startswith(("https://", "http://")):
-        raise ValidationError("fileUri is not an http(s) address", path=given.at("fileUri"))
+        raise ValidationError("fileUri must be an http(s) URL", path=given.at("fileUri"))
     if media_type.startswith("image/"):
         return Image(media_type=media_type, url=url)
     return File(media_type=media_type, name=name, url=url)

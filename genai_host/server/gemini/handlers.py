@@ -84,7 +84,8 @@ def batch_embed_contents(model: str, request: RouteRequest, host: Host) -> Route
     body.drop_others()
     if not 0 < len(wanted) <= _MOST:
         raise ValidationError(
-            f"there are {len(wanted)}, not 1 to {_MOST}", path=body.at("requests")
+            f"the number of requests must be from 1 to {_MOST}, not {len(wanted)}",
+            path=body.at("requests"),
         )
     vectors, usage = _embedded(wanted, model, request, host)
     return json_response({"embeddings": [{"values": each} for each in vectors], **_usage(usage)})
@@ -96,7 +97,7 @@ def _wanted(given: JsonReader) -> _Wanted:
         raise ValidationError("content is not specified", path=given.at("content"))
     text = text_of(content)
     if not text:
-        raise ValidationError("there is no text", path=content.path)
+        raise ValidationError("text must not be empty", path=content.path)
     task = given.choice("taskType", _TASKS, _TASKS[0])
     dimensions = given.whole("outputDimensionality")
     given.refuse("title")
@@ -162,7 +163,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 def one(request: RouteRequest, host: Host) -> RouteResponse:
     model = served_model(host, model_named(request.parameters))
     if model.operation not in _METHODS_OF_MODELS:
-        raise NotFound(f"{model.name} answers no method of this API")
+        raise NotFound(f"{model.name} supports no method of this API")
     return json_response(_wire(model))
 
 
@@ -208,7 +209,7 @@ def call(request: RouteRequest, host: Host) -> RouteResponse:
     name, _, method = request.parameters["call"].rpartition(":")
     if method not in _METHODS or not name:
         raise NotFound(
-            f"unknown method {method!r} of models", hint=f"there are {', '.join(_METHODS)}"
+            f"unknown method {method!r} of models", hint=f"choose from {', '.join(_METHODS)}"
         )
     return _METHODS[method](model_named({**request.parameters, "call": name}), request, host)
 
@@ -222,7 +223,7 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     """Stream events with `alt=sse`, otherwise a JSON array."""
     form = request.query.get("alt") or request.query.get("$alt") or "json"
     if form not in ("json", "sse"):
-        raise ValidationError(f"alt: {form!r} is neither json nor sse")
+        raise ValidationError(f"alt: {form!r} must be json or sse")
     read = _read(body_of(request, camel=True), model, host, stream=True)
     answering = answer(host, read.asked, request)
     if form == "sse":
@@ -237,7 +238,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
         body.drop_others()
     asked = _read(inner or body, model, host, stream=False).asked
     if model.startswith(FEATURE):
-        raise ValidationError(f"{model} is not a model: it counts no tokens")
+        raise ValidationError(f"{model} is a feature: only models can count tokens")
     count = host.count_tokens(
         asked.messages,
         model=model,

@@ -54,9 +54,7 @@ def _type(given: JsonReader, name: str, written: str) -> Any:
     if value == "TYPE_UNSPECIFIED":
         return None
     if value.lower() not in _TYPES:
-        raise ValidationError(
-            f"there is no type {short_repr(value)}", path=f"{given.path}.{written}"
-        )
+        raise ValidationError(f"unknown type {short_repr(value)}", path=f"{given.path}.{written}")
     return value.lower()
 
 
@@ -83,7 +81,7 @@ def _inner_list(given: JsonReader, name: str, written: str) -> Any:
 def _inner_by_name(given: JsonReader, name: str, written: str) -> Any:
     value, path = given.value[written], f"{given.path}.{written}"
     if not isinstance(value, dict):
-        raise ValidationError(f"{written} is not an object", path=path)
+        raise ValidationError(f"{written} must be an object", path=path)
     return {
         key: json_schema(JsonReader(each, f"{path}.{key}", camel=True))
         for key, each in value.items()
@@ -165,9 +163,9 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> Configure
     if config is None:
         return Configured()
     if config.whole("candidateCount") not in (None, 1):
-        raise config.wrong("candidateCount", "more than one answer, which is not supported here")
+        raise config.wrong("candidateCount", "not supported: only 1 is")
     if [each for each in config.values("responseModalities") if each not in ("TEXT", "text")]:
-        raise config.wrong("responseModalities", "not supported here: models answer in text")
+        raise config.wrong("responseModalities", "not supported: only TEXT is")
     parameters: dict[str, Any] = {}
     for wire, name in _NUMBERS.items():
         parameters[name] = config.number(wire)
@@ -203,11 +201,14 @@ def _schema(config: JsonReader) -> Mapping[str, Any] | None:
     if kind != _JSON:
         if given is not None or schema is not None:
             raise ValidationError(
-                f"a schema needs responseMimeType {_JSON}", path=config.at("responseMimeType")
+                f"a schema requires responseMimeType {_JSON}", path=config.at("responseMimeType")
             )
         return None
     if given is not None and schema is not None:
-        raise ValidationError("there are two schemas", path=config.at("responseJsonSchema"))
+        raise ValidationError(
+            "responseSchema and responseJsonSchema cannot be combined",
+            path=config.at("responseJsonSchema"),
+        )
     if given is not None:
         schema = json_schema(given)
         check_schema(schema, given.path)
@@ -283,7 +284,7 @@ def chosen(
             path = f"{calling.at('allowedFunctionNames')}[{number}]"
             raise ValidationError(f"unknown function {name}", path=path)
     if choice == "required" and not tools:
-        raise ValidationError("there is no function to call", path=calling.at("mode"))
+        raise ValidationError("no functions to choose from", path=calling.at("mode"))
     if choice == "required" and len(allowed) == 1:
         return one_of(allowed, allowed[0].name)
     return allowed, choice if tools else None
@@ -293,7 +294,10 @@ def _tool(given: JsonReader) -> ToolSchema:
     name, description = given.text("name"), given.text("description")
     schema, parameters = given.mapping("parametersJsonSchema"), given.object("parameters")
     if schema is not None and parameters is not None:
-        raise ValidationError("there are two schemas", path=given.at("parametersJsonSchema"))
+        raise ValidationError(
+            "parameters and parametersJsonSchema cannot be combined",
+            path=given.at("parametersJsonSchema"),
+        )
     given.raw("response")  # not sent to the model
     given.raw("responseJsonSchema")
     given.choice("behavior", ("UNSPECIFIED", "BLOCKING"))

@@ -127,7 +127,7 @@ def export(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
         kind = {"content-type": "text/markdown; charset=utf-8"}
         return RouteResponse(store.markdown(id, host.codec).encode(), headers=kind)
     if form != "json":
-        raise ValidationError("format is json or markdown", path="?format")
+        raise ValidationError("format must be json or markdown", path="?format")
     return json_response(store.export(id))
 
 
@@ -140,7 +140,7 @@ def image(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
             for place, each in enumerate(told.answer.pictures):
                 if str(place) == number and each.data:
                     return RouteResponse(each.data, headers={"content-type": _kind_of(each)})
-    raise NotFound("there is no such picture")
+    raise NotFound("unknown image")
 
 
 def _kind_of(picture: Image) -> str:
@@ -158,7 +158,7 @@ def _alone(host: Host, live: Live, request: RouteRequest) -> Conversation:
 
 def _must_be_idle(live: Live, id: str) -> None:
     if live.is_busy(id):
-        raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+        raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
 
 
 def _shown(

@@ -40,7 +40,9 @@ def opened_with(given: JsonReader) -> dict[str, Any]:
     models = given.mapping("models")
     for role, name in (models or {}).items():
         if not isinstance(name, str):
-            raise ValidationError("a model has a name", path=f"{given.at('models')}.{role}")
+            raise ValidationError(
+                "a model name must be a string", path=f"{given.at('models')}.{role}"
+            )
     found = {
         "model": given.text("model") or None,
         "provider": given.text("provider") or None,
@@ -77,7 +79,7 @@ def title_in(given: JsonReader) -> str | None:
     """Read a title: None if missing, empty to remove it. Raises `ValidationError`."""
     title = given.text("title")
     if len(title) > _LONGEST_TITLE or _NO_LINE.search(title):
-        why = f"a title is one line of up to {_LONGEST_TITLE} characters"
+        why = f"the title must be one line of at most {_LONGEST_TITLE} characters"
         raise ValidationError(why, path=given.at("title"))
     return title if "title" in given else None
 
@@ -100,12 +102,16 @@ def message_in(given: JsonReader, codec: Codec) -> Message | None:
         raise ValidationError(error.message, path=given.at("message") + place) from error
     path = given.at("message")
     if message.role != "user" or all(part == Text("") for part in message.content):
-        raise ValidationError("a message is the user's, and says something", path=path)
+        raise ValidationError(
+            "the message must have the role user and must not be empty", path=path
+        )
     for part in message.content:
         if isinstance(part, _NOT_SAID):
-            raise ValidationError(f"a user says nothing of type {part.type}", path=path)
+            raise ValidationError(
+                f"a user message cannot contain a part of type {part.type}", path=path
+            )
         if isinstance(part, (Image, File)) and part.url and not part.url.startswith(_WEB):
-            raise ValidationError("an address begins with https:// or http://", path=path)
+            raise ValidationError("the URL must begin with https:// or http://", path=path)
     return message
 
 
@@ -114,7 +120,7 @@ def flag_in(request: RouteRequest, name: str) -> bool:
     boolean."""
     text = request.query.get(name, "").lower()
     if text not in ("", "0", "1", "false", "true"):
-        raise ValidationError(f"{name} is true or false", path=f"?{name}")
+        raise ValidationError(f"{name} must be true or false", path=f"?{name}")
     return text in ("1", "true")
 
 

@@ -54,7 +54,7 @@ class Replies:
         if key is None:
             return answer()
         if not 0 < len(key) <= _LONGEST:
-            raise ValidationError(f"{HEADER} has 1 to {_LONGEST} characters", path=HEADER)
+            raise ValidationError(f"{HEADER} must have 1 to {_LONGEST} characters", path=HEADER)
         id = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
         what = b"\0".join((request.method.encode(), request.path.encode(), request.body))
         digest = hashlib.sha256(what).hexdigest()
@@ -109,7 +109,7 @@ class Replies:
             return _told(shelf.get(id).value, digest)
         except NotFound as error:
             raise Conflict(
-                "the first request with this key has failed just now", hint="send it again"
+                "the first request with this key has just failed", hint="send it again"
             ) from error
 
     def _end(self, request: RouteRequest, id: str, value: Mapping[str, Any] | None) -> None:
@@ -164,15 +164,16 @@ def _kept(reply: RouteResponse, body: bytes) -> dict[str, Any]:
 
 def _told(claim: Mapping[str, Any], digest: str) -> RouteResponse:
     if claim["digest"] != digest:
-        raise ValidationError(f"this {HEADER} was sent with another request", path=HEADER)
+        raise ValidationError(f"this {HEADER} was already used for another request", path=HEADER)
     if "status" not in claim:
         raise Conflict(
-            "the first request with this key is under way, or its server has ended",
-            hint="wait for it, and look at the conversation",
+            "the first request with this key is in progress, or its server has stopped",
+            hint="wait for it, then check the conversation",
         )
     if "body" not in claim:
         raise Conflict(
-            "this was done, and its reply is not kept any more", hint="look at the conversation"
+            "the request was completed, but its reply is no longer stored",
+            hint="check the conversation",
         )
     return RouteResponse(claim["body"].encode(), status=claim["status"], headers=claim["headers"])
 

@@ -99,10 +99,10 @@ class JobRecords:
             return job
         job = self.read(user, id)  # it may have ended in between
         if job is None:
-            raise NotFound("there is no such job")
+            raise NotFound("unknown job")
         if job.status != "running":
             return job
-        error = Interrupted("the server ended before the job was accepted")
+        error = Interrupted("the server stopped before the job was accepted")
         return Job(id, user, job.conversation, job.turn, "failed", None, error)
 
     def has_unfinished(self, user: str, conversation: str) -> bool:

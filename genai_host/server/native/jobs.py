@@ -85,7 +85,7 @@ class Jobs:
         host.store_for(request.user)  # raises if there is no store
         if id and (feature or arguments):
             raise ValidationError(
-                "a conversation that there is, is gone on with as it is", path="$"
+                "cannot open an existing conversation with other arguments", path="$"
             )
         self._must_take_more()
         conversation = (
@@ -163,7 +163,9 @@ class Jobs:
         except _LEFT:
             raise
         except NotFound:
-            return evolve(job, status="failed", error=Conflict("its conversation was deleted"))
+            return evolve(
+                job, status="failed", error=Conflict("the conversation of the job was deleted")
+            )
         except GenaiError as error:
             return evolve(job, status=_status_of(error), error=error)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
@@ -182,8 +184,8 @@ class Jobs:
                 return self._on_record(job)
             if queued.is_exhausted:
                 error = PluginError(
-                    f"the job was tried {MOST_TRIES} times, and its server ended each time",
-                    hint="look into the log of the server",
+                    f"the job was attempted {MOST_TRIES} times, and its server stopped each time",
+                    hint="see the log of the server",
                 )
                 conversation.abandon(error)
                 record_result(conversation, ending)
@@ -207,7 +209,7 @@ class Jobs:
         entries = self._host.store_for(job.user).entries(job.conversation, self._host.codec)
         turn = next((each for each in turns_of(entries) if each.number == job.turn), None)
         if turn is None:
-            error: GenaiError = Interrupted("the server ended before the job was accepted")
+            error: GenaiError = Interrupted("the server stopped before the job was accepted")
             return evolve(job, status="failed", error=error)
         if turn.answer is not None:
             row = answered(turn.answer, self._host.codec, turn.number)
@@ -238,9 +240,9 @@ class Jobs:
         """Check the capacity. Raises `Interrupted` if the server is stopping, `RateLimited` if the
         queue is full."""
         if self._worker is not None and self._worker.is_closed:
-            raise Interrupted("the server ends")
+            raise Interrupted("the server is shutting down")
         if self._worker is not None and self._worker.queue.count() >= _MOST:
-            raise RateLimited("too many jobs are under way", retry_after=10.0)
+            raise RateLimited("too many jobs are in progress", retry_after=10.0)
 
 
 def record_result(conversation: Conversation, ending: Cancellation) -> None:
@@ -282,5 +284,7 @@ def _seconds(request: RouteRequest) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= _LONGEST_WAIT:
-        raise ValidationError(f"wait is a number of seconds up to {_LONGEST_WAIT:g}", path="?wait")
+        raise ValidationError(
+            f"wait must be a number of seconds up to {_LONGEST_WAIT:g}", path="?wait"
+        )
     return seconds

@@ -50,7 +50,7 @@ def _user_in(request: RouteRequest) -> str | None:
     if not request.user:
         return wanted
     if wanted not in (None, request.user):
-        raise PermissionDenied("what others use is theirs to see", hint="leave out user")
+        raise PermissionDenied("the usage of other users is private", hint="omit user")
     return request.user
 
 
@@ -135,7 +135,9 @@ def routes(request: RouteRequest, host: Host) -> RouteResponse:
     model, provider = request.query.get("model"), request.query.get("provider")
     asked = request.query.get("operation", "chat" if model else "")
     if asked and asked not in _OPERATIONS:
-        raise ValidationError(f"operation is one of {', '.join(_OPERATIONS)}", path="?operation")
+        raise ValidationError(
+            f"operation must be one of {', '.join(_OPERATIONS)}", path="?operation"
+        )
     if model:
         explained = host.probe().explain(model, provider or None, _OPERATIONS[asked])
         found = [(each.model.name, each.name, each) for each in explained]

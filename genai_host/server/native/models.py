@@ -30,7 +30,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     if not re.fullmatch(ALIAS, name):
         raise ValidationError(f"a name must match {ALIAS}", path=body.at("name"))
     if not of:
-        raise ValidationError("it names the model that it is of", path=body.at("of"))
+        raise ValidationError("of must be the name of a model", path=body.at("of"))
     if name in host.config.configurations:
         raise Conflict(f"model configuration {name!r} already exists")
     with edit_config(file_of(host)) as document:

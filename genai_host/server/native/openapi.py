@@ -194,7 +194,7 @@ def description(root: str = "") -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "responses": {
                 "Problem": {
-                    "description": "What is wrong, and the next step",
+                    "description": "The error, and the next step",
                     "content": {
                         "application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}
                     },
@@ -221,7 +221,7 @@ def _operation(id: str, below: str, endpoint: Endpoint) -> dict[str, Any]:
         }
     if "/result" in below:
         operation["responses"]["202"] = {
-            "description": "It runs yet",
+            "description": "The job is still running",
             "content": {"application/json": {"schema": _reference("Job")}},
         }
     return operation

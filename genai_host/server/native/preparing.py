@@ -57,14 +57,14 @@ def _listed(host: Host, instance: ProviderInstance, row: dict[str, Any]) -> dict
 def prepare(request: RouteRequest, host: Host) -> RouteResponse:
     """Run the preparation step of a provider. Closing the stream cancels it."""
     if request.user:
-        raise PermissionDenied("only who runs the server prepares a provider")
+        raise PermissionDenied("only the operator of the server can prepare a provider")
     body = body_of(request)
     model = body.text("model")
     body.nothing_else()
     instance = instance_named(host, request.parameters["name"])
     preparation = instance.preparation(_id_of(host, model, instance.name) if model else "")
     if preparation is None:
-        raise Conflict(f"there is nothing to prepare for {instance.name}")
+        raise Conflict(f"provider {instance.name} requires no preparation")
 
     def row() -> dict[str, Any]:
         host.refresh()

@@ -55,7 +55,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     plain, secrets = _sorted(host, type, settings)
     with edit_config(file_of(host)) as document:
         if name in document.get("providers", {}):
-            raise Conflict(f"there is a provider {name!r} already")
+            raise Conflict(f"provider {name!r} already exists")
         add_instance(document, host.registry.providers, name, type, plain)
         if enabled is False:
             enable_instance(document, host.registry.providers, name, enabled=False)
@@ -104,7 +104,7 @@ def file_of(host: Host) -> str | None:
 
 def must_be_allowed(request: RouteRequest, host: Host) -> None:
     if request.user:
-        raise PermissionDenied("only who runs the server changes its configuration")
+        raise PermissionDenied("only the operator of the server can change its configuration")
     try:
         must_be_writable(file_of(host))
     except ConfigurationError as error:
@@ -120,7 +120,7 @@ def _sorted(
     for name, value in settings.items():
         if name not in known:
             raise ValidationError(
-                f"unknown setting {name!r}: it has {', '.join(known) or 'none'}",
+                f"unknown setting {name!r}: choose from {', '.join(known) or '(none)'}",
                 path=f"$.settings.{name}",
             )
         if not known[name].secret:
@@ -128,7 +128,9 @@ def _sorted(
         elif isinstance(value, str) and value.strip() and value.isprintable():
             secrets[name] = value.strip()
         else:
-            raise ValidationError("a secret is a text", path=f"$.settings.{name}")
+            raise ValidationError(
+                "a secret must be a string without control characters", path=f"$.settings.{name}"
+            )
     return plain, secrets
 
 

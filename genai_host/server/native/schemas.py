@@ -296,7 +296,7 @@ SCHEMAS: Mapping[str, Schema] = {
         "type": "object",
         "properties": {"type": _NAME},
         "required": ["type"],
-        "description": "As docs/message.schema.json has it",
+        "description": "As defined in docs/message.schema.json",
     },
     "Answer": _shape(
         {

@@ -49,7 +49,7 @@ def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) ->
     `ConversationBusy` if a turn is running, not interrupted."""
     if conversation.status == "pending" and _is_elsewhere(host, user, conversation.id):
         raise ConversationBusy(
-            "a turn is under way, as a job or on another server of this store",
+            "a turn is in progress, as a job or on another server of this store",
             hint="wait for it, or cancel it",
         )
 
@@ -99,7 +99,7 @@ class Live:
         id = conversation.id
         with self._lock:
             if id in self._turns:
-                raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+                raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
             self._turns[id] = conversation
         try:
             with close_on_disconnect(limits, conversation):
@@ -114,7 +114,7 @@ class Live:
         if a turn of the conversation is in progress."""
         with self._lock:
             if id in self._turns or id in self._held:
-                raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+                raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
             self._held.add(id)
         try:
             yield
@@ -169,7 +169,7 @@ def asked_in(body: JsonReader, codec: Codec) -> Asked:
         body.mapping("output_schema"),
     )
     if asked.message is None and not asked.again:
-        raise ValidationError("there is no message", path="$.message")
+        raise ValidationError("message is missing", path="$.message")
     return asked
 
 
@@ -177,7 +177,7 @@ def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Con
     """Return the next turn of a conversation. An interrupted turn is abandoned. Raises
     `ConversationBusy` if a turn is in progress."""
     if live.is_busy(conversation.id):
-        raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+        raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
     leave_interrupted(host, user, conversation)
 
     def take() -> Generator[Event, None, None]:

@@ -57,7 +57,7 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
     given = body.raw("input")
     texts = [given] if isinstance(given, str) else [*body.texts("input")]
     if len(texts) > _MOST:
-        raise ValidationError(f"there are more than {_MOST} texts", path=body.at("input"))
+        raise ValidationError(f"the number of texts must be at most {_MOST}", path=body.at("input"))
     found = _embedded(texts, body, model, request, host)
     return json_response(
         {
@@ -120,7 +120,7 @@ def show(request: RouteRequest, host: Host) -> RouteResponse:
     _, name = model_in(body_of(request))
     model = served_model(host, name)
     if model.operation not in _OPERATIONS:
-        raise NotFound(f"{model.name} answers nothing of this API")
+        raise NotFound(f"{model.name} is not available through this API")
     info: dict[str, Any] = {
         "general.architecture": _ARCHITECTURE,
         "general.basename": model.name,
@@ -151,7 +151,7 @@ def version(request: RouteRequest, host: Host) -> RouteResponse:
 
 def elsewhere(request: RouteRequest, host: Host) -> RouteResponse:
     """Refuse requests to download, create or remove models."""
-    message = "models are not managed here, but where they run"
+    message = "models are managed by their providers, not by this server"
     problem = HttpProblem(
         405, "method_not_allowed", message, "list models: genai-host models", headers={"allow": ""}
     )

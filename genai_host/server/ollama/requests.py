@@ -56,7 +56,7 @@ def images_in(given: JsonReader) -> list[Image]:
         path = f"{given.at('images')}[{number}]"
         part = part_of(bytes_of(text, path))
         if not isinstance(part, Image):
-            raise ValidationError("this is not an image of a kind that is known here", path=path)
+            raise ValidationError("not an image of a supported format", path=path)
         found.append(part)
     return found
 
@@ -73,7 +73,9 @@ def _message(given: JsonReader, pairing: Pairing) -> Message:
     calls = list(_calls(given, pairing))
     thinking = given.text("thinking")
     if calls and role != "assistant":
-        raise ValidationError("only the assistant calls tools", path=given.at("tool_calls"))
+        raise ValidationError(
+            "only assistant messages can contain tool_calls", path=given.at("tool_calls")
+        )
     if role == "tool":
         name = given.text("tool_name") or given.text("name")
         id, name = pairing.result(given.text("tool_call_id"), name, given.path)
@@ -82,12 +84,12 @@ def _message(given: JsonReader, pairing: Pairing) -> Message:
         thoughts = [Reasoning(thinking)] if thinking else []
         return Message("assistant", [*thoughts, *_texts(text), *images, *calls])
     if role == "system" and images:
-        raise ValidationError("the system shows no pictures", path=given.at("images"))
+        raise ValidationError("system messages cannot contain images", path=given.at("images"))
     if role == "user":
         return Message("user", [*_texts(text), *images] or [Text("")])
     if role == "system":
         return Message("system", _texts(text))
-    raise ValidationError("a message has a role", path=given.at("role"))
+    raise ValidationError("invalid or missing role", path=given.at("role"))
 
 
 def _texts(text: str) -> list[Part]:
@@ -99,7 +101,7 @@ def _calls(given: JsonReader, pairing: Pairing) -> Iterator[ToolCall]:
         function = call.object("function")
         name = "" if function is None else function.text("name")
         if function is None or not name:
-            raise ValidationError("a call has a function with a name", path=call.path)
+            raise ValidationError("a tool call must have a function with a name", path=call.path)
         arguments = function.mapping("arguments") or {}
         yield ToolCall(pairing.call(call.text("id"), name), name, arguments)
 
@@ -108,7 +110,7 @@ def _tool(given: JsonReader) -> ToolSchema:
     given.choice("type", ("function",))
     function = given.object("function")
     if function is None:
-        raise ValidationError("a tool is a function", path=given.path)
+        raise ValidationError("function is missing", path=given.path)
     return offered_tool(
         function.text("name"),
         function.text("description"),
@@ -206,7 +208,7 @@ def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
     if form == "json":
         return {"type": "object"}
     if not isinstance(form, dict):
-        raise ValidationError("format is neither json nor a JSON Schema", path=body.at("format"))
+        raise ValidationError("format must be json or a JSON Schema", path=body.at("format"))
     check_schema(form, body.at("format"))
     return form
 

@@ -64,7 +64,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     model = body.text("model")
     if not model:
-        raise ValidationError("there is no model", path="$.model")
+        raise ValidationError("model is missing", path="$.model")
     tools, choice = chosen(body, tools_in(body))
     is_streamed = bool(body.flag("stream"))
     options = body.object("stream_options")
@@ -97,7 +97,7 @@ def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
     inner = form.object("json_schema")
     schema = None if inner is None else inner.mapping("schema")
     if inner is None or schema is None:
-        raise ValidationError("there is no schema", path=form.at("json_schema"))
+        raise ValidationError("schema is missing", path=form.at("json_schema"))
     check_schema(schema, inner.at("schema"))
     return schema
 
@@ -118,9 +118,9 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     found["reasoning_effort"] = body.raw("reasoning_effort")
     body.refuse(*_REFUSED)
     if body.whole("n") not in (None, 1):
-        raise ValidationError("there is one answer to a request", path=body.at("n"))
+        raise ValidationError("only one answer per request is supported", path=body.at("n"))
     if body.raw("modalities") not in (None, ["text"]):
-        raise ValidationError("answers are texts here", path=body.at("modalities"))
+        raise ValidationError("only text answers are supported", path=body.at("modalities"))
     at_once = body.flag("parallel_tool_calls")
     others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
     if others or at_once is not None:
@@ -154,7 +154,7 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     model = body.text("model")
     if not model:
-        raise ValidationError("there is no model", path="$.model")
+        raise ValidationError("model is missing", path="$.model")
     texts = _texts(body)
     form = body.choice("encoding_format", ("float", "base64"), "float")
     size = body.whole("dimensions")
@@ -188,12 +188,14 @@ def _texts(body: JsonReader) -> Sequence[str]:
     given = body.raw("input")
     texts = [given] if isinstance(given, str) else body.values("input")
     if not 0 < len(texts) <= _MOST:
-        raise ValidationError(f"there are 1 to {_MOST} texts", path=body.at("input"))
+        raise ValidationError(
+            f"the number of texts must be from 1 to {_MOST}", path=body.at("input")
+        )
     for text in texts:
         if not isinstance(text, str):
-            raise ValidationError("texts are taken here, and not tokens", path=body.at("input"))
+            raise ValidationError("tokens are not supported: send text", path=body.at("input"))
         if not text:
-            raise ValidationError("a text is empty", path=body.at("input"))
+            raise ValidationError("texts must not be empty", path=body.at("input"))
     return texts
 
 
@@ -249,13 +251,15 @@ def _texts_to_moderate(body: JsonReader) -> Sequence[str]:
         return [given]
     values = body.values("input")
     if not 0 < len(values) <= _MOST_MODERATIONS:
-        raise ValidationError(f"there are 1 to {_MOST_MODERATIONS} texts", path=body.at("input"))
+        raise ValidationError(
+            f"the number of texts must be from 1 to {_MOST_MODERATIONS}", path=body.at("input")
+        )
     if all(isinstance(each, str) for each in values):
         return values
     parts = body.objects("input")
     for part in parts:
         if part.text("type") != "text":
-            raise ValidationError("texts are judged here, and nothing else", path=part.at("type"))
+            raise ValidationError("only text can be moderated", path=part.at("type"))
     return ["\n".join(part.text("text") for part in parts)]  # parts are moderated together
 
 

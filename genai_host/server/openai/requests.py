@@ -50,7 +50,7 @@ def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
     found = []
     for part in parts_in(given, name):
         if not isinstance(part, Text):
-            raise ValidationError("there may be texts alone here", path=given.at(name))
+            raise ValidationError("only text is supported here", path=given.at(name))
         found.append(part)
     return found
 
@@ -64,17 +64,15 @@ def _part(given: JsonReader) -> Part:
     if kind == "image_url":
         inner = given.object("image_url")
         if inner is None:
-            raise ValidationError("there is no image_url", path=given.path)
+            raise ValidationError("image_url is missing", path=given.path)
         return image_at(inner.text("url"), inner.at("url"))
     if kind == "file":
         inner = given.object("file")
         if inner is None:
-            raise ValidationError("there is no file", path=given.path)
+            raise ValidationError("file is missing", path=given.path)
         inner.refuse("file_id")
         return file_of(inner.text("file_data"), inner.text("filename"), inner.at("file_data"))
-    raise ValidationError(
-        f"{kind or 'this'} is not a kind of part that is taken here", path=given.path
-    )
+    raise ValidationError(f"unsupported content part of type {kind or '(none)'}", path=given.path)
 
 
 def image_at(url: str, path: str) -> Image:
@@ -83,7 +81,7 @@ def image_at(url: str, path: str) -> Image:
         return Image(url=url)
     kind, data = _data(url, path)
     if not kind.startswith("image/"):
-        raise ValidationError("this is not an image", path=path)
+        raise ValidationError("not an image", path=path)
     return Image(data, kind)
 
 
@@ -91,17 +89,17 @@ def file_of(data: str, name: str, path: str) -> File:
     """Return a document from a data URL or plain base64. Raises `ValidationError`."""
     kind, content = _data(data, path) if data.startswith("data:") else ("", bytes_of(data, path))
     if not content:
-        raise ValidationError("there is nothing in it", path=path)
+        raise ValidationError("must not be empty", path=path)
     return File(content, kind or "application/pdf", name)
 
 
 def _data(url: str, path: str) -> tuple[str, bytes]:
     found = _DATA.match(url)
     if found is None:
-        raise ValidationError("this is neither an http(s) address nor data in base64", path=path)
+        raise ValidationError("must be an http(s) URL or a base64 data URL", path=path)
     content = bytes_of(url[found.end() :], path)
     if not content:
-        raise ValidationError("there is nothing in it", path=path)
+        raise ValidationError("must not be empty", path=path)
     return found[1].lower(), content
 
 
@@ -113,7 +111,7 @@ def messages_in(body: JsonReader) -> list[Message]:
     `ValidationError`."""
     given = body.objects("messages")
     if not given:
-        raise ValidationError("there are no messages", path=body.at("messages"))
+        raise ValidationError("must not be empty", path=body.at("messages"))
     return merge_consecutive(_said_in(given), "tool")
 
 
@@ -147,11 +145,11 @@ def _message(
     if role == "tool":
         id = given.text("tool_call_id")
         if id not in names:
-            raise ValidationError("no tool was called by this id", path=given.at("tool_call_id"))
+            raise ValidationError("no tool call has this id", path=given.at("tool_call_id"))
         result, found = result_and_files(id, names[id], parts_in(given))
         files += found
         return Message("tool", [result])
-    raise ValidationError("a message has a role", path=given.at("role"))
+    raise ValidationError("invalid or missing role", path=given.at("role"))
 
 
 def _said(given: JsonReader, names: dict[str, str], calls: CallReader) -> Iterator[Part]:
@@ -173,7 +171,9 @@ def _call(given: JsonReader, calls: CallReader) -> ToolCall:
     function = given.object("function")
     id, name = given.text("id"), "" if function is None else function.text("name")
     if function is None or not id or not name:
-        raise ValidationError("a call has an id, and a function with a name", path=given.path)
+        raise ValidationError(
+            "a tool call must have an id and a function with a name", path=given.path
+        )
     return calls.read(id, name, function.text("arguments"))
 
 
@@ -195,19 +195,21 @@ def chosen(
     function = None if given is None else given.object("function")
     name = "" if function is None else function.text("name")
     if name not in {tool.name for tool in tools}:
-        raise ValidationError("no tool of the request is chosen here", path=body.at("tool_choice"))
+        raise ValidationError(
+            "the chosen tool is not among the tools of the request", path=body.at("tool_choice")
+        )
     return one_of(tools, name)
 
 
 def _tool(given: JsonReader) -> ToolSchema:
     if given.text("type") != "function":
         raise ValidationError(
-            f"tools of type {given.text('type') or '(none)'} are not run here: only function is",
+            f"unsupported tool type {given.text('type') or '(none)'}: use function",
             path=given.at("type"),
         )
     function = given.object("function")
     if function is None:
-        raise ValidationError("a tool has a function", path=given.path)
+        raise ValidationError("function is missing", path=given.path)
     return offered_tool(
         function.text("name"),
         function.text("description"),

@@ -80,7 +80,7 @@ class Assets:
         """Return a file. Raises `NotFound`."""
         name = request.parameters["name"]
         if name not in self._assets or name == PAGE:
-            raise NotFound("there is no such file")
+            raise NotFound("file not found")
         return _reply(self._assets[name], request)
 
 

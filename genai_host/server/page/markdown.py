@@ -55,10 +55,12 @@ def render(request: RouteRequest, host: Host) -> RouteResponse:
     given = request.json()
     texts = given.get("texts") if isinstance(given, dict) else None
     if not isinstance(texts, list) or len(texts) > MOST_TEXTS:
-        raise ValidationError(f"`texts` is a list of at most {MOST_TEXTS} texts", path="$.texts")
+        raise ValidationError(
+            f"`texts` must be a list of at most {MOST_TEXTS} texts", path="$.texts"
+        )
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValidationError("this is not text", path=f"$.texts[{number}]")
+            raise ValidationError("must be a string", path=f"$.texts[{number}]")
     return json_response({"trees": trees(texts)})
 
 

@@ -57,10 +57,10 @@ def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest
     invalid, and `NoRoute` if the model is unknown."""
     messages = messages_of(items, request.instructions)
     if len(messages) == (request.instructions is not None):
-        raise MissingParameter("there is nothing to answer", path="$.input")
+        raise MissingParameter("input must contain a message", path="$.input")
     model = request.model
     if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
-        raise ValidationError("what is said last must be the user's", path="$.input")
+        raise ValidationError("the last message must have the role user", path="$.input")
     parameters = dict(request.parameters)
     if parameters.get(_SUMMARY) == "auto" and not (
         model is not None and _SUMMARY in capabilities(host, model).parameters
@@ -82,7 +82,7 @@ def counted(host: Host, request: Request, items: Iterable[Item], limits: CancelT
     the model."""
     asked = asked_of(host, request, items)
     if asked.model is not None and asked.model.startswith(FEATURE):
-        raise ValidationError("tokens are counted for models, not for features", path="$.model")
+        raise ValidationError("only models can count tokens", path="$.model")
     return host.count_tokens(
         asked.messages,
         model=asked.model,
@@ -212,9 +212,7 @@ class ResponsesApi:
 
     def show(self, request: RouteRequest) -> RouteResponse:
         if request.query.get("stream", "").lower() in ("true", "1"):
-            raise UnsupportedParameter(
-                "a response is streamed while it is made only", path="$.stream"
-            )
+            raise UnsupportedParameter("a stored response cannot be streamed", path="$.stream")
         kept = self._kept.find(request.user, RESPONSES, request.parameters["response"])
         show = self._show(request.user, _includes_encrypted(request))
         response = kept["response"]
@@ -227,9 +225,7 @@ class ResponsesApi:
 
     def cancel(self, request: RouteRequest) -> RouteResponse:
         self._kept.find(request.user, RESPONSES, request.parameters["response"])
-        raise ValidationError(
-            "only responses in the background can be cancelled, and this was none"
-        )
+        raise ValidationError("only background responses can be cancelled")
 
     def input_items(self, request: RouteRequest) -> RouteResponse:
         kept = self._kept.find(request.user, RESPONSES, request.parameters["response"])

@@ -167,7 +167,7 @@ def read_items(value: Any, path: str, unseal: Unseal) -> list[Item]:
     if isinstance(value, str):
         return [_message("user", [{"type": "input_text", "text": value}])]
     if not isinstance(value, list):
-        raise ValidationError("it must be a string or a list of items", path=path)
+        raise ValidationError("must be a string or a list of items", path=path)
     return [_read_item(fields_of(each, f"{path}[{at}]"), unseal) for at, each in enumerate(value)]
 
 
@@ -186,8 +186,7 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
     }
     if kind not in readers:
         raise UnsupportedParameter(
-            f"items of type {kind!r} are not taken here: there are {', '.join(readers)} and "
-            "item_reference",
+            f"unsupported item type {kind!r}: choose from {', '.join(readers)}, item_reference",
             path=item.at("type"),
         )
     read = readers[kind](item)
@@ -247,7 +246,7 @@ def _read_part(part: Fields) -> Item:
         return _text_part(kind, part.needed("text"))
     if part.text("file_id") is not None:
         raise UnsupportedParameter(
-            "this server keeps no files: send the content itself, or its address",
+            "the Files API is not supported: send the content or its URL",
             path=part.at("file_id"),
         )
     return _read_image(part) if kind == "input_image" else _read_file(part)
@@ -286,14 +285,14 @@ def inline(url: str, path: str, *, bare: bool = False) -> tuple[bytes, str]:
     """
     head = _INLINE.match(url)
     if head is None and (not bare or url.startswith("data:")):
-        raise ValidationError("it must be an http or https address, or data in base64", path=path)
+        raise ValidationError("must be an http(s) URL or base64 data", path=path)
     data = bytes_of(url[head.end() if head else 0 :], path)
     return _not_empty(data, path), (head.group(1) or "") if head else ""
 
 
 def _not_empty(data: bytes, path: str) -> bytes:
     if not data:
-        raise ValidationError("there is nothing in it", path=path)
+        raise ValidationError("must not be empty", path=path)
     return data
 
 

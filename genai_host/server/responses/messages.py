@@ -64,7 +64,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
             ends.append(len(said))
     said += [("user", file) for file in files]
     for id in pending:
-        raise ValidationError(f"there is no output for the function call {id!r}", path=_INPUT)
+        raise ValidationError(f"function call {id!r} has no output", path=_INPUT)
     messages = [] if instructions is None else [Message("system", instructions)]
     return messages + _joined(said, ends)
 
@@ -72,7 +72,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
 def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
     """The result with the name of the called tool."""
     if result.id not in pending:
-        raise ValidationError(f"there is no function call {result.id!r} for an output", path=_INPUT)
+        raise ValidationError(f"no function call with id {result.id!r} for the output", path=_INPUT)
     return ToolResult(result.id, pending.pop(result.id), result.content)
 
 

@@ -191,7 +191,7 @@ class Events:
         except Exception:  # noqa: BLE001 - the client must not wait forever
             _log.exception("a response failed")
             yield self._failed(
-                HttpProblem(500, "internal", "this failed; the server's log says why")
+                HttpProblem(500, "internal", "internal error; see the log of the server")
             )
 
     def _piece(self, piece: Delta) -> Iterator[bytes]:

@@ -71,7 +71,7 @@ def read_tools(request: Fields) -> Tools:
         choice = request.choice("tool_choice", CHOICES)
         chosen = choice or "auto"
     if choice == "required" and not allowed:
-        raise ValidationError("there is no tool to choose", path=request.at("tool_choice"))
+        raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
     offered = [schema for schema in schemas if schema.name in allowed]
     return Tools(offered, choice if offered else None, told, chosen)
 
@@ -80,15 +80,14 @@ def _read_tool(tool: Fields) -> Told:
     kind = tool.needed("type")
     if kind != "function":
         raise UnsupportedParameter(
-            f"this server runs no tools of type {kind!r}: there are functions only, "
-            "which you run yourself",
+            f"unsupported tool type {kind!r}: only functions, which the client runs, are supported",
             path=tool.at("type"),
         )
     name = tool.needed("name")
     if not _NAME.fullmatch(name):
         raise tool.wrong("name", "of letters, digits, _ and -, and at most 128 characters long")
     if tool.boolean("defer_loading"):
-        raise UnsupportedParameter("tools are not looked for here", path=tool.at("defer_loading"))
+        raise UnsupportedParameter("tool search is not supported", path=tool.at("defer_loading"))
     parameters = tool.object("parameters")
     return {
         "type": kind,
@@ -114,9 +113,7 @@ def _read_choice(chosen: Fields, names: frozenset[str]) -> tuple[frozenset[str],
             return frozenset({name}), "required", told
         return names, name, told
     if kind != "allowed_tools":
-        raise UnsupportedParameter(
-            f"there are no tools of type {kind!r} here", path=chosen.at("type")
-        )
+        raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
     tools = [
         fields_of(each, f"{chosen.at('tools')}[{at}]")
         for at, each in enumerate(chosen.list("tools") or ())
@@ -135,11 +132,11 @@ def _named(where: Fields, names: Collection[str]) -> str:
 
 
 _REFUSED: Mapping[str, tuple[Any, str]] = {
-    "background": (False, "responses are made while you wait: stream them"),
-    "background_options": (None, "responses are made while you wait: stream them"),
-    "prompt": (None, "there are no prompt templates here: send instructions and input"),
-    "top_logprobs": (0, "there are no probabilities of tokens"),
-    "moderation": (None, "nothing is moderated on the way"),
+    "background": (False, "background responses are not available: stream them"),
+    "background_options": (None, "background responses are not available: stream them"),
+    "prompt": (None, "prompt templates are not available: send instructions and input"),
+    "top_logprobs": (0, "log probabilities are not available"),
+    "moderation": (None, "responses are not moderated"),
 }
 """Unsupported fields: the only accepted value besides null, and the reason."""
 
@@ -306,9 +303,9 @@ def reads_encrypted(given: Fields) -> bool:
     for at, each in enumerate(included):
         path = f"{given.at('include')}[{at}]"
         if not isinstance(each, str):
-            raise ValidationError("it is the name of what is to be included", path=path)
+            raise ValidationError("must be a string", path=path)
         if each == _LOGPROBS:
-            raise UnsupportedParameter("there are no probabilities of tokens", path=path)
+            raise UnsupportedParameter("log probabilities are not available", path=path)
     return _ENCRYPTED in included
 
 
@@ -325,7 +322,7 @@ def _read_ids(given: Fields) -> tuple[str | None, str | None]:
             "give either previous_response_id or conversation", path=given.at("conversation")
         )
     if previous is not None and not is_id(previous):
-        raise PreviousNotFound("there is no response of that id to go on from")
+        raise PreviousNotFound("unknown response")
     return previous, conversation
 
 

@@ -123,7 +123,7 @@ class Kept:
                     shelf.delete(id)
                     continue
                 return shelf, found
-        raise _MISSING[collection](f"there is no {id!r} here")
+        raise _MISSING[collection](f"unknown id {id!r}")
 
     def _shelves(self, user: str, collection: str) -> list[Shelf]:
         shelves: list[Shelf] = [self._memory.shelf(user, collection)]
@@ -142,11 +142,11 @@ def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
     path = given.at("items")
     values = given.list("items") or []
     if len(values) > _MOST:
-        raise ValidationError(f"at most {_MOST} items may be added at once", path=path)
+        raise ValidationError(f"at most {_MOST} items can be added per request", path=path)
     items = read_items(values, path, unseal)
     for at, item in enumerate(items):
         if item["type"] == "item_reference":
-            raise ValidationError("give the item itself", path=f"{path}[{at}]")
+            raise ValidationError("send the item itself", path=f"{path}[{at}]")
     return items
 
 
@@ -266,7 +266,7 @@ class Context:
                 kept = self._kept.find(user, RESPONSES, previous)
             except NotFound:
                 raise PreviousNotFound(
-                    f"there is no response {previous!r} to go on from, or no longer"
+                    f"response {previous!r} does not exist or is no longer stored"
                 ) from None
             response = kept["response"]
             if response["conversation"] is not None:
@@ -304,7 +304,7 @@ class Context:
             known.update((item["id"], item) for item in self._items_of(user, tail))
         if id not in known:
             raise ItemNotFound(
-                f"unknown item {id!r}", hint="those of what is not stored cannot be referred to"
+                f"unknown item {id!r}", hint="only items of stored responses can be referenced"
             )
         return known[id]
 

@@ -81,7 +81,7 @@ def _local(settings: Settings) -> LocalCluster:
             silence_logs=_LOG,
         )
     except (OSError, RuntimeError) as error:
-        raise ServiceUnavailable(f"no Dask can be started here: {error}") from error
+        raise ServiceUnavailable(f"cannot start a local Dask cluster: {error}") from error
 
 
 def _client(settings: Settings, cluster: LocalCluster | None) -> Client:
@@ -93,8 +93,8 @@ def _client(settings: Settings, cluster: LocalCluster | None) -> Client:
         )
     except (OSError, ValueError) as error:
         raise ServiceUnavailable(
-            f"there is no scheduler of Dask at {settings.address}",
-            hint="dask scheduler starts one; address names it, as tcp://10.0.0.1:8786",
+            f"no Dask scheduler at {settings.address}",
+            hint="start one: dask scheduler; then set address, for example tcp://10.0.0.1:8786",
         ) from error
 
 
@@ -108,12 +108,12 @@ def _must_have_host(client: Client, settings: Settings) -> None:
     except ImportError as error:
         raise ConfigurationError(
             f"the workers of {client.scheduler.address} lack genai-host: {error}",
-            hint="install it there, with the plugins that the batch needs",
+            hint="install it on the workers, with the plugins of the batch",
         ) from error
     except TimeoutError as error:
         raise ServiceUnavailable(
-            f"no worker of {client.scheduler.address} has answered",
-            hint="they may be busy; patience says how many seconds to wait",
+            f"no worker of {client.scheduler.address} responded",
+            hint="workers may be busy; raise the setting patience",
         ) from error
 
 

@@ -14,22 +14,22 @@ class Settings:
     address: str = field(
         default="",
         metadata=about(
-            "the scheduler of a cluster, as tcp://10.0.0.1:8786; one is started here if not set",
+            "address of the scheduler, for example tcp://10.0.0.1:8786; a local cluster if not set",
             env="GENAI_DASK_ADDRESS",
         ),
     )
     workers: int = field(
         default=2,
         validator=_ONE_OR_MORE,
-        metadata=about("processes of a cluster that is started here"),
+        metadata=about("number of processes of a local cluster"),
     )
     threads: int = field(
         default=4,
         validator=_ONE_OR_MORE,
-        metadata=about("rows that each of these does at once"),
+        metadata=about("number of concurrent rows per process"),
     )
     patience: float = field(
         default=30.0,
         validator=validators.gt(0),
-        metadata=about("seconds in which the cluster must have answered"),
+        metadata=about("timeout of the cluster, in seconds"),
     )

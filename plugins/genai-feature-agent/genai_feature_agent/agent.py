@@ -17,7 +17,7 @@ from genai_host.api import Answer, FeatureSteps, Text, ToolResult, Turn, about
 class Settings:
     system_prompt: str = field(
         default="You are a helpful assistant. Use the tools you are given where they help.",
-        metadata=about("system prompt; empty for none of yours"),
+        metadata=about("system prompt; empty for the built-in instructions only"),
     )
     round_trips: int = field(
         default=6,

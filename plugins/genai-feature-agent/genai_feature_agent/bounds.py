@@ -18,7 +18,7 @@ def must_be_flat(body: Mapping[str, Any]) -> None:
         for _ in range(DEPTH):
             level = [item for each in level for item in _items(each)]
         if level:
-            raise ValidationError(f"it is nested deeper than {DEPTH} levels", path=f"$.{name:.40}")
+            raise ValidationError(f"nested deeper than {DEPTH} levels", path=f"$.{name:.40}")
 
 
 def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> None:
@@ -29,17 +29,17 @@ def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> 
     count = len(history) if isinstance(history, (list, tuple)) else 0
     if count > messages:
         raise ValidationError(
-            f"the history has {count} messages, and may have {messages}",
+            f"the history has {count} messages; the limit is {messages}",
             path="$.history",
-            hint="leave out the oldest",
+            hint="omit the oldest messages",
         )
     for path, value in _said(body):
         characters -= _length(value)
         if characters < 0:
             raise ValidationError(
-                "there is more text up to here than a request may have",
+                "the request has too much text up to this field",
                 path=path,
-                hint="leave out the oldest of the history, or what the context need not have",
+                hint="omit the oldest messages, or reduce the context",
             )
 
 

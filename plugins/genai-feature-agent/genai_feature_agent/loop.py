@@ -170,15 +170,15 @@ class AgentLoop:
         times = self._max_round_trips
         if envelope.round_trips >= times:
             raise LimitExceeded(
-                f"the model was called {times} times, and has not come to an end",
+                f"turn stopped after {times} model calls without a final answer",
                 limit="round_trips",
-                hint="ask for less at once, or raise the setting round_trips",
+                hint="split the request, or raise the setting round_trips",
             )
         if self._max_cost is not None and envelope.cost >= self._max_cost:
             raise LimitExceeded(
-                f"the turn has cost {envelope.cost:g} US dollars, and has not come to an end",
+                f"turn stopped after a cost of {envelope.cost:g} US dollars without a final answer",
                 limit="cost",
-                hint="ask for less at once, or raise the setting cost",
+                hint="split the request, or raise the setting cost",
             )
 
     def _silent(self, envelope: Envelope, completion: Completion) -> Envelope:
@@ -187,12 +187,12 @@ class AgentLoop:
         """
         if envelope.messages[-1].role != "tool":
             raise GenerationError(
-                "the model said nothing", reason=completion.reason, **completion.place
+                "the model returned an empty answer", reason=completion.reason, **completion.place
             )
         return evolve(envelope, ended=True)
 
 
-_REFUSED = ToolOutput("a human was asked whether this may run, and said no", error=True)
+_REFUSED = ToolOutput("the user did not approve this call", error=True)
 
 
 def _is_approved(given: Any, id: str) -> bool:

@@ -132,7 +132,7 @@ class StatelessAgent:
         a body that exceeds the limits in the settings.
         """
         if not isinstance(body, Mapping):
-            raise ValidationError("a request is an object", path="$")
+            raise ValidationError("a request must be an object", path="$")
         must_be_flat(body)
         settings = read_settings(Settings, self._settings or {}, owner="agent")
         must_be_bounded(body, settings.history_messages, settings.characters)
@@ -157,9 +157,9 @@ class StatelessAgent:
         if given is None or (isinstance(given, str) and given in known):
             return given
         raise ValidationError(
-            "the model is none that may be asked for here",
+            "this model is not available here",
             path="$.model",
-            hint=f"leave it out, or name one of: {', '.join(known) or 'none'}",
+            hint=f"omit it, or choose from {', '.join(known) or 'none'}",
         )
 
     def reply(self, request: AgentRequest, limits: CancelToken | None = None) -> AgentReply:
@@ -282,7 +282,7 @@ class Told:
 
 def _message(given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise ValidationError("the message is a string, and not blank", path="$.message")
+        raise ValidationError("the message must be a non-blank string", path="$.message")
     return given
 
 
@@ -290,7 +290,7 @@ def _context(given: Any) -> Mapping[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise ValidationError("the context is an object", path="$.context")
+        raise ValidationError("the context must be an object", path="$.context")
     try:
         check_numbers(given)
     except ValidationError as error:
@@ -308,7 +308,9 @@ def _session_id(given: Any) -> str:
 def _approvals(given: Any) -> Mapping[str, bool]:
     given = _or(given, {})
     if not isinstance(given, Mapping) or not all(isinstance(each, bool) for each in given.values()):
-        raise ValidationError("approvals say true or false of each id", path="$.approvals")
+        raise ValidationError(
+            "approvals must be an object with true or false for each call id", path="$.approvals"
+        )
     return given
 
 

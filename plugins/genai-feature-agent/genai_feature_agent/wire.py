@@ -35,7 +35,7 @@ def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
             output before the next message. The error has the path.
     """
     if not isinstance(history, (list, tuple)):
-        raise ValidationError(f"a history is a list, not {_kind(history)}", path="$.history")
+        raise ValidationError(f"the history must be a list, not {_kind(history)}", path="$.history")
     messages: list[Message] = []
     results: list[ToolResult] = []  # results of the message being read
     open_calls: dict[str, str] = {}  # unanswered calls of that message: id to name
@@ -47,7 +47,8 @@ def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
             continue
         if open_calls:
             raise ValidationError(
-                f"nobody answered the call {next(iter(open_calls))!r:.40} before this", path=path
+                f"the call {next(iter(open_calls))!r:.40} before this message has no output",
+                path=path,
             )
         if results:
             messages.append(Message("tool", results))
@@ -90,11 +91,11 @@ def _of_result(result: ToolResult, codec: Codec) -> dict[str, Any]:
 
 def _role(wire: Any, path: str) -> Any:
     if not isinstance(wire, Mapping):
-        raise ValidationError(f"a message is an object, not {_kind(wire)}", path=path)
+        raise ValidationError(f"a message must be an object, not {_kind(wire)}", path=path)
     role = wire.get("role")
     if role not in ROLES:
         raise ValidationError(
-            f"unknown role {role!r:.40}: it is one of {', '.join(ROLES)}", path=f"{path}.role"
+            f"unknown role {role!r:.40}: choose from {', '.join(ROLES)}", path=f"{path}.role"
         )
     return role
 
@@ -103,7 +104,9 @@ def _content(wire: Mapping[str, Any], role: str, path: str, codec: Codec) -> Seq
     parts = _parts(wire, path, codec) if "parts" in wire else tuple(_plain_content(wire, path))
     for part in parts:
         if isinstance(part, ToolResult) or (isinstance(part, ToolCall) and role != "assistant"):
-            raise ValidationError(f"a message of the {role} has no {part.type}", path=path)
+            raise ValidationError(
+                f"a message with role {role} cannot contain {part.type}", path=path
+            )
     return parts
 
 
@@ -111,7 +114,7 @@ def _plain_content(wire: Mapping[str, Any], path: str) -> Iterator[Part]:
     calls = wire.get("tool-calls") or ()
     if not isinstance(calls, (list, tuple)):
         raise ValidationError(
-            f"tool-calls is a list, not {_kind(calls)}", path=f"{path}.tool-calls"
+            f"tool-calls must be a list, not {_kind(calls)}", path=f"{path}.tool-calls"
         )
     text = _text(wire, path, optional=bool(calls))
     if text or not calls:
@@ -122,10 +125,10 @@ def _plain_content(wire: Mapping[str, Any], path: str) -> Iterator[Part]:
 
 def _call(wire: Any, path: str) -> ToolCall:
     if not isinstance(wire, Mapping):
-        raise ValidationError(f"a call is an object, not {_kind(wire)}", path=path)
+        raise ValidationError(f"a call must be an object, not {_kind(wire)}", path=path)
     for name in ("id", "name"):
         if not isinstance(wire.get(name), str) or not wire[name]:
-            raise ValidationError(f"a call has a {name}, which is a string", path=f"{path}.{name}")
+            raise ValidationError(f"{name} must be a non-empty string", path=f"{path}.{name}")
     arguments = wire.get("arguments")
     if isinstance(arguments, str):  # JSON, or malformed text from a model
         arguments = _object_in(arguments)
@@ -133,7 +136,7 @@ def _call(wire: Any, path: str) -> ToolCall:
         return ToolCall(wire["id"], wire["name"], {}, arguments)
     if not isinstance(arguments, Mapping):
         raise ValidationError(
-            f"arguments are an object, not {_kind(arguments)}", path=f"{path}.arguments"
+            f"arguments must be an object, not {_kind(arguments)}", path=f"{path}.arguments"
         )
     try:
         return ToolCall(wire["id"], wire["name"], dict(arguments))
@@ -156,19 +159,21 @@ def _result(
     id = wire.get("tool-call-id")
     if not isinstance(id, str) or id not in open_calls:
         raise ValidationError(
-            f"there is no call {id!r:.40} before this that was not answered",
+            f"no open call with id {id!r:.40} before this message",
             path=f"{path}.tool-call-id",
         )
     error = wire.get("error", False)
     if not isinstance(error, bool):
-        raise ValidationError(f"error is true or false, not {_kind(error)}", path=f"{path}.error")
+        raise ValidationError(
+            f"error must be true or false, not {_kind(error)}", path=f"{path}.error"
+        )
     content: list[Any]
     if "parts" in wire:
         content = list(_parts(wire, path, codec))
         for part in content:
             if not isinstance(part, (Text, Image)):
                 raise ValidationError(
-                    f"the output of a tool has no {part.type}", path=f"{path}.parts"
+                    f"the output of a tool cannot contain {part.type}", path=f"{path}.parts"
                 )
     else:
         content = list(_texts(_text(wire, path, optional=True)))
@@ -178,7 +183,7 @@ def _result(
 def _open_calls(message: Message, path: str) -> dict[str, str]:
     named = {call.id: call.name for call in message.tool_calls}
     if len(named) < len(message.tool_calls) or "" in named:
-        raise ValidationError("each call has an id of its own", path=f"{path}.tool-calls")
+        raise ValidationError("each call must have a unique id", path=f"{path}.tool-calls")
     return named
 
 
@@ -187,7 +192,9 @@ def _text(wire: Mapping[str, Any], path: str, *, optional: bool) -> str:
     if text is None and optional:
         return ""
     if not isinstance(text, str):
-        raise ValidationError(f"content is a string, not {_kind(text)}", path=f"{path}.content")
+        raise ValidationError(
+            f"content must be a string, not {_kind(text)}", path=f"{path}.content"
+        )
     return text
 
 
@@ -199,7 +206,7 @@ def _parts(wire: Mapping[str, Any], path: str, codec: Codec) -> tuple[Part, ...]
     try:
         message: Message = codec.from_json({"role": "user", "content": wire["parts"]}, Message)
     except ValidationError as error:
-        raise ValidationError(f"these are no parts: {error}", path=f"{path}.parts") from error
+        raise ValidationError(f"invalid parts: {error}", path=f"{path}.parts") from error
     return message.content
 
 

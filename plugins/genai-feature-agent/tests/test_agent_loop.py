@@ -192,7 +192,7 @@ def test_saying_nothing_is_an_answer_after_tools_alone(scripted: MakeHost) -> No
     conversation = host.open("agent", "mock")
     assert conversation.say("hi").text == "x"
     assert conversation.history[-1].role == "tool"
-    with pytest.raises(GenerationError, match="the model said nothing"):
+    with pytest.raises(GenerationError, match="the model returned an empty answer"):
         conversation.say("hi")
 
 

@@ -110,7 +110,7 @@ class _Run:
         """Return the answer of the turn."""
         if not completion.text.strip() and not self._rounds and not self.incomplete:
             raise GenerationError(
-                "the model said nothing", reason=completion.reason, **completion.place
+                "the model returned an empty answer", reason=completion.reason, **completion.place
             )
         known = {
             "round": self._rounds,

@@ -406,13 +406,13 @@ def _found(ctx: click.Context, given: str, kind: str) -> Object:
         return chosen[0]
     if not chosen:
         lists = "list assistants: genai-host assistants list"
-        hint = lists if kind == "assistant" else "`genai-host assistants run` prints its id"
+        hint = lists if kind == "assistant" else "the id is printed by: genai-host assistants run"
         raise NotFound(f"unknown {kind} {given!r:.80}", hint=hint)
     ids = [each["id"] for each in chosen[:_MOST_NAMED]]
     more = " ..." if len(chosen) > _MOST_NAMED else ""
     raise NotFound(
         f"{len(chosen)} {kind}s match {given!r:.80}: {', '.join(ids)}{more}",
-        hint="give more of the id",
+        hint="use a longer prefix",
     )
 
 

@@ -97,7 +97,7 @@ class TestItem7:
         service.turns.append([Ends("requires_action", {"required_action": action})])
         with (
             agent_of(service) as agent,
-            pytest.raises(RunStuck, match="names no calls") as caught,
+            pytest.raises(RunStuck, match="an action without calls") as caught,
         ):
             invoked(agent, streamed=streamed)
         assert caught.value.run_status == "requires_action"
@@ -108,13 +108,13 @@ class TestItem7:
         ("name", "arguments", "told"),
         [
             ("dance", "{}", "unknown function 'dance'"),
-            ("roll", "{", "no JSON object"),
-            ("roll", "[]", "no JSON object"),
+            ("roll", "{", "not a JSON object"),
+            ("roll", "[]", "not a JSON object"),
             ("roll", '{"sides":"six"}', "six"),
             ("roll", '{"colour":1}', "colour"),
             ("breaks", "{}", "ZeroDivisionError: division by zero"),
             ("leaves", "{}", "SystemExit: 3"),
-            ("asks", "{}", "nobody approved"),
+            ("asks", "{}", "was not approved"),
         ],
     )
     def test_item_7_what_goes_wrong_with_a_function_is_told(
@@ -157,7 +157,7 @@ class TestItem7:
         with agent_of(service, functions=[hangs]) as agent:
             assert invoked(agent)[-1].text == "so"
         over.set()
-        assert service.outputs[0]["output"] == "Error: it took too long"
+        assert service.outputs[0]["output"] == "Error: the function timed out"
 
     def test_item_7_who_asks_for_functions_without_an_end(self, either: ScriptedService) -> None:
         either.turns.append([Calls((f"c{number}", "roll", "{}")) for number in range(5)])

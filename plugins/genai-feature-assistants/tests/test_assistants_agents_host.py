@@ -171,7 +171,7 @@ def test_item_15_a_thread_goes_on_after_a_run_that_was_left(server: Served, api:
         assert [each.text for each in agent.invoke(thread)] == ["So it is: so?"]
     given = [output for each in server.fake.prompts[-1].messages if each.role == "tool"
              for output in outputs_of(each)]  # fmt: skip
-    assert given == ([] if api == "assistants" else ["Error: the run was given up"])
+    assert given == ([] if api == "assistants" else ["Error: the run was abandoned"])
 
 
 def test_item_6_a_run_calls_functions_and_tells_its_steps_once(server: Served) -> None:
@@ -276,7 +276,7 @@ def test_item_13_code_without_a_sandbox_is_refused(server: Served) -> None:
     ) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "count")
-        with pytest.raises(BadRequest, match="no sandbox for code"):
+        with pytest.raises(BadRequest, match="no code sandbox is installed"):
             list(agent.invoke(thread))
 
 

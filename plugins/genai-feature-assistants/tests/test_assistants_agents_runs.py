@@ -220,7 +220,7 @@ def test_a_run_on_a_thread_that_is_none(service: AssistantsService) -> None:
             list(agent.invoke("thread_none"))
         assert caught.value.status == 404
         for id in ("", "..", "a" * 300):
-            with pytest.raises(Exception, match="can be no id"):
+            with pytest.raises(Exception, match="invalid id"):
                 list(agent.invoke(id))
         with pytest.raises(BadRequest):
             list(agent.invoke("../assistants"))

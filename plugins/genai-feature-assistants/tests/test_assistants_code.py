@@ -53,7 +53,7 @@ def test_item_13_without_a_sandbox_it_is_off(make_api: MakeApi) -> None:
     api = make_api(runs_code)
     thread = api.thread("count")
     refused = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant(CODE)}, 400)
-    assert "code_interpreter is off" in api.error(refused)
+    assert "code_interpreter is unavailable" in api.error(refused)
     assert "genai-tools-sandbox" in api.error(refused)
 
 

@@ -174,7 +174,7 @@ def test_item_14_a_run_that_ends_those_who_do_it_is_given_up(
             abandon(store, run, tries=MOST_TRIES)
             run = other.ended(run)
             assert run["status"] == "failed"
-            assert "again and again" in run["last_error"]["message"]
+            assert "ended repeatedly" in run["last_error"]["message"]
             assert other.run(run["thread_id"], run["assistant_id"])["status"] == "completed"
 
 

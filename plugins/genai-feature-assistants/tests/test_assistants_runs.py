@@ -280,7 +280,7 @@ def test_a_model_that_says_nothing_fails_the_run(make_api: MakeApi) -> None:
     api = make_api(lambda heard: says("  "))
     run = api.run(api.thread("hi"), api.assistant())
     assert run["status"] == "failed"
-    assert "said nothing" in run["last_error"]["message"]
+    assert "empty answer" in run["last_error"]["message"]
 
 
 def test_users_have_their_own(make_api: MakeApi) -> None:

@@ -20,7 +20,7 @@ def genai_features() -> Iterable[Feature[Any]]:
         respond,
         roles={"main": "chat", "support": "chat"},
         optional_roles={"support"},
-        help="talk with a model",
+        help="chat with a model",
     )
     yield Feature(
         "chat-model",
@@ -28,5 +28,5 @@ def genai_features() -> Iterable[Feature[Any]]:
         chat_model.respond,
         roles={"main": "chat", "support": "chat"},
         optional_roles={"support"},
-        help="a model for programs: data in a form of theirs, at a limited rate",
+        help="a model for programs: structured output, with a rate limit",
     )

@@ -32,10 +32,10 @@ _COUNT: Any = must.optional(must.ge(1))
 @frozen
 class Settings:
     session_id: str = field(
-        default="", metadata=about("the session that raw responses are kept under")
+        default="", metadata=about("session under which raw responses are saved")
     )
     agent_id: str = field(
-        default="", metadata=about("tells the chats of one session apart, in raw responses")
+        default="", metadata=about("distinguishes the chats of one session in raw responses")
     )
     system_prompt: str = field(default="", metadata=about("system prompt; empty for none"))
     temperature: float | None = field(

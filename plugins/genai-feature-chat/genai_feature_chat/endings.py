@@ -27,5 +27,5 @@ def must_say_something(completion: Completion) -> None:
     """Raise `GenerationError` for an answer without text."""
     if not completion.text.strip():
         raise GenerationError(
-            "the model said nothing", reason=completion.reason, **completion.place
+            "the model returned an empty answer", reason=completion.reason, **completion.place
         )

@@ -98,10 +98,10 @@ def read_request(
         ValidationError: The request is invalid.
     """
     if not isinstance(given, Mapping):
-        raise ValidationError("a request is an object", path="$")
+        raise ValidationError("a request must be an object", path="$")
     for name in given:
         if name not in _KEYS:
-            known = f"there is no such key; there are {', '.join(_KEYS)}"
+            known = f"unknown key; choose from {', '.join(_KEYS)}"
             raise ValidationError(known, path=f"$.{str(name)[:40]}")
     keep = _flag(given.get("keep_entries"), "$.keep_entries")
     history = given.get("conversation_history")
@@ -126,9 +126,7 @@ def read_request(
 
 def _input_text(given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise ValidationError(
-            "the user says something: a string, and not blank", path="$.input_text"
-        )
+        raise ValidationError("input_text must be a non-blank string", path="$.input_text")
     return given
 
 
@@ -139,7 +137,9 @@ def _ids(history: Any) -> tuple[str, ...] | None:
         return None
     for number, each in enumerate(history):
         if not isinstance(each, str):
-            raise ValidationError("it is not an id", path=f"$.conversation_history[{number}]")
+            raise ValidationError(
+                "an id must be a string", path=f"$.conversation_history[{number}]"
+            )
     return tuple(history)
 
 
@@ -165,14 +165,14 @@ def _object(value: Any, path: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ValidationError("it is not an object", path=path)
+        raise ValidationError("must be an object", path=path)
     return value
 
 
 def _must_be_of(given: Mapping[str, Any], known: Sequence[str], path: str) -> None:
     for name in given:
         if name not in known:
-            why = f"there is no such setting; there are {', '.join(known)}"
+            why = f"unknown setting; choose from {', '.join(known)}"
             raise ValidationError(why, path=f"{path}.{str(name)[:40]}")
 
 
@@ -189,7 +189,7 @@ def _take(found: dict[str, Any], name: str, value: Any, path: str) -> None:
 
 def _flag(value: Any, path: str) -> bool:
     if value is not None and not isinstance(value, bool):
-        raise ValidationError("it is true or false", path=path)
+        raise ValidationError("must be true or false", path=path)
     return bool(value)
 
 
@@ -198,9 +198,9 @@ def _alias(given: Any, aliases: Collection[str]) -> str | None:
     if given is None or (isinstance(given, str) and given in aliases):
         return given
     raise ValidationError(
-        "the model is none that may be asked for here",
+        "this model is not available here",
         path="$.model",
-        hint=f"leave it out, or name one of: {', '.join(aliases) or 'none'}",
+        hint=f"omit it, or choose from {', '.join(aliases) or 'none'}",
     )
 
 
@@ -329,7 +329,7 @@ class Assistant:
             try:
                 rows.append(documents.get(_id(id)).value)
             except NotFound as error:
-                raise NotFound(f"there is no entry {id[:60]!r}: {path}[{number}]") from error
+                raise NotFound(f"unknown entry {id[:60]!r}: {path}[{number}]") from error
         return rows
 
     def _kept(self, asked: AssistantRequest, entries: Any) -> list[str]:
@@ -358,7 +358,7 @@ def _behind(details: Sequence[Detail]) -> Iterator[Mapping[str, Any]]:
 def _id(given: str) -> str:
     """Validate an id before the store is queried."""
     if not _ID.fullmatch(given):
-        raise NotFound("it is not an id of an entry")
+        raise NotFound("invalid entry id")
     return given
 
 

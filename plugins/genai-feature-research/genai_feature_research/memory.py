@@ -64,12 +64,12 @@ class VectorColumn:
             if not sizes[number]:
                 continue
             if sizes[number] != size:
-                why = f"it has {sizes[number]} numbers, and others of the table have {size}"
+                why = f"the vector has {sizes[number]} numbers, others in the table have {size}"
                 raise UnfitVector(why, number)
             matrix[number] = _numbers(row, number)
         finite = np.isfinite(matrix).all(axis=1)
         if not finite.all():
-            raise UnfitVector("a number in it is not finite", int(np.argmin(finite)))
+            raise UnfitVector("a number in the vector is not finite", int(np.argmin(finite)))
         return cls(matrix)
 
     @classmethod
@@ -80,10 +80,10 @@ class VectorColumn:
         try:
             data = base64.b64decode(text, validate=True)
         except binascii.Error as error:
-            raise ValueError(f"vectors that are not whole: {error}") from error
+            raise ValueError(f"invalid vectors: {error}") from error
         numbers = np.frombuffer(data, dtype="<f4").astype(np.float32)
         if not np.isfinite(numbers).all():
-            raise ValueError("vectors that are not finite")
+            raise ValueError("vectors contain numbers that are not finite")
         return cls(numbers.reshape(-1, size) if size else numbers.reshape(0, 0))
 
     def packed(self, first: int = 0) -> str:
@@ -167,19 +167,19 @@ def _length(row: Any, number: int) -> int:
         return 0
     is_array = getattr(row, "ndim", 0) > 0 if hasattr(row, "dtype") else hasattr(row, "__len__")
     if isinstance(row, (str, bytes)) or not is_array:
-        raise UnfitVector("it is not a list of numbers", number)
+        raise UnfitVector("must be a list of numbers", number)
     return len(row)
 
 
 def _numbers(row: Any, number: int) -> Any:
     if hasattr(row, "dtype"):
         if row.ndim != 1 or row.dtype.kind not in "fiu":
-            raise UnfitVector("it is not a list of numbers", number)
+            raise UnfitVector("must be a list of numbers", number)
         return row
     try:
         return array("f", row)
     except (TypeError, OverflowError) as error:
-        raise UnfitVector("it is not a list of numbers", number) from error
+        raise UnfitVector("must be a list of numbers", number) from error
 
 
 BATCH = 256
@@ -199,7 +199,7 @@ class Embedding:
         self.warnings: list[str] = []
         self._works = "embed" in roles
         if not self._works:
-            self.warnings.append("nothing here embeds texts: what is alike is not known")
+            self.warnings.append("no embedding model is available: similar entries are not found")
 
     def question(self, text: str) -> Generator[Step[Any], Any, list[float]]:
         """Return the vector of the message; empty if it is unavailable."""
@@ -233,7 +233,7 @@ class Embedding:
             if len(rows) < len(texts):
                 self.warnings.append(
                     f"the vectors of {of} had {column.size} numbers, those of the embedder have "
-                    f"{size}: they were made anew"
+                    f"{size}: they were computed again"
                 )
             rows = list(range(len(texts)))
         rows = [row for row in rows if texts[row].strip()]
@@ -270,7 +270,7 @@ class Embedding:
                 found: Embeddings = yield from Embed(batch, purpose=purpose)
             except GenaiError as error:
                 self._works = False
-                self.warnings.append(f"embedding failed, and goes on without: {error.message}")
+                self.warnings.append(f"continuing without embeddings: {error.message}")
                 return []
             vectors += [list(each) for each in found.vectors]
         return vectors
@@ -425,11 +425,11 @@ def _joined(before: VectorColumn, added: VectorColumn, first: int, rows: int) ->
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError("no text")
+        raise TypeError("not a string")
     return value
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise TypeError("no count")
+        raise TypeError("not a count")
     return value

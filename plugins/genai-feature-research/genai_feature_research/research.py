@@ -143,7 +143,7 @@ class Research:
         found = cited(written, prompt.text, len(facts))
         if found.left_out:
             what = line(", ".join(found.left_out))[:500]
-            self._warn(f"left out of the answer, as nothing that was found has it: {what}")
+            self._warn(f"removed from the answer, because it is in no finding: {what}")
         return (yield from self._end(found.text.strip() or NOTHING_LEFT, prompt, found))
 
     def _refusal(self) -> Steps:
@@ -151,8 +151,8 @@ class Research:
         if self._settings.moderate:
             if "moderate" not in self._roles:
                 raise NoRoute(
-                    "what the user says is to be moderated, and nothing here moderates",
-                    hint="install a plugin that does, or set moderate to false",
+                    "moderation is enabled, but no moderation model is available",
+                    hint="install a plugin with one, or set moderate to false",
                 )
             verdict = yield from Moderate(self._said)
             if verdict.flagged:
@@ -205,7 +205,7 @@ class Research:
             fact_vectors=memory.fact_vectors.longer(len(new)),
         )
         if new:
-            yield Progress(f"looking through {len(new)} findings")
+            yield Progress(f"reading {len(new)} findings")
         yield from self._complete()
         return self._chosen(now)
 
@@ -213,7 +213,7 @@ class Research:
         """Search with a query that the model writes, unless the question is a repeated one."""
         if self._search.has(self._said):
             return (yield from self._search.find([query(self._said)]))
-        yield Progress("thinking of a query")
+        yield Progress("writing a query")
         text = yield from self._write_query()
         return (yield from self._search.find([query(text, self._said)]))
 
@@ -279,7 +279,7 @@ class Research:
         )
         text = _text_of(completion)
         if passes:
-            yield Progress("minding the style")
+            yield Progress("rewriting the answer")
             completion = yield from self._ask(
                 Prompt(
                     style_messages(settings, self._said, text),
@@ -302,7 +302,7 @@ class Research:
                 if lacking in error.valid or lacking not in (*_PENALTIES, *prompt.defaults):
                     raise
                 if lacking in prompt.parameters:
-                    self._warn(f"the model takes no {lacking}: it was left out")
+                    self._warn(f"the model does not support {lacking}; it was omitted")
                 prompt = evolve(
                     prompt,
                     parameters=_without(lacking, prompt.parameters),
@@ -380,7 +380,7 @@ def _text_of(completion: Completion) -> str:
     text = completion.text.strip()
     if not text:
         raise GenerationError(
-            "the model said nothing", reason=completion.reason, **completion.place
+            "the model returned an empty answer", reason=completion.reason, **completion.place
         )
     return text
 

@@ -261,7 +261,7 @@ class Search:
         names = (settings.reader,) if wanted.kind == "page" else settings.search
         name = next((each for each in names if each in self._offered), None)
         if name is None:
-            self._warn(f"there is no tool that {_DOES[wanted.kind]}: {', '.join(names) or 'none'}")
+            self._warn(f"no tool {_DOES[wanted.kind]}: {', '.join(names) or 'none'}")
             return None
         arguments = (
             {"link": wanted.what}
@@ -278,7 +278,7 @@ class Search:
             read = _page if wanted.kind == "page" else _results
             return read(output.text, wanted)[: self._most(wanted)]
         except (ValueError, ValidationError) as error:
-            self._warn(f"{_doing(wanted)} failed: it gave no such answer: {line(str(error))[:200]}")
+            self._warn(f"{_doing(wanted)} failed: unexpected output: {line(str(error))[:200]}")
             return []
 
     def _most(self, wanted: Wanted) -> int | None:
@@ -304,7 +304,7 @@ def _doing(wanted: Wanted) -> str:
 def _results(text: str, wanted: Wanted) -> list[Fact]:
     value = read_json(text)
     if not isinstance(value, list):
-        raise ValidationError("it is not a list")
+        raise ValidationError("not a list")
     facts = [_fact(each, wanted, MOST_TEXT) for each in value]
     return [fact for fact in facts if fact.text]
 
@@ -313,16 +313,16 @@ def _page(text: str, wanted: Wanted) -> list[Fact]:
     whole = _fact(read_json(text), wanted, None)
     pieces = passages(whole.text)
     if not pieces:
-        raise ValidationError("there is no text on it")
+        raise ValidationError("the page contains no text")
     # under the link from the user, even after a redirect
     return [Fact(whole.title, wanted.what, piece, wanted.kept_as) for piece in pieces]
 
 
 def _fact(value: Any, wanted: Wanted, most: int | None) -> Fact:
     if not isinstance(value, Mapping):
-        raise ValidationError("it is not an object")
+        raise ValidationError("not an object")
     fields = [value.get(name, "") for name in ("title", "link", "text")]
     if not all(isinstance(each, str) for each in fields):
-        raise ValidationError("title, link and text are strings")
+        raise ValidationError("title, link and text must be strings")
     title, link, text = fields
     return Fact(line(title)[:_MOST_TITLE], link[:_MOST_LINK], text.strip()[:most], wanted.kept_as)

@@ -92,7 +92,7 @@ REGIONS: Mapping[str, str] = {
 
 def _is_region(settings: Any, attribute: Attribute[Any], value: str) -> None:
     if value not in REGIONS:
-        raise ValidationError(f"there is no region {value[:20]!r}, but {', '.join(REGIONS)}")
+        raise ValidationError(f"unknown region {value[:20]!r}; choose from {', '.join(REGIONS)}")
 
 
 _POSITIVE = must.optional(must.ge(1))
@@ -105,7 +105,7 @@ class Settings:
         default=True, metadata=about("search with a query written by the model")
     )
     consult_search_history: bool = field(
-        default=True, metadata=about("whether what was found before counts as well")
+        default=True, metadata=about("use earlier findings as well")
     )
     num_of_excerpts: int = field(
         default=5,
@@ -117,12 +117,12 @@ class Settings:
     )
     specify_sources: str = field(
         default="",
-        metadata=about("links of pages and PDFs to read, a comma and a space between them"),
+        metadata=about("links of pages and PDFs to read, separated by a comma and a space"),
     )
     region: str = field(
         default=NOWHERE,
         validator=_is_region,
-        metadata=about("where to search from, by country and language, for example us-en or de-de"),
+        metadata=about("country and language of the search, for example us-en or de-de"),
     )
     max_tokens: int | None = field(
         default=None, validator=_POSITIVE, metadata=about("maximum number of output tokens")
@@ -136,10 +136,10 @@ class Settings:
         metadata=about("of the model"),
     )
     presence_penalty: float | None = field(
-        default=None, validator=_PENALTY, metadata=about("of the model; 0 is as unset")
+        default=None, validator=_PENALTY, metadata=about("of the model; 0 means not set")
     )
     frequency_penalty: float | None = field(
-        default=None, validator=_PENALTY, metadata=about("of the model; 0 is as unset")
+        default=None, validator=_PENALTY, metadata=about("of the model; 0 means not set")
     )
     moderate: bool = field(default=False, metadata=about("moderate the user's message first"))
     style_pass: bool = field(
@@ -153,7 +153,7 @@ class Settings:
         metadata=about("who the assistant is and how it behaves"),
     )
     warn_assistant: str = field(
-        default="", metadata=about("what it must stick with, or avoid, by all means")
+        default="", metadata=about("instructions that the assistant must follow")
     )
     search: tuple[str, ...] = field(
         default=("corpus__search", "searxng__search", "ddgs__search"),

@@ -64,7 +64,7 @@ class Table:
         """Return a column of texts; raises `ValidationError` for another type."""
         for row, value in enumerate(self.columns[column]):
             if not isinstance(value, str):
-                raise ValidationError("it is not a string", path=self.place(column, row))
+                raise ValidationError("must be a string", path=self.place(column, row))
         return list(self.columns[column])
 
     def checked_texts(self) -> list[str]:
@@ -124,7 +124,7 @@ def _read(value: Any, path: str) -> Table:
         return _of_records(value, path)
     if not isinstance(value, Mapping):
         raise ValidationError(
-            "it is not a table: a list of records, or an object of columns", path=path
+            "must be a table: a list of records, or an object of columns", path=path
         )
     if all(isinstance(each, Mapping) for each in value.values()) and value:
         return _of_indexed(value, path)
@@ -134,7 +134,7 @@ def _read(value: Any, path: str) -> Table:
 def _of_records(value: Sequence[Any], path: str) -> Table:
     for row, record in enumerate(value):
         if not isinstance(record, Mapping):
-            raise ValidationError("a row is an object", path=f"{path}[{row}]")
+            raise ValidationError("a row must be an object", path=f"{path}[{row}]")
     names = list(dict.fromkeys(name for record in value for name in record))
     for name in {TEXT, LENGTH, VECTOR, *FACT_COLUMNS} & set(names):
         for row, record in enumerate(value):
@@ -148,7 +148,7 @@ def _of_columns(value: Mapping[str, Any], path: str) -> Table:
     rows = -1
     for name, column in value.items():
         if not isinstance(column, (list, tuple)):
-            raise ValidationError("a column is a list", path=f"{path}.{str(name)[:40]}")
+            raise ValidationError("a column must be a list", path=f"{path}.{str(name)[:40]}")
         if rows not in (-1, len(column)):
             raise ValidationError(
                 f"the column has {len(column)} rows, others have {rows}",
@@ -163,7 +163,7 @@ def _of_indexed(value: Mapping[str, Any], path: str) -> Table:
     for name, column in value.items():
         if column.keys() != set(keys):
             raise ValidationError(
-                "the column has other rows than the others", path=f"{path}.{str(name)[:40]}"
+                "the column has different rows than other columns", path=f"{path}.{str(name)[:40]}"
             )
     columns = {name: [column[key] for key in keys] for name, column in value.items()}
     return Table("indexed", path, columns, len(keys), keys=[str(key)[:40] for key in keys])

@@ -90,7 +90,7 @@ def test_an_answer_refers_to_what_the_model_was_shown(make_host: MakeHost) -> No
         "    https://rivers.example",
     ]
     warned = [*text_views.warnings(answer.reactions[1], 30)]
-    assert " ".join(warned).startswith("! left out of the answer")
+    assert " ".join(warned).startswith("! removed from the answer")
     assert len(warned) > 1
 
 

@@ -105,7 +105,7 @@ def test_it_is_told_as_it_goes_to_who_wants_that(scene: Scene, address: str) -> 
     assert kinds[-1] == "result"
     assert kinds.count("result") == 1
     told = [data["text"] for kind, data in events if kind == "progress"]
-    assert told[0] == "thinking of a query"
+    assert told[0] == "writing a query"
     assert "".join(data["text"] for kind, data in events if kind == "delta") == "The answer."
     assert events[-1][1]["answer"] == "The answer."
 

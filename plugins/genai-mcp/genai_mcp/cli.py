@@ -134,7 +134,7 @@ def _list(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
 def _row(server: Server) -> dict[str, Any]:
     source, error, tools = McpSource(server), "", []
     try:
-        with Within(_SECONDS, f"asking {server.name}") as limits:
+        with Within(_SECONDS, f"connecting to {server.name}") as limits:
             tools = source.tools(limits)
     except GenaiError as failure:
         error = str(failure)
@@ -155,7 +155,7 @@ def _row(server: Server) -> dict[str, Any]:
 def _told(row: dict[str, Any]) -> str:
     if row["error"]:
         return f"{row['name']}: {row['error']}"
-    about = f"{row['server'] or 'it does not say what it is'}, MCP {row['version']}"
+    about = f"{row['server'] or 'no description'}, MCP {row['version']}"
     lines = [f"{row['name']} ({row['transport']}): {about}, {len(row['tools'])} tools"]
     return "\n".join([*lines, *(f"  {_line(tool)}" for tool in row["tools"])])
 

@@ -25,17 +25,17 @@ def places(schema: Mapping[str, Any]) -> Places:
     found: dict[str, tuple[str, ...]] = {}
     for path, mark, kind in _marked(schema, ()):
         if not isinstance(mark, str) or not _TOKEN.fullmatch(mark):
-            raise ValidationError(f"an {_MARK} of it is not a valid header name")
+            raise ValidationError(f"an {_MARK} is not a valid header name")
         if kind not in ("integer", "string", "boolean"):
             raise ValidationError(
-                f"the {_MARK} {mark} is on what is not an integer, string or boolean"
+                f"the {_MARK} {mark} is on a parameter that is not an integer, string or boolean"
             )
         name = f"mcp-param-{mark.lower()}"
         if name in found:
-            raise ValidationError(f"it has the {_MARK} {mark} twice")
+            raise ValidationError(f"duplicate {_MARK} {mark}")
         found[name] = path
     if len(found) != _count(schema):
-        raise ValidationError(f"an {_MARK} of it is where none may be")
+        raise ValidationError(f"an {_MARK} is at a place where it is not allowed")
     return found
 
 
@@ -80,7 +80,7 @@ def _text(name: str, value: Any) -> str:
         return value
     if isinstance(value, int) and abs(value) <= _LARGEST:
         return str(value)
-    raise ValidationError(f"the value for {name} fits no header")
+    raise ValidationError(f"the value for {name} is not a valid header value")
 
 
 def _marked(

@@ -16,7 +16,7 @@ from genai_host.api import ValueBudget, write_json
 from genai_host.errors import MalformedReply, ValidationError
 
 _LINE = 300
-_CUT = "\n(cut here)"
+_CUT = "\n(truncated)"
 
 
 def clean(text: str, most: int) -> str:
@@ -55,7 +55,7 @@ class Lines:
         self._pending.append(first)
         self._size += len(first)
         if self._size > self._most or any(len(line) > self._most for line in rest):
-            raise MalformedReply(f"a line of it is longer than {self._most} bytes")
+            raise MalformedReply(f"a line is longer than {self._most} bytes")
         if not rest:
             return []
         lines = [b"".join(self._pending), *rest[:-1]]
@@ -154,7 +154,7 @@ def read_messages(data: bytes) -> list[Message]:
     try:
         value = ValueBudget().read(data)
     except (ValueError, ValidationError) as error:
-        raise WrongMessage(f"it is not JSON: {one_line(str(error))}", PARSE_ERROR) from error
+        raise WrongMessage(f"invalid JSON: {one_line(str(error))}", PARSE_ERROR) from error
     return [_message(each) for each in (value if isinstance(value, list) else [value])]
 
 
@@ -174,17 +174,17 @@ def _message(value: Any) -> Message:
 
 def _checked(value: Any) -> Message:
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-        raise WrongMessage("it is no JSON-RPC 2.0")
+        raise WrongMessage("not a JSON-RPC 2.0 message")
     method = value.get("method")
     if method is None:
         return _answer(value)
     params = value.get("params")
     if not isinstance(method, str) or not isinstance(params, (dict, type(None))):
-        raise WrongMessage("it has a method, or parameters, that cannot be")
+        raise WrongMessage("invalid method or params")
     if "id" in value:
         number = _id(value["id"])
         if number is None:
-            raise WrongMessage("the id of a request is null")
+            raise WrongMessage("the id of a request must not be null")
         return Request(number, method, params or {})
     return Notification(method, params or {})
 
@@ -193,12 +193,12 @@ def _answer(value: Mapping[str, Any]) -> Answer:
     number = _id(value.get("id"))
     if "error" not in value:
         if "result" not in value:
-            raise WrongMessage("it is neither a request nor an answer")
+            raise WrongMessage("neither a request nor a response")
         return Answer(number, value["result"])
     error = value["error"]
     if not isinstance(error, dict) or type(error.get("code")) is not int:
-        raise WrongMessage("its error has no code")
-    message = one_line(str(error.get("message") or "")) or "it does not say why"
+        raise WrongMessage("the error has no code")
+    message = one_line(str(error.get("message") or "")) or "no message"
     return Answer(number, error=RpcError(error["code"], message, error.get("data")))
 
 
@@ -207,7 +207,7 @@ def _id(value: Any) -> Id | None:
     if value is None or type(value) in (int, str):
         result: Id | None = value
         return result
-    raise WrongMessage("its id is neither an integer nor a string")
+    raise WrongMessage("the id must be an integer or a string")
 
 
 def write_request(number: Id, method: str, params: Mapping[str, Any]) -> bytes:
@@ -223,5 +223,5 @@ def write_answer(request: Request, served: Sequence[str] = ("ping",)) -> bytes:
     head = {"jsonrpc": "2.0", "id": request.id}
     if request.method in served:
         return write_json({**head, "result": {}})
-    error = {"code": METHOD_NOT_FOUND, "message": "this client serves nothing but ping"}
+    error = {"code": METHOD_NOT_FOUND, "message": "this client only supports ping"}
     return write_json({**head, "error": error})

@@ -146,7 +146,7 @@ class TestApproval:
 
     def test_one_of_an_old_version_cannot(self, asking: Host) -> None:
         result = Talk(service_of(asking), "2025-03-26", {"elicitation": {}}).call("buy")
-        assert "no way to ask" in text(result)
+        assert "cannot ask the user" in text(result)
 
     @pytest.mark.parametrize("capabilities", [{"elicitation": {}}, {"elicitation": {"form": {}}}])
     def test_a_human_is_asked(self, asking: Host, capabilities: Any) -> None:
@@ -188,14 +188,14 @@ class TestApproval:
         call = {"name": "buy", "requestState": state, "inputResponses": {"approval": given}}
         result = talk.ask("tools/call", **call)
         assert result["isError"] is True
-        assert "said no" in text(result)
+        assert "did not approve" in text(result)
         old = Talk(service_of(asking), OLD, capabilities)
         sent = as_sent(old.begin("tools/call", name="buy"))
         asked = next(sent)
         rest = background(lambda: list(sent))
         old.session.receive(rpc.Answer(asked["id"], given))
         [answer] = rest.result(30)
-        assert "said no" in text(answer["result"])
+        assert "did not approve" in text(answer["result"])
 
     def test_a_state_is_for_what_was_asked(self, asking: Host) -> None:
         talk = Talk(service_of(asking), NEW, {"elicitation": {}})
@@ -264,7 +264,7 @@ class TestApproval:
         asked, cancelled, answer = as_sent(talk.begin("tools/call", name="buy"))
         assert cancelled["method"] == "notifications/cancelled"
         assert cancelled["params"] == {"requestId": asked["id"]}
-        assert "said no" in text(answer["result"])
+        assert "did not approve" in text(answer["result"])
 
     def agent(self, scripted: MakeHost) -> Host:
         calls = [ToolCall("1", "buy", {"say": "x"}), ToolCall("2", "buy", {"say": "y"})]
@@ -322,4 +322,4 @@ class TestApproval:
         for number in range(len(waits)):
             result = talk.call(f"ask_f{number}", message="hi")
             assert result["isError"] is True
-            assert "which nobody here can give" in text(result)
+            assert "which is not supported here" in text(result)

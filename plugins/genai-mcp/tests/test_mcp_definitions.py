@@ -55,7 +55,7 @@ def test_annotations_are_not_believed() -> None:
 def test_one_that_cannot_be_used_is_left_out(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert [tool.name for tool in made(wrong, {"name": "c", "inputSchema": OBJECT})] == ["c"]
-    assert "is left out: " in caplog.text
+    assert "is ignored: " in caplog.text
     assert "\x1b" not in caplog.text
 
 
@@ -64,21 +64,21 @@ def test_two_of_one_name_are_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         [tool] = made(*names)
     assert tool.run({}, None).text == "a.b {}"  # type: ignore[arg-type,union-attr]  # ours
-    assert caplog.text.count("there is another one that is called a_b here") == 2
+    assert caplog.text.count("its name a_b is already used") == 2
 
 
 def test_there_are_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         found = made(*({"name": f"t{n}", "inputSchema": OBJECT} for n in range(MOST_TOOLS + 1)))
     assert len(found) == MOST_TOOLS
-    assert "the rest is left out" in caplog.text
+    assert "further tools are ignored" in caplog.text
 
 
 def test_descriptions_are_short_and_can_be_seen() -> None:
     text = "Look.\n\x1b[31m\u202ehidden\U000e0041" + "x" * 5000
     [tool] = made({"name": "a", "description": text, "inputSchema": OBJECT})
     assert tool.description.startswith("Look.\n [31m hidden x")
-    assert tool.description.endswith("(cut here)")
+    assert tool.description.endswith("(truncated)")
     assert len(tool.description) == MOST_DESCRIPTION
     [titled] = made({"name": "a", "title": "A title", "description": " ", "inputSchema": OBJECT})
     assert titled.description == "A title"
@@ -129,7 +129,7 @@ def test_marked_arguments_go_into_headers() -> None:
         "mcp-param-sure": "false",
     }
     assert mirrored.values(places, {"region": None, "deep": 5}) == {}
-    with pytest.raises(ValidationError, match="fits no header"):
+    with pytest.raises(ValidationError, match="is not a valid header value"):
         mirrored.values(places, {"deep": {"count": 2**53}})
     [tool] = made({"name": "a", "inputSchema": MARKED}, has_headers=True)
     output: Any = tool.run({"region": "us"}, None)  # type: ignore[arg-type]  # nobody asks it
@@ -202,13 +202,13 @@ def test_content_of_each_kind() -> None:
     assert output.content == (
         Text("a"),
         Image(b"123", "image/png"),
-        Text("(a picture without data)"),
-        Text("(a sound, of unknown type, 3 bytes)"),
+        Text("(an image without data)"),
+        Text("(audio, of unknown type, 3 bytes)"),
         Text("(a resource: u:, n)"),
         Text("(a resource: u, 3 bytes)"),
         Text("(a resource: without a name)\nt"),
-        Text("(content of a kind that is not known: hologram)"),
-        Text("(content of a kind that is not known: text)"),
+        Text("(content of unknown type: hologram)"),
+        Text("(content of unknown type: text)"),
         Text("(content that is not an object)"),
     )
 

@@ -197,7 +197,7 @@ def called(message):
     while True:
         sys.stdout.write("x" * 65536)
 """)
-    with pytest.raises(ServiceUnavailable, match="a line of it is longer than 1048576 bytes"):
+    with pytest.raises(ServiceUnavailable, match="a line is longer than 1048576 bytes"):
         called(source)
 
 
@@ -208,7 +208,7 @@ def called(message):
     while True:
         say({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
 """)
-    with pytest.raises(ServiceUnavailable, match="it floods its output"):
+    with pytest.raises(ServiceUnavailable, match="it wrote too much output"):
         called(source)
 
 
@@ -229,7 +229,9 @@ def called(message):
     host = hosted(source)
     output = host.call_tool("odd__go")
     assert output.error
-    assert "odd has ended with exit code 3; it said: first / [31mno more memory" in output.text
+    assert (
+        "odd has ended with exit code 3; its last output: first / [31mno more memory" in output.text
+    )
     assert host.call_tool("odd__go").text == "done"
 
 
@@ -250,7 +252,10 @@ def test_one_that_is_killed_while_idle_is_started_anew(
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        ("sys.exit('no configuration')", "odd has ended with exit code 1; it said: no conf"),
+        (
+            "sys.exit('no configuration')",
+            "odd has ended with exit code 1; its last output: no conf",
+        ),
         ("os.kill(os.getpid(), signal.SIGKILL)", "odd has ended by signal 9"),
         ("os.close(1); time.sleep(600)", "odd has ended: it closed its output"),
     ],
@@ -284,7 +289,7 @@ def test_one_that_ends_while_its_threads_are_started_is_told(
     monkeypatch.setattr(threading.Thread, "start", slowly)
     with caplog.at_level(logging.WARNING):
         assert hosted(program(end="sys.exit('no configuration')")).tools() == {}
-    assert "odd has ended with exit code 1; it said: no conf" in caplog.text
+    assert "odd has ended with exit code 1; its last output: no conf" in caplog.text
 
 
 def test_one_that_hangs_is_given_up_and_told_so(program: Program, tmp_path: Path) -> None:
@@ -406,21 +411,21 @@ def test_it_gets_no_more_of_the_environment_than_it_needs(
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("def listed(message): answer(message['id'], {'tools': {}})", "lists no tools"),
-        ("def listed(message): answer(message['id'], 5)", "answers with no object"),
+        ("def listed(message): answer(message['id'], {'tools': {}})", "invalid list of tools"),
+        ("def listed(message): answer(message['id'], 5)", "result that is not an object"),
         ("def listed(message): refuse(message['id'])", r"refuses: no such method \(error -32601"),
-        ("def called(message): answer(message['id'], {'content': 5})", "content is not a list"),
+        ("def called(message): answer(message['id'], {'content': 5})", "content must be a list"),
         (
             """
 def called(message):
     asked = {"a": {"method": "elicitation/create"}}
     answer(message["id"], {"resultType": "input_required", "inputRequests": asked})
 """,
-            "wants to know more, .* elicitation/create",
+            "requires input, .* elicitation/create",
         ),
         (
             "def called(message): answer(message['id'], {'resultType': 'task'})",
-            "in a way that is not known",
+            "result of unknown type",
         ),
     ],
 )
@@ -436,7 +441,7 @@ def answer(id, result):
         result["protocolVersion"] = "1999-01-01\\x1b[1m"
     say({"jsonrpc": "2.0", "id": id, "result": result})
 """)
-    with pytest.raises(GenaiError, match=r"speaks version 1999-01-01 \[1m of MCP"):
+    with pytest.raises(GenaiError, match=r"uses MCP version 1999-01-01 \[1m; supported"):
         called(source)
 
 

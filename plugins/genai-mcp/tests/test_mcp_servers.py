@@ -49,7 +49,7 @@ def test_the_environment_may_name_another_file(
 ) -> None:
     other = tmp_path / "other.json"
     monkeypatch.setenv("GENAI_MCP", str(other))
-    with pytest.raises(ConfigurationError, match="there is no such file"):
+    with pytest.raises(ConfigurationError, match="no such file"):
         read_servers()
     write(other, git={"command": "x"})
     assert [server.name for server in read_servers()] == ["git"]
@@ -58,8 +58,8 @@ def test_the_environment_may_name_another_file(
 @pytest.mark.parametrize(
     ("content", "said", "line"),
     [
-        (b'{\n  "mcpServers": {\n    "a": }\n}', "it is not JSON", 3),
-        (b'{\n"mcpServers": "\xff"}', "it is not UTF-8", 2),
+        (b'{\n  "mcpServers": {\n    "a": }\n}', "invalid JSON", 3),
+        (b'{\n"mcpServers": "\xff"}', "not UTF-8", 2),
         (b"[" * 100_000, "it is n", None),
         (b"[]", "mcpServers", 1),
         (b'{"servers": {}}', "mcpServers", 1),
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read(file: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ([], "is not an object"),
+        ([], "must be an object"),
         ({}, "either a command or a url"),
         ({"command": "x", "url": "http://x"}, "either a command or a url"),
         ({"command": ["x"]}, "either a command or a url"),
@@ -107,10 +107,10 @@ def test_a_file_that_cannot_be_read(file: Path) -> None:
         ({"command": "x", "cwd": 5}, "the cwd of bad"),
         ({"command": "x", "env": {"A": 1}}, "the env of bad"),
         ({"url": "http://x", "headers": ["a"]}, "the headers of bad"),
-        ({"url": "http://x", "type": "sse"}, "given up"),
-        ({"url": "http://x", "type": "stdio"}, "does not fit"),
-        ({"command": "x", "type": "http"}, "does not fit"),
-        ({"command": "x", "type": 5}, "does not fit"),
+        ({"url": "http://x", "type": "sse"}, "no longer supports"),
+        ({"url": "http://x", "type": "stdio"}, "invalid type"),
+        ({"command": "x", "type": "http"}, "invalid type"),
+        ({"command": "x", "type": 5}, "invalid type"),
     ],
     ids=repr,
 )
@@ -138,7 +138,7 @@ def test_a_name_that_none_can_have_is_told(file: Path) -> None:
         "server",
         "server-1m",
     ]
-    assert "'My Server' is not a valid name" in str(servers[0].fault)
+    assert "'My Server' is not a valid server name" in str(servers[0].fault)
     assert "as 'my-server'" in str(servers[0].fault)
     assert "\x1b" not in str(servers[4].fault)
 
@@ -149,5 +149,7 @@ def test_values_may_come_from_the_environment(file: Path, monkeypatch: pytest.Mo
     server = Server("shop")
     assert filled(server, "Bearer ${SHOP_TOKEN}!") == "Bearer secret!"
     assert filled(server, "${EMPTY:-other}, ${NOT_THERE:-}, $HOME, ${}") == "other, , $HOME, ${}"
-    with pytest.raises(ConfigurationError, match="shop: the environment has no NOT_THERE"):
+    with pytest.raises(
+        ConfigurationError, match="shop: the environment variable NOT_THERE is not set"
+    ):
         filled(server, "${SHOP_TOKEN} ${NOT_THERE}")

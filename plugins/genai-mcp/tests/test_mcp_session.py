@@ -100,7 +100,7 @@ class TestEras:
         assert exchange is not None
         [answer] = exchange
         assert answer["error"]["code"] == rpc.INVALID_PARAMS
-        assert "or to come after initialize" in answer["error"]["message"]
+        assert "or follow initialize" in answer["error"]["message"]
         exchange = session.receive(rpc.Request(1, "initialize", {"protocolVersion": 5}))
         assert exchange is not None
         [answer] = exchange
@@ -181,7 +181,7 @@ class TestTools:
             {"type": "text", "text": "a"},
             {"type": "image", "data": base64.b64encode(PIXEL).decode(), "mimeType": "image/png"},
             {"type": "image", "data": base64.b64encode(b"x").decode(), "mimeType": "image/x"},
-            {"type": "text", "text": "(a picture: http://e.x/a)"},
+            {"type": "text", "text": "(an image: http://e.x/a)"},
         ]
 
     def test_what_fails_is_told_to_the_model(self, make_host: MakeHost, version: str) -> None:
@@ -228,7 +228,10 @@ class TestTools:
         talk = Talk(service_of(host), NEW)
         assert talk.ask("tools/list")["tools"] == []
         assert talk.call("a")["message"] == "Unknown tool: a"
-        assert "the tool a is not offered: the x-mcp-header A is on what is no" in caplog.text
+        assert (
+            "the tool a is not offered: the x-mcp-header A is on a parameter that is not"
+            in caplog.text
+        )
 
     def test_a_tool_comes_before_a_feature_of_its_name(
         self, make_host: MakeHost, version: str, caplog: pytest.LogCaptureFixture
@@ -277,12 +280,12 @@ class TestFeatures:
         host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         result = Talk(service_of(host), version).call("ask_f", message="hi")
         said, told = (part["text"] for part in result["content"])
-        assert said == "x" * MOST_TEXT + "\n(cut here: 5 more characters)"
+        assert said == "x" * MOST_TEXT + "\n(truncated: 5 more characters)"
         assert json.loads(told) == result["structuredContent"] == data
         data["a"] = "x" * 2**20
         result = Talk(service_of(host), version).call("ask_f", message="hi")
         assert "structuredContent" not in result
-        assert result["content"][1]["text"] == "(data of 1048584 bytes was left out)"
+        assert result["content"][1]["text"] == "(data of 1048584 bytes omitted)"
 
     def test_how_it_goes_is_told_to_who_wants_it(self, make_host: MakeHost, version: str) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -329,7 +332,7 @@ class TestBounds:
         talk, other = Talk(service, version), Talk(service, version)
         exchanges = [talk.begin("tools/call", name="wait") for _ in range(MOST_CALLS)]
         try:
-            assert other.call("wait")["message"] == "too many requests are under way"
+            assert other.call("wait")["message"] == "too many concurrent requests"
             assert other.ask("tools/list")["code"] == rpc.INTERNAL_ERROR
         finally:
             go.set()

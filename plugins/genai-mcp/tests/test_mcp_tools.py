@@ -106,7 +106,7 @@ def test_tools_of_a_server_are_tools_of_the_host(host: Host, source: McpSource, 
     assert "sold out" in failed.text
     assert host.call_tool("shop__kinds").content == (
         Text("a text"),
-        Text("(a sound, audio/wav, 5 bytes)"),
+        Text("(audio, audio/wav, 5 bytes)"),
         Text("(a resource: file:///b.txt, b)"),
         Text("(a resource: file:///a.txt)\nwhat is in it"),
     )

@@ -88,7 +88,7 @@ DURATION = Instrument(
     "gen_ai.client.operation.duration",
     "histogram",
     "s",
-    "How long calls of models took.",
+    "Duration of model calls.",
     (*_OF_CALL, ERROR),
     _SECONDS,
 )
@@ -96,7 +96,7 @@ FIRST = Instrument(
     "gen_ai.client.operation.time_to_first_chunk",
     "histogram",
     "s",
-    "How long it took until the first piece of an answer came.",
+    "Time to the first chunk of an answer.",
     _OF_CALL,
     _SECONDS,
 )
@@ -104,7 +104,7 @@ TOKENS = Instrument(
     "gen_ai.client.token.usage",
     "histogram",
     "{token}",
-    "Tokens that calls of models used.",
+    "Tokens used by model calls.",
     (*_OF_CALL, TOKEN_TYPE),
     tuple(4.0**power for power in range(14)),
 )
@@ -112,28 +112,28 @@ COST = Instrument(
     "genai_host.client.cost",
     "counter",
     "{dollar}",
-    "US dollars that calls of models cost, by list price.",
+    "Cost of model calls in US dollars, at list prices.",
     _OF_CALL,
 )
 UNPRICED = Instrument(
     "genai_host.client.unpriced",
     "counter",
     "{call}",
-    "Calls of models that were answered, and whose cost is not known.",
+    "Successful model calls of unknown cost.",
     _OF_CALL,
 )
 ACTIVE_CALLS = Instrument(
     "genai_host.client.active_calls",
     "gauge",
     "{call}",
-    "Calls of models that are under way.",
+    "Model calls in progress.",
     (OPERATION, PROVIDER, MODEL),
 )
 TURNS = Instrument(
     "gen_ai.invoke_agent.duration",
     "histogram",
     "s",
-    "How long turns of features took.",
+    "Duration of turns of features.",
     (AGENT, ERROR),
     tuple(0.1 * 2**power for power in range(13)),
 )
@@ -141,7 +141,7 @@ TOOLS = Instrument(
     "gen_ai.execute_tool.duration",
     "histogram",
     "s",
-    "How long tools ran.",
+    "Duration of tool calls.",
     (TOOL, AGENT, ERROR),
     _SECONDS,
 )
@@ -149,7 +149,7 @@ REQUESTS = Instrument(
     "http.server.request.duration",
     "histogram",
     "s",
-    "How long requests over HTTP took, until their reply was written.",
+    "Duration of HTTP requests, until the reply was written.",
     (METHOD, ROUTE, STATUS),
     (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
 )
@@ -157,7 +157,7 @@ ACTIVE_REQUESTS = Instrument(
     "http.server.active_requests",
     "gauge",
     "{request}",
-    "Requests over HTTP that are under way.",
+    "HTTP requests in progress.",
     (METHOD,),
 )
 

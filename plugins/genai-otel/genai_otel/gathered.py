@@ -45,7 +45,7 @@ class Gathered:
 
         is_shared = bool(folder) and getattr(values.ValueClass, "_multiprocess", False)
         if folder and not is_shared:
-            _log.warning("prometheus_client was in use before: metrics are of one process alone")
+            _log.warning("prometheus_client was already in use: metrics cover only one process")
         self.registry = CollectorRegistry()
         shown_here = None if is_shared else self.registry
         self._record = {each.name: _recorder(each, shown_here) for each in INSTRUMENTS}

@@ -61,7 +61,7 @@ class Providers:
         """Send the pending data; after a timeout, sending continues in the background."""
         self._gave_up = not self._all_done([each.force_flush for each in self._ours], seconds)
         if self._gave_up:
-            self._trouble.tell(f"it took more than {seconds:g} seconds")
+            self._trouble.tell(f"it took longer than {seconds:g} seconds")
 
     def close(self, seconds: float) -> None:
         """Send the pending data and shut down. Does not wait again for an unreachable collector."""
@@ -120,7 +120,7 @@ class _Trouble(logging.Handler):
     def tell(self, why: str) -> None:
         if not self._is_told:
             self._is_told = True
-            _log.warning("telemetry is not taken: %s", " ".join(why.split())[:300])
+            _log.warning("telemetry was not exported: %s", " ".join(why.split())[:300])
 
 
 def _resource() -> Any:
@@ -140,11 +140,11 @@ def _exporters(signal: Signal, names: Iterable[str]) -> list[Any]:
         found = _name(signal) if name == "otlp" else name
         points = tuple(entry_points(group=f"opentelemetry_{signal}_exporter", name=found))
         if not points:
-            _log.warning("%s: no exporter %r is installed", signal, found)
+            _log.warning("%s: the exporter %r is not installed", signal, found)
             continue
         try:
             made.append(points[0].load()())
-        except Exception as error:  # noqa: BLE001 - it reads whatever the environment says
+        except Exception as error:  # noqa: BLE001 - the environment can contain any value
             _log.warning("%s: the exporter %r cannot be used: %s", signal, found, error)
     return made
 
@@ -167,7 +167,7 @@ class _Thread(threading.Thread):
         try:
             self._work()
         except Exception:  # noqa: BLE001 - telemetry that is lost must not be the end of anything
-            _log.debug("telemetry could not be sent", exc_info=True)
+            _log.debug("cannot send telemetry", exc_info=True)
         with self._changed:
             self.is_done = True
             self._changed.notify_all()

@@ -27,7 +27,7 @@ class Scrape:
 
         if request.user:
             raise PermissionDenied(
-                "the metrics of all users are for whoever runs this server",
+                "only the operator of the server can read the metrics",
                 hint="use the token of the server",
             )
         if self._folder:

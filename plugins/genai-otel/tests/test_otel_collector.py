@@ -52,7 +52,7 @@ def test_item_7_a_collector_that_is_away_delays_no_answer_and_costs_one_line(
         url = "http://127.0.0.1:1" if answers else receiver.url
         done = ask(environ(tmp_path, url, OTEL_EXPORTER_OTLP_TIMEOUT="3600"))
         assert (done.returncode, done.stdout) == (0, f"{SAID}\n")
-        assert done.stderr.startswith("telemetry is not taken: ")
+        assert done.stderr.startswith("telemetry was not exported: ")
         assert done.stderr.count("\n") == 1
 
 

@@ -55,7 +55,7 @@ def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: 
         return
     click.echo(f"{state.documents} documents, {state.passages} passages")
     for path, why in state.left_out:
-        click.echo(f"left out: {_plain(path)}: {why}", err=True)
+        click.echo(f"not indexed: {_plain(path)}: {why}", err=True)
 
 
 @corpus.command("search")

@@ -106,13 +106,11 @@ class Corpus:
 
     def _root(self) -> str:
         if not self._folder:
-            hint = "genai-host config set tools.corpus.folder=FOLDER names it"
-            raise ConfigurationError("no folder is named to search", hint=hint, setting="folder")
+            hint = "set it: genai-host config set tools.corpus.folder=FOLDER"
+            raise ConfigurationError("tools.corpus.folder is not set", hint=hint, setting="folder")
         root = os.path.realpath(os.path.expanduser(self._folder))
         if not os.path.isdir(root):
-            raise ConfigurationError(
-                f"there is no folder {self._folder!r} to search", setting="folder"
-            )
+            raise ConfigurationError(f"no such directory: {self._folder!r}", setting="folder")
         return root
 
     def _embed(self, session: Session, check: Check, until: float) -> None:
@@ -168,7 +166,7 @@ def _update(session: Session, root: str, check: Check) -> None:
     try:
         there = {file.path: file for file in files_in(root)}
     except OSError as error:
-        raise ConfigurationError(f"the folder cannot be read: {error.strerror}") from error
+        raise ConfigurationError(f"cannot read the directory: {error.strerror}") from error
     for path in known.keys() - there.keys():
         check()
         session.remove(path)

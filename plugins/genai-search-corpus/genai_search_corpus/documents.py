@@ -96,7 +96,7 @@ def read(root: str, file: File) -> list[Passage]:
     most = MOST_BYTES * 4 if kind == "pdf" else MOST_BYTES
     name = os.path.basename(file.path)
     if file.size > most:
-        raise Unreadable(f"it has more than {most >> 20} MiB")
+        raise Unreadable(f"larger than {most >> 20} MiB")
     try:
         descriptor = os.open(
             os.path.join(root, file.path),
@@ -109,7 +109,7 @@ def read(root: str, file: File) -> list[Passage]:
         with open(descriptor, "rb") as stream:
             data = stream.read(most)
     except OSError as error:
-        raise Unreadable(error.strerror or "it cannot be opened") from error
+        raise Unreadable(error.strerror or "cannot be opened") from error
     if kind == "pdf":
         return of_pages(_pdf_pages(data), name)
     text = _text(data)
@@ -138,7 +138,7 @@ def _kind_of(name: str) -> str:
 
 def _text(data: bytes) -> str:
     if not is_text(data):
-        raise Unreadable("it is not text")
+        raise Unreadable("not text")
     return decode_text(data)
 
 
@@ -165,7 +165,7 @@ def _must_be_flat(text: str) -> None:
         if name.lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if closes else depth + 1
         if depth > MOST_HTML_DEPTH:
-            raise Unreadable(f"it is nested deeper than {MOST_HTML_DEPTH} levels")
+            raise Unreadable(f"nested deeper than {MOST_HTML_DEPTH} levels")
 
 
 def _put(node: Any, lines: list[str]) -> None:
@@ -207,10 +207,10 @@ def _pdf_pages(data: bytes) -> list[str]:
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Unreadable("it is encrypted")
+            raise Unreadable("encrypted")
         pages = reader.pages[:MOST_PDF_PAGES]
         return [page.extract_text() for page in pages]
     except Unreadable:
         raise
     except Exception as error:
-        raise Unreadable(f"it is not a readable PDF: {type(error).__name__}") from error
+        raise Unreadable(f"not a readable PDF: {type(error).__name__}") from error

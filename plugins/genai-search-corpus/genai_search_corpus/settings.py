@@ -17,5 +17,5 @@ class Settings:
     )
     index: str = field(
         default="",
-        metadata=about("the file of the index; a place in your cache folder unless it is said"),
+        metadata=about("file of the index; in your cache directory if not set"),
     )

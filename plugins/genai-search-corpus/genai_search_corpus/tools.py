@@ -28,15 +28,15 @@ class CorpusTools:
         self,
         query: Annotated[str, "what to search for: words, or a question"],
         run: ToolContext,
-        region: Annotated[str, "of no matter here"] = "wt-wt",
-        limit: Annotated[int, f"how many results at most, from 1 to {MOST}"] = 10,
+        region: Annotated[str, "ignored"] = "wt-wt",
+        limit: Annotated[int, f"maximum number of results, from 1 to {MOST}"] = 10,
     ) -> str:
         """Search the user's own documents, by words and by meaning. The result is a JSON list of
         passages, each with `title`, `link` and `text`, the best first."""
         if not query.strip() or len(query) > _LONGEST_QUERY:
-            raise ValidationError(f"a query has 1 to {_LONGEST_QUERY} characters")
+            raise ValidationError(f"a query must have 1 to {_LONGEST_QUERY} characters")
         if not 1 <= limit <= MOST:
-            raise ValidationError(f"limit is a number from 1 to {MOST}")
+            raise ValidationError(f"limit must be a number from 1 to {MOST}")
         found = self._corpus.search(query, limit, run.limits.check)
         return json.dumps(
             [{"title": each.title, "link": link, "text": each.text} for link, each in found],

@@ -92,7 +92,7 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, data: bytes) ->
 
 def test_a_document_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_BYTES", 10)
-    with pytest.raises(Unreadable, match="more than"):
+    with pytest.raises(Unreadable, match="larger than"):
         read(str(tmp_path), put(tmp_path, "a.md", "x" * 11))
 
 

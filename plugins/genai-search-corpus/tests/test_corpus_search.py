@@ -205,9 +205,9 @@ def test_no_query_raises(shared: Corpus, query: str) -> None:
 
 
 def test_a_folder_has_to_be_named_and_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no folder is named"):
+    with pytest.raises(ConfigurationError, match="folder is not set"):
         Corpus(Settings()).search("a", 1, nothing)
-    with pytest.raises(ConfigurationError, match="there is no folder"):
+    with pytest.raises(ConfigurationError, match="no such directory"):
         Corpus(Settings(str(tmp_path / "nowhere"))).search("a", 1, nothing)
 
 
@@ -228,7 +228,7 @@ class TestCommand:
         assert run(["corpus", "index"]) == 0
         said = capfd.readouterr()
         assert said.out == "5 documents, 4 passages\n"
-        assert "left out: bad.pdf: it is not a readable PDF" in said.err
+        assert "not indexed: bad.pdf: not a readable PDF" in said.err
         assert run(["corpus", "search", "-n", "1", "streams", "and", "the", "sea"]) == 0
         assert "rivers.md" in capfd.readouterr().out
         assert run(["corpus", "search", "--json", "QX-7714-B"]) == 0

@@ -40,7 +40,9 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
         returns=list[Found],
         cancel=limits,
         limits=ChildLimits(memory=MOST_MEMORY, cpu_seconds=_MOST_SECONDS, may_write=True),
-        exceeded=ServiceUnavailable("the search took too much memory, or time", retryable=False),
+        exceeded=ServiceUnavailable(
+            "the search exceeded its memory or time limit", retryable=False
+        ),
         environment={k: value for k, value in os.environ.items() if k.upper() in _PROXIES},
     )
     return found
@@ -58,7 +60,7 @@ def search(engine: str, asked: Mapping[str, Any]) -> list[Found]:
         raise
     except Exception as error:  # any exception of a library that parses untrusted data
         kind = type(error).__name__
-        raise MalformedReply(f"what the search brought cannot be read ({kind})") from error
+        raise MalformedReply(f"the search returned unreadable results ({kind})") from error
 
 
 def _engine(name: str) -> Callable[[Mapping[str, Any]], Iterable[Found]]:

@@ -52,14 +52,16 @@ class Outcomes:
         names = ", ".join(sorted(engines))
         if any(self.statuses.get(each) in _REFUSING for each in engines):
             return RateLimited(
-                f"no search engine answers for now: {names}",
-                hint="wait some minutes, or name others in tools.ddgs.backend",
+                f"search engines reject requests: {names}",
+                hint="wait some minutes, or set other engines in tools.ddgs.backend",
             )
         if engines.intersection(self.timed_out):
             return ProviderTimeout(
-                f"no search engine has answered in time: {names}", deadline="first_token"
+                f"no search engine responded in time: {names}", deadline="first_token"
             )
-        return ServiceUnavailable(f"no search engine can be reached: {names}{self._why(engines)}")
+        return ServiceUnavailable(
+            f"cannot connect to any search engine: {names}{self._why(engines)}"
+        )
 
     def _why(self, engines: set[str]) -> str:
         whys = [self.failures[each] for each in sorted(engines & {*self.failures})]
@@ -106,7 +108,7 @@ def _client(asked: Mapping[str, Any], outcomes: Outcomes) -> Any:
                 engines = super()._get_engines(category, backend)
             except Exception:  # noqa: BLE001 - what is raised may have a proxy's password in it
                 raise ConfigurationError(
-                    "tools.ddgs has a proxy or certificates that cannot be used"
+                    "tools.ddgs has an invalid proxy or invalid certificates"
                 ) from None
             for each in engines:
                 _watch(each, outcomes)
@@ -125,8 +127,8 @@ def _check(backend: str, engines: Mapping[str, Any]) -> None:
     unknown = sorted(names - {*engines, "auto", "all"})
     if unknown:
         raise ConfigurationError(
-            f"tools.ddgs.backend names no search engine: {', '.join(unknown)[:200]}",
-            hint=f"auto, or some of {', '.join(sorted(engines))}",
+            f"unknown search engines in tools.ddgs.backend: {', '.join(unknown)[:200]}",
+            hint=f"use auto, or choose from {', '.join(sorted(engines))}",
         )
 
 

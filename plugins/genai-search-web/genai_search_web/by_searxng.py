@@ -35,7 +35,7 @@ MOST_PAGES = 5
 
 _SAFE = {"off": 0, "moderate": 1, "on": 2}
 _CHUNK = 16 * 1024
-_NO_JSON = "its settings.yml has to name json in search.formats"
+_NO_JSON = "add json to search.formats in its settings.yml"
 _SHUT = (301, 302, 303, 307, 308)
 
 
@@ -82,7 +82,7 @@ class _Page:
         data = _parsed(self._fetch())
         results = data.get("results")
         if not isinstance(results, list):
-            raise MalformedReply("SearXNG's reply holds no list of results")
+            raise MalformedReply("SearXNG's reply has no list of results")
         found = [
             Found(each.get("title"), each.get("url"), each.get("content"))
             for each in results
@@ -113,7 +113,7 @@ class _Page:
                 raise self._late() from None
             by = "" if not _is_of_proxy(error) else " through the proxy of the environment"
             raise ServiceUnavailable(
-                f"SearXNG at {self._host} cannot be reached{by}{_why(error)}"
+                f"SearXNG at {self._host} is unreachable{by}{_why(error)}"
             ) from None
 
     def _parameters(self) -> dict[str, str | int]:
@@ -141,26 +141,28 @@ class _Page:
             return
         if status == 401:
             raise AuthenticationFailed(
-                f"SearXNG at {self._host} wants a key", hint="set GENAI_SEARXNG_KEY", status=status
+                f"SearXNG at {self._host} requires a key",
+                hint="set GENAI_SEARXNG_KEY",
+                status=status,
             )
         if status == 403:
             raise BadRequest(
-                f"SearXNG at {self._host} refuses to answer in JSON", hint=_NO_JSON, status=status
+                f"SearXNG at {self._host} does not provide JSON", hint=_NO_JSON, status=status
             )
         if status == 429:
             raise RateLimited(
-                f"SearXNG at {self._host} wants no more requests for now",
-                hint="the limiter in its settings.yml can let this machine pass",
+                f"SearXNG at {self._host} limits the request rate",
+                hint="allow this machine in the limiter of its settings.yml",
                 status=status,
             )
         if status in _SHUT:
             raise BadRequest(
-                f"SearXNG at {self._host} is elsewhere",
-                hint="tools.searxng.base_url is to be the address that it ends at",
+                f"SearXNG at {self._host} redirects",
+                hint="set tools.searxng.base_url to the address that it redirects to",
                 status=status,
             )
         kind = ServiceUnavailable if status >= 500 else BadRequest
-        raise kind(f"SearXNG at {self._host} answers with status {status}", status=status)
+        raise kind(f"SearXNG at {self._host} responded with status {status}", status=status)
 
     def _body(self, response: Response) -> bytes:
         pieces, size = [], 0
@@ -175,8 +177,8 @@ class _Page:
 
     def _late(self) -> ProviderTimeout:
         return ProviderTimeout(
-            f"SearXNG at {self._host} has not answered within {self._asked['seconds']:g} seconds",
-            hint="tools.searxng.seconds is how long it may take",
+            f"SearXNG at {self._host} did not respond within {self._asked['seconds']:g} seconds",
+            hint="raise tools.searxng.seconds",
             deadline="total",
         )
 
@@ -199,7 +201,7 @@ def _check_engines(unresponsive: Any) -> None:
         return
     pairs = [each for each in unresponsive if isinstance(each, list) and len(each) > 1]
     whys = [f"{plain(each[0], 50)}: {plain(each[1], 100)}" for each in pairs[:5]]
-    raise ServiceUnavailable(f"SearXNG's search engines do not answer ({'; '.join(whys)})")
+    raise ServiceUnavailable(f"SearXNG's search engines failed ({'; '.join(whys)})")
 
 
 def _is_late(error: Exception) -> bool:

@@ -13,7 +13,7 @@ SafeSearch = Literal["on", "moderate", "off"]
 
 _SAFE = about("safe search: on, moderate or off")
 _IS_ADDRESS = Must(
-    "an address that begins with http:// or https://",
+    "a URL that begins with http:// or https://",
     lambda value: not value or value.startswith(("http://", "https://")),
 )
 
@@ -24,9 +24,7 @@ class DdgsSettings:
 
     backend: str = field(
         default="auto",
-        metadata=about(
-            "the search engines to ask, for example duckduckgo,mojeek; auto for all in turn"
-        ),
+        metadata=about("search engines, for example duckduckgo,mojeek; auto tries all in turn"),
     )
     safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
     seconds: float = field(
@@ -40,7 +38,7 @@ class DdgsSettings:
     )
     certificates: str = field(
         default="",
-        metadata=about("file with the certificates to trust, in PEM, where a proxy has its own"),
+        metadata=about("file of trusted certificates (PEM), for a proxy with its own"),
     )
 
 
@@ -52,19 +50,19 @@ class SearxngSettings:
         default="",
         validator=_IS_ADDRESS,
         metadata=about(
-            "address of the SearXNG, for example http://127.0.0.1:8888",
+            "address of the SearXNG server, for example http://127.0.0.1:8888",
             env="GENAI_SEARXNG_BASE_URL",
         ),
     )
     key: Secret | None = field(
         default=None,
         metadata=about(
-            "sent as a bearer token, where what stands before it wants one",
+            "bearer token, if a proxy in front of the server requires one",
             env="GENAI_SEARXNG_KEY",
         ),
     )
     categories: str = field(
-        default="", metadata=about("its categories to search in, for example general,science")
+        default="", metadata=about("SearXNG categories, for example general,science")
     )
     safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
     seconds: float = field(

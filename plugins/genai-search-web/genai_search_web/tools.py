@@ -21,10 +21,8 @@ _ENGINES_IN_TURN = 4  # factor: timeout of a whole search per timeout of one eng
 _REGION = re.compile(r"[a-z]{2}-[a-z]{2,3}")
 
 Query = Annotated[str, f"what to search for, at most {MOST_QUERY} characters"]
-Region = Annotated[
-    str, "country and language of what is wanted, as us-en, de-de or ch-fr; wt-wt for any"
-]
-Limit = Annotated[int, f"how many results, 1 to {MOST_RESULTS}"]
+Region = Annotated[str, "country and language, for example us-en, de-de or ch-fr; wt-wt for any"]
+Limit = Annotated[int, f"number of results, 1 to {MOST_RESULTS}"]
 
 Search = Callable[[str, str, int, ToolContext], str]
 
@@ -71,10 +69,12 @@ def _search_tool(
 
 def _check(query: str, region: str, limit: int) -> None:
     if not query.strip():
-        raise ValidationError("there is nothing to search for: give a query")
+        raise ValidationError("the query is empty")
     if len(query) > MOST_QUERY:
-        raise ValidationError(f"the query is longer than {MOST_QUERY} characters: give some words")
+        raise ValidationError(f"the query is longer than {MOST_QUERY} characters")
     if not _REGION.fullmatch(region):
-        raise ValidationError(f"{region[:50]!r} is not a region: as us-en, or wt-wt for any")
+        raise ValidationError(
+            f"{region[:50]!r} is not a region: use for example us-en, or wt-wt for any"
+        )
     if not 1 <= limit <= MOST_RESULTS:
-        raise ValidationError(f"limit is a number from 1 to {MOST_RESULTS}")
+        raise ValidationError(f"limit must be a number from 1 to {MOST_RESULTS}")

@@ -40,7 +40,7 @@ def test_results_are_sound_and_few(monkeypatch: pytest.MonkeyPatch, engine: str)
 @pytest.mark.parametrize(
     ("raised", "error", "says"),
     [
-        (LookupError("x"), MalformedReply, r"cannot be read \(LookupError\)"),
+        (LookupError("x"), MalformedReply, r"unreadable results \(LookupError\)"),
         (RateLimited("later"), RateLimited, "later"),
         (MemoryError(), MemoryError, "^$"),
     ],

@@ -272,9 +272,9 @@ class TestOutages(_Asking):
     @pytest.mark.parametrize(
         ("answer", "expected", "said"),
         [
-            (reply(b"<html>", 403), BadRequest, "refuses to answer in JSON"),
-            (json_reply({}, 429), RateLimited, "wants no more requests"),
-            (json_reply({}, 401), AuthenticationFailed, "wants a key"),
+            (reply(b"<html>", 403), BadRequest, "does not provide JSON"),
+            (json_reply({}, 429), RateLimited, "limits the request rate"),
+            (json_reply({}, 401), AuthenticationFailed, "requires a key"),
             (json_reply({}, 404), BadRequest, "status 404"),
             (json_reply({}, 500), ServiceUnavailable, "status 500"),
             (reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), BadRequest, "elsewhere"),
@@ -286,9 +286,9 @@ class TestOutages(_Asking):
             (json_reply({}), MalformedReply, "no list of results"),
             (reply(b" " * (MOST_BYTES + 1)), MalformedReply, "more than 8 MiB"),
             (stream_reply([b" " * 2**16] * 800), MalformedReply, "more than 8 MiB"),
-            (stream_reply([b"{", CUT]), ServiceUnavailable, "cannot be reached"),
-            (Reply([RESET]), ServiceUnavailable, "cannot be reached"),
-            (Reply([b"nonsense\r\n\r\n"]), ServiceUnavailable, "cannot be reached"),
+            (stream_reply([b"{", CUT]), ServiceUnavailable, "is unreachable"),
+            (Reply([RESET]), ServiceUnavailable, "is unreachable"),
+            (Reply([b"nonsense\r\n\r\n"]), ServiceUnavailable, "is unreachable"),
         ],
         ids=lambda each: each if isinstance(each, str) else "",
     )
@@ -321,7 +321,7 @@ class TestOutages(_Asking):
             self.service.port = gone.getsockname()[1]
         error = self.failed()
         assert isinstance(error, ServiceUnavailable)
-        assert "127.0.0.1 cannot be reached: refused" in str(error)
+        assert "127.0.0.1 is unreachable: refused" in str(error)
 
     @pytest.mark.parametrize(
         ("proxy", "why"), [("http://127.0.0.1:9", "refused"), ("socks5://127.0.0.1:9", "SOCKS")]

@@ -46,7 +46,7 @@ def run_apart(reader: Reader, sql: str, limits: CancelToken, most: int) -> Resul
         cancel=limits,
         # SQLite can write to files beside the database
         limits=ChildLimits(memory=memory, cpu_seconds=_SECONDS, may_write=True),
-        exceeded=ValidationError("the query takes too much memory, or time"),
+        exceeded=ValidationError("the query exceeded its memory or time limit"),
         data=data,
     )
     return result

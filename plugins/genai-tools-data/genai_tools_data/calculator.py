@@ -38,7 +38,7 @@ def calculate(expression: str) -> str:
     """Evaluate an arithmetic expression. Raises `ValidationError` with the reason."""
     text = expression.translate(_SIGNS).strip()
     if not text:
-        raise ValidationError("there is no expression")
+        raise ValidationError("the expression is empty")
     if len(text) > MOST_CHARACTERS:
         raise ValidationError(f"the expression is longer than {MOST_CHARACTERS} characters")
     try:
@@ -46,16 +46,16 @@ def calculate(expression: str) -> str:
     # the exception for deep nesting or NUL depends on the Python version
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = getattr(error, "msg", None) or str(error) or "nested too deeply"
-        raise ValidationError(
-            f"it is not an arithmetic expression: {why}; write as in 2 * (3 + 4)"
-        ) from (error)
+        raise ValidationError(f"invalid expression: {why}; write for example 2 * (3 + 4)") from (
+            error
+        )
     try:
         _make_exact(tree, text)
         return _written(_value(tree.body, 0))
     except ZeroDivisionError as error:
-        raise ValidationError("it divides by zero") from error
+        raise ValidationError("division by zero") from error
     except OverflowError as error:
-        raise ValidationError("a number becomes too large") from error
+        raise ValidationError("a number is too large") from error
 
 
 def _make_exact(tree: ast.Expression, text: str) -> None:
@@ -77,7 +77,7 @@ def _decimal(written: str) -> Fraction:
 
 def _value(node: ast.expr, depth: int) -> Number:
     if depth > MOST_DEPTH:
-        raise ValidationError(f"it is nested deeper than {MOST_DEPTH} levels: take it in parts")
+        raise ValidationError(f"it is nested deeper than {MOST_DEPTH} levels: split the expression")
     if isinstance(node, ast.Constant):
         return _constant(node.value)
     if isinstance(node, ast.Name):
@@ -97,7 +97,7 @@ def _value(node: ast.expr, depth: int) -> Number:
 
 def _constant(value: object) -> Number:
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-        raise ValidationError("it may hold numbers alone")
+        raise ValidationError("only numbers are allowed")
     return _bounded(Fraction(value))
 
 
@@ -109,7 +109,7 @@ def _operation(node: ast.BinOp, depth: int) -> Number:
     if kind is ast.BitXor:
         raise ValidationError("^ is not an operator: a power is written 2 ** 3")
     if kind not in _OPERATORS:
-        raise ValidationError(f"there are the operators {' '.join(_WRITTEN)} alone")
+        raise ValidationError(f"unknown operator: choose from {' '.join(_WRITTEN)}")
     return _bounded(_OPERATORS[kind](left, right))
 
 
@@ -124,31 +124,31 @@ def _power(base: Number, exponent: Number) -> Number:
         return _bounded(base**exponent.numerator)
     result = float(base) ** float(exponent)
     if isinstance(result, complex):
-        raise ValidationError("a root of a negative number is no real number")
+        raise ValidationError("the root of a negative number is not a real number")
     return _bounded(result)
 
 
 def _call(node: ast.Call, depth: int) -> Number:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name not in _FUNCTIONS:
-        raise ValidationError(f"there are the functions {', '.join(sorted(_FUNCTIONS))} alone")
+        raise ValidationError(f"unknown function: choose from {', '.join(sorted(_FUNCTIONS))}")
     if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
-        raise ValidationError(f"{name} takes numbers, one after the other")
+        raise ValidationError(f"{name} takes only positional arguments")
     least, most, function = _FUNCTIONS[name]
     if not least <= len(node.args) <= most:
-        raise ValidationError(f"{name} does not take {len(node.args)} numbers")
+        raise ValidationError(f"{name} does not take {len(node.args)} arguments")
     arguments = [_value(each, depth + 1) for each in node.args]
     try:
         result = function(*arguments)
     except ValueError as error:
-        raise ValidationError(f"{name} cannot be taken of that: {error}") from error
+        raise ValidationError(f"invalid arguments for {name}: {error}") from error
     return _bounded(Fraction(result) if isinstance(result, int) else result)
 
 
 def _bounded(value: Number) -> Number:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValidationError("a number becomes too large")
+            raise ValidationError("a number is too large")
         return value
     if abs(value.numerator) >= _LARGEST or value.denominator >= _LARGEST:
         raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
@@ -162,7 +162,7 @@ def _digits(number: int) -> int:
 
 def _whole(value: Number, name: str, most: int) -> int:
     if value != int(value) or not 0 <= value <= most:
-        raise ValidationError(f"{name} takes whole numbers from 0 to {most}")
+        raise ValidationError(f"{name} takes integers from 0 to {most}")
     return int(value)
 
 
@@ -176,7 +176,7 @@ def _comb(of: Number, taken: Number) -> int:
 
 def _sqrt(value: Number) -> Number:
     if value < 0:
-        raise ValidationError("a root of a negative number is no real number")
+        raise ValidationError("the root of a negative number is not a real number")
     if isinstance(value, Fraction):
         sides = math.isqrt(value.numerator), math.isqrt(value.denominator)
         if (sides[0] ** 2, sides[1] ** 2) == (value.numerator, value.denominator):
@@ -187,7 +187,7 @@ def _sqrt(value: Number) -> Number:
 def _rounded(value: Number, digits: Number = 0.0) -> Number:
     """Round half away from zero."""
     if not -100 <= digits <= 100 or digits != int(digits):
-        raise ValidationError("round takes a whole number of digits, up to 100")
+        raise ValidationError("round takes an integer number of digits, up to 100")
     scale = Fraction(10) ** int(digits)
     scaled = abs(Fraction(value) * scale)
     whole = math.floor(scaled + Fraction(1, 2)) / scale

@@ -30,10 +30,10 @@ SECONDS = 30.0
 _SCANNED = 100_000  # rows that a description is based on
 _DESCRIBED = 60  # columns with details beyond their type
 
-Table = Annotated[str, "a table, as list_tables names it"]
-Filters = Annotated[list[Filter], "which rows; all of them hold"]
-OrderBy = Annotated[list[Order], "the first comes first"]
-Limit = Annotated[int, f"rows at most, up to {MOST_ROWS}"]
+Table = Annotated[str, "name of a table, from list_tables"]
+Filters = Annotated[list[Filter], "conditions that a row must meet, all of them"]
+OrderBy = Annotated[list[Order], "order of the rows, most important first"]
+Limit = Annotated[int, f"maximum number of rows, up to {MOST_ROWS}"]
 Sql = Annotated[str, f"one SELECT in SQLite's SQL, at most {MOST_SQL} characters"]
 
 
@@ -115,11 +115,11 @@ class DataTools:
         *,
         columns: Annotated[list[str], "none for all, unless there are aggregates"] = [],  # noqa: B006 - read only
         filters: Filters = [],  # noqa: B006 - read only
-        group_by: Annotated[list[str], "columns; one row for each of their values"] = [],  # noqa: B006 - read only
+        group_by: Annotated[list[str], "columns; one row per distinct value"] = [],  # noqa: B006 - read only
         aggregates: Annotated[list[Aggregate], "of each group, or of all rows"] = [],  # noqa: B006 - read only
         order_by: OrderBy = [],  # noqa: B006 - read only
         limit: Limit = 50,
-        offset: Annotated[int, "rows to leave out before the first"] = 0,
+        offset: Annotated[int, "number of rows to skip"] = 0,
     ) -> ToolOutput:
         """Look rows up in a table of the user's data, or count them and sum them up.
 
@@ -140,25 +140,25 @@ class DataTools:
 
     def chart(
         self,
-        display_type: Annotated[DisplayType, "a row is a bar that lies; a scalar is one number"],
+        display_type: Annotated[DisplayType, "row is a horizontal bar chart; scalar is one number"],
         run: ToolContext,
         *,
-        table: Annotated[str, "a table, as list_tables names it; or else give sql"] = "",
+        table: Annotated[str, "name of a table, from list_tables; or use sql"] = "",
         label: Annotated[str, "the column that names the values; none for a scalar"] = "",
         values: Annotated[list[Series], "none to count the rows of each label"] = [],  # noqa: B006 - read only
         filters: Filters = [],  # noqa: B006 - read only
         order_by: OrderBy = [],  # noqa: B006 - read only
         limit: Limit = 50,
-        sql: Annotated[str, "in place of a table: its first column is the label"] = "",
+        sql: Annotated[str, "instead of a table: the first column is the label"] = "",
         title: str = "",
     ) -> ToolOutput:
         """Show the user a chart of their data. The output is what the chart shows."""
         if bool(table) == bool(sql):
-            raise ValidationError("give a table, or sql, and not both")
+            raise ValidationError("use either table or sql")
         with self._source.opened(run.limits) as reader:
             if sql:
                 if not can_run():
-                    raise ValidationError("sql cannot be used here: give a table")
+                    raise ValidationError("sql is not available here: use table")
                 result = _asked_in_sql(reader, sql, limit, run.limits)
             else:
                 query = _charted(table, label, values, filters, order_by, limit, display_type)
@@ -248,9 +248,7 @@ def _charted(
         columns = [*labels, *(each.column for each in values)]
         return Query(table, columns, filters, order_by=order_by or _by(labels), limit=limit)
     if len(made) < len(values):
-        raise ValidationError(
-            "values are of rows, or of groups: give a function to each, or to none"
-        )
+        raise ValidationError("either all values or none must have a function")
     usual = _by(labels)
     if labels and display_type not in ("line", "area"):
         usual = [Order(aggregate_name(made[0]), descending=True), *usual]
@@ -275,14 +273,14 @@ def _check(
 ) -> None:
     """Check that a chart can show the result; raises `ValidationError`."""
     if not result.rows:
-        raise ValidationError("there is nothing to show: no row is as the filters want it")
+        raise ValidationError("nothing to show: no row matches the filters")
     if display_type == "scalar" and (len(result.rows), len(values)) != (1, 1):
         raise ValidationError(
-            f"a scalar is one number, and these are {len(result.rows)} rows of {len(values)} "
-            "values: leave the label away, or choose another type"
+            f"a scalar is one number, but there are {len(result.rows)} rows of {len(values)} "
+            "values: omit the label, or choose another type"
         )
     if display_type != "scalar" and label is None:
-        raise ValidationError("it needs a label: the column that names the values")
+        raise ValidationError("label is missing: the column that names the values")
     if display_type == "pie" and len(values) > 1:
         raise ValidationError("a pie shows one value of each label: choose another type")
     for place, name in enumerate(result.columns):
@@ -291,6 +289,8 @@ def _check(
         for row in result.rows:
             cell = row[place]
             if isinstance(cell, str):
-                raise ValidationError(f"{name} has values that are no numbers, as {cell[:40]!r}")
+                raise ValidationError(
+                    f"{name} has values that are not numbers, for example {cell[:40]!r}"
+                )
             if display_type == "pie" and (cell or 0) < 0:
                 raise ValidationError(f"{name} has values below 0, which a pie cannot show")

@@ -73,7 +73,7 @@ class Result:
     def _count(self, shown: int) -> str:
         rows = "1 row" if len(self.rows) == 1 else f"{len(self.rows)} rows"
         if shown < len(self.rows):
-            return f"the first {shown} of {rows}: there is no room for more; select less"
+            return f"the first {shown} of {rows}: the text limit is reached; select fewer rows"
         if self.more:
             return f"the first {rows}; there are more"
         return rows
@@ -293,7 +293,7 @@ class Reader:
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             raise ValidationError(_explained(error)) from error
         except MemoryError as error:
-            raise ValidationError("the query takes too much memory") from error
+            raise ValidationError("the query exceeded its memory limit") from error
 
     def data(self) -> bytes:
         """Return a database in memory in the format of a file."""
@@ -302,11 +302,11 @@ class Reader:
 
 def _of(cursor: sqlite3.Cursor, most: int) -> Result:
     if cursor.description is None:
-        raise ValidationError("that is not a query: write one SELECT")
+        raise ValidationError("not a query: write one SELECT")
     columns = [each[0] for each in cursor.description]
     if len(columns) > MOST_COLUMNS:
         raise ValidationError(
-            f"it gives {len(columns)} columns: name those you need, at most {MOST_COLUMNS}"
+            f"the result has {len(columns)} columns: select at most {MOST_COLUMNS}"
         )
     return kept(columns, cursor, most)
 
@@ -331,11 +331,11 @@ def _text(data: bytes) -> str:
 def _explained(error: Exception) -> str:
     said = str(error)
     if said in ("not authorized", "authorization denied"):
-        return "the data can be read, and nothing else: write one SELECT"
+        return "only reading is allowed: write one SELECT"
     if said.startswith("You can only execute one statement"):
-        return "write one statement alone"
+        return "write only one statement"
     if said == "string or blob too big":
-        return f"a value is larger than {MOST_VALUE >> 10} KiB: leave its column out"
+        return f"a value is larger than {MOST_VALUE >> 10} KiB: omit its column"
     if "null character" in said:
-        return "a statement cannot have NUL in it"
+        return "a statement cannot contain NUL"
     return f"the query failed: {said}"

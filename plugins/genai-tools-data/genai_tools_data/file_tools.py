@@ -68,35 +68,35 @@ class Folder:
         root = self._root()
         given = path.strip().lstrip("/") if path.strip().startswith("/") else path.strip()
         if "\0" in given:
-            raise ValidationError("a path cannot have NUL in it")
+            raise ValidationError("a path cannot contain NUL")
         try:
             found = os.path.realpath(os.path.join(root, given), strict=True)
         except (OSError, ValueError, RuntimeError) as error:
             raise ValidationError(
-                f"there is no {_shown(path)}: list_files says what there is"
+                f"no such file: {_shown(path)}; list_files lists the files"
             ) from error
         if found == root:
             return Place(root, "")
         if not found.startswith(root.rstrip(os.sep) + os.sep):
-            raise ValidationError(f"{_shown(path)} is outside of the folder that may be read")
+            raise ValidationError(f"{_shown(path)} is outside the directory tools.files.folder")
         inner = os.path.relpath(found, root)
         if is_hidden(inner):
-            raise ValidationError(f"{_shown(path)} is hidden, and may not be read")
+            raise ValidationError(f"{_shown(path)} is hidden and cannot be read")
         return Place(root, inner)
 
     def _root(self) -> str:
         if not self._named:
-            hint = "genai-host config set tools.files.folder=FOLDER names it"
-            raise ConfigurationError("no folder is named to read in", hint=hint, setting=SETTING)
+            hint = "set it: genai-host config set tools.files.folder=FOLDER"
+            raise ConfigurationError("tools.files.folder is not set", hint=hint, setting=SETTING)
         root = os.path.realpath(os.path.expanduser(self._named))
         try:
             found = os.stat(root)
         except (OSError, ValueError) as error:
             raise ConfigurationError(
-                "the folder to read in is not there", setting=SETTING
+                "the directory tools.files.folder does not exist", setting=SETTING
             ) from error
         if not stat.S_ISDIR(found.st_mode):
-            raise ConfigurationError("what is named to read in is not a directory", setting=SETTING)
+            raise ConfigurationError("tools.files.folder is not a directory", setting=SETTING)
         return root
 
 
@@ -170,19 +170,19 @@ class FileTools:
 
     def read_file(
         self,
-        path: Annotated[str, "as list_files names it"],
+        path: Annotated[str, "path of a file, from list_files"],
         run: ToolContext,
-        first_line: Annotated[int, "where to begin, from 1"] = 1,
-        lines: Annotated[int, f"how many, at most {MOST_LINES}"] = 200,
+        first_line: Annotated[int, "number of the first line, from 1"] = 1,
+        lines: Annotated[int, f"number of lines, at most {MOST_LINES}"] = 200,
     ) -> str:
         """Read a text file of the user's, or some lines of it."""
         if first_line < 1 or lines < 1:
-            raise ValidationError("first_line and lines are numbers from 1")
+            raise ValidationError("first_line and lines must be at least 1")
         place = self._folder.place_of(path)
         with opened(place) as descriptor:
             found = os.fstat(descriptor)
             if stat.S_ISDIR(found.st_mode):
-                raise ValidationError(f"{path[:200]!r} is a folder: list_files lists it")
+                raise ValidationError(f"{path[:200]!r} is a directory: use list_files")
             if not stat.S_ISREG(found.st_mode):
                 raise ValidationError(f"{path[:200]!r} is not a file")
             with open(descriptor, "rb", closefd=False) as stream:
@@ -197,16 +197,16 @@ class FileTools:
     def list_files(
         self,
         run: ToolContext,
-        folder: Annotated[str, "as an earlier list names it; empty for the outermost"] = "",
-        pattern: Annotated[str, "for names, as *.md"] = "*",
-        deep: Annotated[bool, "whether to look into the folders in it"] = False,
+        folder: Annotated[str, "path of a directory, from list_files; empty for the top"] = "",
+        pattern: Annotated[str, "pattern of file names, for example *.md"] = "*",
+        deep: Annotated[bool, "whether to include subdirectories"] = False,
     ) -> str:
         """List the files of the user's that can be read, with their sizes in bytes.
 
         A name with a slash at its end is a folder."""
         place = self._folder.place_of(folder)
         if len(pattern) > 200 or pattern.count("*") > 10:
-            raise ValidationError("the pattern is too long: write as *.md")
+            raise ValidationError("the pattern is too long: use for example *.md")
         matches = re.compile(fnmatch.translate(pattern), re.IGNORECASE).match
         lines: list[str] = []
         room = MOST_TEXT
@@ -216,11 +216,11 @@ class FileTools:
                 continue
             room -= len(line) + 1
             if len(lines) == MOST_LISTED or room < 0:
-                return "\n".join((*lines, "(there are more: name a folder, or a pattern)"))
+                return "\n".join((*lines, "(there are more: use a folder or a pattern)"))
             lines.append(line)
         if walk.is_cut:
-            lines.append("(there are more than can be looked at: name a folder)")
-        return "\n".join(lines) or "there are no such files"
+            lines.append("(too many files: use a folder)")
+        return "\n".join(lines) or "no matching files"
 
     def _applies(self, context: Mapping[str, Any]) -> bool:
         return self._folder.is_named()
@@ -270,9 +270,7 @@ class _Walk:
         self._limits.check()
         with opened(place) as descriptor:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise ValidationError(
-                    f"{place.inner[:200]!r} is not a directory: read_file reads it"
-                )
+                raise ValidationError(f"{place.inner[:200]!r} is not a directory: use read_file")
             within = descriptor if os.scandir in os.supports_fd else place.path
             with os.scandir(within) as entries:
                 return sorted(entry.name for entry in islice(entries, self._left + 1))
@@ -305,7 +303,7 @@ class _Lines:
                 continue
             plain = _CONTROLS.sub("�", line.rstrip("\r\n"))
             if len(plain) > MOST_LINE:
-                plain = f"{plain[:MOST_LINE]}… (cut here)"
+                plain = f"{plain[:MOST_LINE]}… (truncated)"
             room -= len(plain) + 1
             if len(taken) == most or room < 0:
                 cut = True
@@ -314,9 +312,9 @@ class _Lines:
         if not taken:
             if number == 0:
                 return f"{_plain(name)} is empty"
-            raise ValidationError(f"{_plain(name)} has {number} lines: there is no line {first}")
+            raise ValidationError(f"{_plain(name)} has {number} lines; there is no line {first}")
         last = first + len(taken) - 1
-        of = "there are more" if cut else "the last one is its last"
+        of = "there are more" if cut else "end of the file"
         return f"{_plain(name)}, lines {first} to {last} ({of}):\n" + "\n".join(taken)
 
     def _decoded(self) -> Iterator[str]:
@@ -327,7 +325,9 @@ class _Lines:
                 self._limits.check()
                 room -= len(line)
                 if room < 0:
-                    raise ValidationError(f"that is beyond its first {MOST_BYTES >> 20} MiB")
+                    raise ValidationError(
+                        f"the lines are beyond the first {MOST_BYTES >> 20} MiB of the file"
+                    )
                 yield line
         finally:
             text.detach()

@@ -81,11 +81,11 @@ def _unknown(name: str) -> str:
     word = name.replace(" ", "_").lower()
     near = [each for each in sorted(known) if each.lower().rpartition("/")[2] == word]
     near = near or difflib.get_close_matches(name, sorted(known), 3)
-    hint = f"did you mean {', '.join(near[:3])}?" if near else "give a name as Europe/Oslo"
-    return f"there is no time zone {name[:60]!r}: {hint}"
+    hint = f"did you mean {', '.join(near[:3])}?" if near else "use a name such as Europe/Oslo"
+    return f"unknown time zone {name[:60]!r}: {hint}"
 
 
-_USAGE = "as 2 * (3 + 4) or round(sqrt(2), 3); ** is a power, % the rest of a division"
+_USAGE = "for example 2 * (3 + 4) or round(sqrt(2), 3); ** is the power, % the remainder"
 
 
 @tool(idempotent=True, timeout=10.0)
@@ -97,7 +97,7 @@ def calculate(expression: Annotated[str, _USAGE]) -> str:
 @tool(idempotent=True, timeout=10.0)
 def current_time(
     run: ToolContext,
-    zone: Annotated[str, "an IANA name, as Europe/Oslo; empty for the user's zone"] = "",
+    zone: Annotated[str, "IANA time zone, for example Europe/Oslo; empty for the user's"] = "",
 ) -> str:
     """Say what day and what time it is now, for the user or elsewhere."""
     return now(run.context, zone, local_time)

@@ -109,19 +109,19 @@ def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]
 def _check_lengths(query: Query) -> None:
     parts = (query.columns, query.filters, query.group_by, query.aggregates, query.order_by)
     if max(map(len, parts)) > MOST_PARTS:
-        raise ValidationError(f"it has more than {MOST_PARTS} columns, filters or the like")
+        raise ValidationError(f"the query has a list with more than {MOST_PARTS} items")
 
 
 def limit_of(query: Query) -> int:
     """Return the number of rows, up to the maximum. Raises `ValidationError` if it is invalid."""
     if query.limit < 1:
-        raise ValidationError("limit is a number of rows from 1")
+        raise ValidationError("limit must be at least 1")
     return min(query.limit, MOST_ROWS)
 
 
 def _offset(query: Query) -> int:
     if not 0 <= query.offset < _LARGEST:
-        raise ValidationError("offset is a number of rows from 0")
+        raise ValidationError("offset must be at least 0")
     return query.offset
 
 
@@ -137,7 +137,7 @@ def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
     near = difflib.get_close_matches(name, known, 1)
     listed = ", ".join(list(known)[:50]) or "none"
     hint = f"did you mean {near[0]}? " if near else ""
-    raise ValidationError(f"there is no {what} {name[:80]!r}: {hint}there are: {listed}")
+    raise ValidationError(f"unknown {what} {name[:80]!r}: {hint}choose from: {listed}")
 
 
 @frozen

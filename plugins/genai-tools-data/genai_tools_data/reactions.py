@@ -27,7 +27,7 @@ _DATA: Mapping[str, Any] = {
         "type": "array",
         "items": {"type": "array", "items": {"type": ["string", "number", "null"]}},
     },
-    "more": {"type": "boolean", "description": "whether rows were left out"},
+    "more": {"type": "boolean", "description": "whether rows were omitted"},
 }
 
 _FIELDS: Mapping[str, Mapping[str, Any]] = {

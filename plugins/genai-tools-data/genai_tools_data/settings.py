@@ -16,7 +16,7 @@ class DataSettings:
     path: str = field(
         default="",
         metadata=about(
-            f"a SQLite database, or CSV files with {os.pathsep} between them, to look into",
+            f"a SQLite database, or CSV files separated by {os.pathsep}",
             env="GENAI_TOOLS_DATA",
         ),
     )

@@ -86,7 +86,7 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
         try:
             _fill(connection, table, content, _rows(path, form, limits))
         except UnicodeDecodeError as error:  # it was readable when the encoding was detected
-            raise ConfigurationError(f"{path.name} has changed meanwhile: try again") from error
+            raise ConfigurationError(f"{path.name} changed while it was read: try again") from error
     except csv.Error as error:
         raise ConfigurationError(f"{path.name} is not a CSV file: {error}") from error
     except OSError as error:
@@ -138,7 +138,7 @@ def _rows(path: Path, form: Form, limits: CancelToken) -> Iterator[Row]:
                 if number % _AT_ONCE == 0:
                     limits.check()
                 if len(row) > MOST_COLUMNS:
-                    raise csv.Error(f"it has more than {MOST_COLUMNS} fields")
+                    raise csv.Error(f"more than {MOST_COLUMNS} fields")
                 if row:
                     yield row
         except csv.Error as error:
@@ -158,13 +158,13 @@ def _lines(stream: Iterable[str], path: Path) -> Iterator[str]:
         if room < 0:
             raise too_large(path)
         if "\0" in line:
-            raise csv.Error("it has NUL in it, as no text has")
+            raise csv.Error("contains NUL")
         yield line
 
 
 def too_large(path: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"{path.name} is larger than {MOST_BYTES >> 20} MiB: it has to be made an SQLite database",
+        f"{path.name} is larger than {MOST_BYTES >> 20} MiB: convert it to a SQLite database",
         hint=f"sqlite3 data.db '.import --csv {path.name} data'",
     )
 
@@ -334,7 +334,9 @@ class DataSource:
         paths = _paths(self._named)
         if [path for path in paths if _is_database(path)]:
             if len(paths) > 1:
-                raise ConfigurationError("a SQLite database is looked into alone", setting=SETTING)
+                raise ConfigurationError(
+                    "a SQLite database cannot be combined with other files", setting=SETTING
+                )
             with opened_file(paths[0]) as reader:
                 yield reader
             return
@@ -371,10 +373,12 @@ class DataSource:
 
 def _paths(names: Sequence[str]) -> list[Path]:
     if not names:
-        hint = "genai-host config set tools.data.path=FILE names it"
-        raise ConfigurationError("no data is named to look into", hint=hint, setting=SETTING)
+        hint = "set it: genai-host config set tools.data.path=FILE"
+        raise ConfigurationError("tools.data.path is not set", hint=hint, setting=SETTING)
     if len(names) > MOST_FILES:
-        raise ConfigurationError(f"more than {MOST_FILES} files are named", setting=SETTING)
+        raise ConfigurationError(
+            f"tools.data.path has more than {MOST_FILES} files", setting=SETTING
+        )
     return [Path(os.path.abspath(os.path.expanduser(name))) for name in names]
 
 

@@ -68,7 +68,7 @@ def test_what_takes_too_much_memory_is_told(
     monkeypatch.setattr(apart, "MOST_MEMORY", 64 * 2**20)
     output = host.call_tool("data__query_sql", {"sql": sql})
     assert output.error
-    assert "takes too much memory" in output.text
+    assert "exceeded its memory" in output.text
     assert "things" in output.text
     told = host.call_tool("data__query_sql", {"sql": "SELECT sum(i) AS n FROM things"}).text
     assert told == "n\n3\n(1 row)"

@@ -104,7 +104,7 @@ class TestListFiles(_Tools):
     tool = "files__list_files"
     samples = [
         ({}, "notes.md (17 bytes)"),
-        ({"pattern": "*.txt", "deep": True, "folder": "."}, "there are no such files"),
+        ({"pattern": "*.txt", "deep": True, "folder": "."}, "no matching files"),
     ]
 
 

@@ -112,7 +112,7 @@ def test_texts_among_numbers_count_for_nothing(look: Look) -> None:
         (b"\n\n", "is empty"),
         (b"sep=;\n", "is empty"),
         (b"a,b\n1,\x002\n", "neither a SQLite database nor a CSV file"),
-        (b"a,b\n" + b"1,2\n" * 2000 + b"1,\x00\n", "line 2001: it has NUL in it"),
+        (b"a,b\n" + b"1,2\n" * 2000 + b"1,\x00\n", "line 2001: contains NUL"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "neither a SQLite database nor a CSV file"),
         (b'a,b\n1,2\n"3,4\n5,6\n', "line 4: unexpected end of data"),
         (b'a,b\n"1"2,3\n', "line 2: "),

@@ -163,11 +163,11 @@ class TestLinks:
 class TestReading:
     def test_some_lines(self, call: Call) -> None:
         text = call("files__read_file", path="a.md").text
-        assert text == "a.md, lines 1 to 3 (the last one is its last):\none\ntwo\nthree"
+        assert text == "a.md, lines 1 to 3 (end of the file):\none\ntwo\nthree"
         text = call("files__read_file", path="/a.md", first_line=2, lines=1).text
         assert text == "a.md, lines 2 to 2 (there are more):\ntwo"
         text = call("files__read_file", path="a.md", first_line=4).text
-        assert text == "files__read_file failed: a.md has 3 lines: there is no line 4"
+        assert text == "files__read_file failed: a.md has 3 lines; there is no line 4"
         assert call("files__read_file", path="a.md", first_line=0).error
         assert call("files__read_file", path="a.md", lines=-1).error
         assert not call("files__read_file", path="a.md", lines=2**70).error
@@ -204,7 +204,7 @@ class TestReading:
         text = call("files__read_file", path="x.txt").text
         assert len(text) < MOST_TEXT + 500
         assert "there are more" in text
-        assert "… (cut here)" in text
+        assert "… (truncated)" in text
 
     def test_a_large_file_is_looked_through_so_far(
         self, call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -214,21 +214,21 @@ class TestReading:
             "12345\n12345"
         )
         monkeypatch.setattr(file_tools, "MOST_BYTES", 6000)
-        assert "that is beyond" in call("files__read_file", path="x.txt", first_line=5000).text
+        assert "beyond the first" in call("files__read_file", path="x.txt", first_line=5000).text
         with (root / "x.txt").open("wb") as stream:
             stream.write(b"text\n")
             stream.truncate(100 * 10**6)
         assert "is not text" in call("files__read_file", path="x.txt").text
 
     def test_folders_and_files_are_told_apart(self, call: Call) -> None:
-        assert "list_files lists it" in call("files__read_file", path="inner").text
-        assert "read_file reads it" in call("files__list_files", folder="a.md").text
+        assert "use list_files" in call("files__read_file", path="inner").text
+        assert "use read_file" in call("files__list_files", folder="a.md").text
 
 
 class TestListing:
     def test_patterns(self, call: Call) -> None:
         assert call("files__list_files", pattern="*.MD").text == "a.md (14 bytes)"
-        assert call("files__list_files", pattern="*.txt").text == "there are no such files"
+        assert call("files__list_files", pattern="*.txt").text == "no matching files"
         text = call("files__list_files", pattern="*.txt", deep=True).text
         assert text == f"{os.path.join('inner', 'b.txt')} (6 bytes)"
         assert call("files__list_files", pattern="*" * 100).error
@@ -238,14 +238,14 @@ class TestListing:
             (root / f"f{number}").touch()
         text = call("files__list_files", pattern="f*").text
         assert len(text.split("\n")) == MOST_LISTED + 1
-        assert text.endswith("(there are more: name a folder, or a pattern)")
+        assert text.endswith("(there are more: use a folder or a pattern)")
 
     def test_many_folders_are_looked_at_so_far(
         self, call: Call, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(file_tools, "MOST_LOOKED_AT", 2)
         text = call("files__list_files", deep=True).text
-        assert text.endswith("(there are more than can be looked at: name a folder)")
+        assert text.endswith("(too many files: use a folder)")
 
     def test_folders_in_folders_are_cut_and_that_is_said(self, call: Call, root: Path) -> None:
         folder = root / "deep"
@@ -254,7 +254,7 @@ class TestListing:
         folder.mkdir(parents=True)
         text = call("files__list_files", deep=True, pattern="d").text
         assert text.count("\n") == MOST_DEPTH
-        assert text.endswith("(there are more than can be looked at: name a folder)")
+        assert text.endswith("(too many files: use a folder)")
 
 
 @pytest.mark.parametrize("named", ["nothing", "a.md"])

@@ -164,8 +164,8 @@ def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        (Query("t", ["numbr"]), "there is no column of t 'numbr': did you mean number? there"),
-        (Query("t", ["zzz"]), "there is no column of t 'zzz': there are: number, text"),
+        (Query("t", ["numbr"]), "unknown column of t 'numbr': did you mean number? choose"),
+        (Query("t", ["zzz"]), "unknown column of t 'zzz': choose from: number, text"),
         (Query("t", ["text"], aggregates=[Aggregate("count")]), "text is not grouped by: add it"),
         (Query("t", aggregates=[Aggregate("sum")]), "sum needs a column"),
         (Query("t", filters=[Filter("text", "in", "a")]), "filter of text takes a list for 'in'"),
@@ -177,8 +177,8 @@ def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
         (Query("t", filters=[Filter("text", "contains", "x" * 1001)]), "looks for more than 1000"),
         (Query("t", filters=[Filter("text", "starts with", "x" * 1001)]), "for more than 1000"),
         (Query("t", order_by=[Order("x")], group_by=["text"]), "no column of the result 'x'"),
-        (Query("t", limit=0), "limit is a number of rows from 1"),
-        (Query("t", offset=-1), "offset is a number of rows from 0"),
+        (Query("t", limit=0), "limit must be at least 1"),
+        (Query("t", offset=-1), "offset must be at least 0"),
         (Query("t", ["text"] * 101), "more than 100 columns"),
     ],
 )

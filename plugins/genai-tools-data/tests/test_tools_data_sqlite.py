@@ -166,7 +166,7 @@ class TestBounds:
         ):
             output = asked(host, f"SELECT length({huge}) AS n")
             assert output.error, output.text
-            assert "leave its column out" in output.text
+            assert "omit its column" in output.text
         output = asked(host, "SELECT printf('%.*c', 5000, 'x') AS a, x'00ff' AS b")
         assert len(output.text) < 600
         assert "(2 bytes)" in output.text
@@ -174,20 +174,20 @@ class TestBounds:
     @pytest.mark.process
     def test_a_doubling_text_is_stopped(self, host: Host) -> None:
         sql = "WITH RECURSIVE n(t) AS (SELECT 'ab' UNION ALL SELECT t || t FROM n) SELECT t FROM n"
-        assert "leave its column out" in asked(host, sql, limit=400).text
+        assert "omit its column" in asked(host, sql, limit=400).text
 
     @pytest.mark.process
     def test_the_text_is_bounded_and_that_is_said(self, host: Host) -> None:
         output = asked(host, NEVER.replace("max(i)", "printf('%.*c', 400, 'x')"), limit=300)
         assert len(output.text) < MOST_TEXT + 200
-        assert "there is no room for more" in output.text
+        assert "the text limit is reached" in output.text
         assert not output.error
 
     @pytest.mark.process
     def test_many_columns_are_refused(self, host: Host) -> None:
         output = asked(host, f"SELECT {', '.join(['1'] * 500)}")
         assert output.error
-        assert "name those you need" in output.text
+        assert "select at most" in output.text
 
     def test_a_long_statement_is_refused(self, host: Host) -> None:
         assert "longer than" in asked(host, f"SELECT {'1 + ' * 5000} 1").text
@@ -306,4 +306,4 @@ class TestNaming:
     ) -> None:
         monkeypatch.setattr("genai_tools_data.source.os.pathsep", "\t")
         monkeypatch.setenv("GENAI_TOOLS_DATA", f"{file}\t{file}")
-        assert "looked into alone" in host.call_tool("data__list_tables", {}).text
+        assert "cannot be combined with other files" in host.call_tool("data__list_tables", {}).text

@@ -99,9 +99,7 @@ class Addresses:
         except (OSError, UnicodeError):
             found = []
         if not found:
-            raise ServiceUnavailable(
-                f"{host} cannot be found: no such name is known", retryable=False
-            )
+            raise ServiceUnavailable(f"unknown host {host}", retryable=False)
         for address in found:
             if not self.allows(ip_address(address)):
                 raise self._refused(host, address)
@@ -109,10 +107,10 @@ class Addresses:
 
     def _refused(self, host: str, address: str) -> PermissionDenied:
         if self.allows is not is_public:
-            return PermissionDenied(f"{host} is at {address}, which no page is read from")
+            return PermissionDenied(f"{host} has the address {address}, which is not allowed")
         return PermissionDenied(
-            f"{host} is at {address}, which is not a public address",
-            hint="set tools.pages.private=true if pages of your own network may be read",
+            f"{host} has the address {address}, which is not public",
+            hint="to allow pages of your network, set tools.pages.private=true",
         )
 
 

@@ -37,11 +37,11 @@ def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
         returns=Page,
         cancel=limits,
         limits=ChildLimits(MOST_MEMORY, math.ceil(seconds), seconds, _MOST_ANSWER),
-        exceeded=ValidationError("the page takes too much memory, or time, to be read"),
+        exceeded=ValidationError("reading the page exceeded the memory or time limit"),
         timeout=ProviderTimeout(
             f"the page took more than {seconds:g} seconds",
             deadline="total",
-            hint="tools.pages.seconds says how long one may take",
+            hint="raise tools.pages.seconds",
         ),
     )
     return page

@@ -105,7 +105,7 @@ class Downloader:
                     raise _told(link, error) from error
             except HTTPError as error:
                 raise _told(link, error) from error
-        raise AssertionError("a host has an address")
+        raise AssertionError("unreachable: a host has an address")
 
     def _asked(self, link: Link, address: str, takes: Callable[[str], object]) -> Body | Link:
         with self._pool(link, address) as pool:
@@ -147,7 +147,7 @@ class Downloader:
         encodings = response.headers.get("Content-Encoding", "").lower().split(",")
         for encoding in encodings:
             if encoding.strip() not in _ENCODINGS:
-                raise ValidationError(f"{link.named} sends it in an encoding that nobody asked for")
+                raise ValidationError(f"{link.named} sent an unsupported content encoding")
         kind = response.headers.get("Content-Type", "")[:200]
         takes(kind)
         return Body(link, kind, self._data(link, response))
@@ -160,7 +160,7 @@ class Downloader:
             if len(data) > self.most:
                 raise ValidationError(
                     f"the page at {link.named} is larger than {self.most / 2**20:g} MiB",
-                    hint="tools.pages.megabytes says how much is read",
+                    hint="raise tools.pages.megabytes",
                 )
         return bytes(data)
 
@@ -180,11 +180,11 @@ def _as_written(location: str) -> str:
 
 
 def _refused(link: Link, status: int) -> GenaiError:
-    said = f"{link.named} answers with the status {status}"
+    said = f"{link.named} responded with status {status}"
     if status in (404, 410):
-        return BadRequest(f"{said}: there is no such page", status=status)
+        return BadRequest(f"{said}: page not found", status=status)
     if status in (401, 402, 403, 407, 451):
-        return BadRequest(f"{said}: it does not let everybody read it", status=status)
+        return BadRequest(f"{said}: the page is not public", status=status)
     if status == 429 or status >= 500:
         return ServiceUnavailable(said, status=status)
     return BadRequest(said, status=status)
@@ -193,16 +193,16 @@ def _refused(link: Link, status: int) -> GenaiError:
 def _told(link: Link, error: HTTPError) -> GenaiError:
     """Convert an error of urllib3, without its objects and without the query of the link."""
     if isinstance(error, NewConnectionError):
-        return ServiceUnavailable(f"{link.named} cannot be reached")
+        return ServiceUnavailable(f"cannot connect to {link.named}")
     if isinstance(error, TimeoutError):
-        return ProviderTimeout(f"{link.named} does not answer", deadline="idle")
+        return ProviderTimeout(f"{link.named} did not respond in time", deadline="idle")
     if isinstance(error, SSLError):
         reason = getattr(error.args[0], "verify_message", "") if error.args else ""
         return ServiceUnavailable(
-            f"{link.named} has no safe connection: {reason or 'TLS fails'}", retryable=False
+            f"{link.named}: TLS error: {reason or 'handshake failed'}", retryable=False
         )
     if isinstance(error, DecodeError):
-        return ValidationError(f"what {link.named} sends cannot be decompressed")
+        return ValidationError(f"cannot decompress the response of {link.named}")
     if isinstance(error, ProtocolError):
-        return ServiceUnavailable(f"{link.named} ends the connection, or does not speak HTTP")
-    return ServiceUnavailable(f"{link.named} cannot be read from")
+        return ServiceUnavailable(f"{link.named} closed the connection, or does not use HTTP")
+    return ServiceUnavailable(f"cannot read from {link.named}")

@@ -24,7 +24,9 @@ def check_type(given: str) -> None:
     kind = _bare(given)
     known = (*_HTML, *_TEXT, *_ANY, *_PDF)
     if not (kind in known or kind.startswith("text/") or kind.endswith(("+json", "+xml"))):
-        raise ValidationError(f"it is {_said(kind)}: pages, PDFs and plain text can be read")
+        raise ValidationError(
+            f"unsupported content type {_said(kind)}: only web pages, PDFs and text are supported"
+        )
 
 
 def kind_of(body: Body) -> Kind:
@@ -33,9 +35,9 @@ def kind_of(body: Body) -> Kind:
     if b"%PDF-" in head:
         return "pdf"
     if kind in _PDF:
-        raise ValidationError("it is said to be a PDF, and is none")
+        raise ValidationError("the content is not a PDF, contrary to its content type")
     if _is_binary(head, body.type):
-        raise ValidationError("it is not text: pages, PDFs and plain text can be read")
+        raise ValidationError("binary content: only web pages, PDFs and text are supported")
     if kind in _HTML or (kind in _ANY and _LOOKS_LIKE_HTML.match(head)):
         return "html"
     return "text"
@@ -47,7 +49,7 @@ def _bare(given: str) -> str:
 
 def _said(kind: str) -> str:
     """Return an untrusted type for display."""
-    return kind if re.fullmatch(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,80}", kind) else "of an odd type"
+    return kind if re.fullmatch(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,80}", kind) else "(invalid)"
 
 
 def _is_binary(head: bytes, given: str) -> bool:

@@ -54,7 +54,7 @@ class Link:
         try:
             return link_of(urljoin(self.address, location.strip()))
         except ValueError as error:
-            raise ValidationError("it redirects to what is no link") from error
+            raise ValidationError("invalid redirect") from error
 
 
 def link_of(given: str) -> Link:
@@ -66,21 +66,21 @@ def link_of(given: str) -> Link:
     """
     given = given.strip()
     if len(given) > MOST_LINK:
-        raise ValidationError(f"the link has {len(given)} characters: at most {MOST_LINK} are read")
+        raise ValidationError(f"the link has {len(given)} characters; the limit is {MOST_LINK}")
     if _ODD.search(given):
-        raise ValidationError("the link has backslashes or control characters in it")
+        raise ValidationError("the link contains backslashes or control characters")
     try:
         url = parse_url(given)
     except LocationParseError:
-        raise ValidationError("that is no link") from None
+        raise ValidationError("invalid link") from None
     if url.scheme not in _PORTS:
-        raise ValidationError("the link begins with neither http:// nor https://")
+        raise ValidationError("the link must begin with http:// or https://")
     if url.auth is not None:
-        raise ValidationError("the link has a user or a password in it")
+        raise ValidationError("the link must not contain a user or password")
     host = (url.host or "").lower()
     if not _HOST.fullmatch(host):
-        raise ValidationError("the link has no host that can be asked")
+        raise ValidationError("the link has no valid host")
     port = _PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
-        raise ValidationError("the link has no port that can be asked")
+        raise ValidationError("the link has an invalid port")
     return Link(url.scheme, host.strip("[]"), port, url.request_uri)

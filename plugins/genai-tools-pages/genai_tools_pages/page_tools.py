@@ -33,7 +33,7 @@ class PageTools:
         return (tool(self.read, **given),)
 
     def read(
-        self, link: Annotated[str, "its address: http:// or https://"], run: ToolContext
+        self, link: Annotated[str, "URL of the page: http:// or https://"], run: ToolContext
     ) -> str:
         """Read a web page or a PDF as text.
 
@@ -50,7 +50,7 @@ def written(page: Page) -> str:
         # a character can be escaped to several
         text = text[: int(len(text) * MOST_WRITTEN / len(whole) * 0.99)]
         missing = len(page.text) - len(text)
-        whole = _json(page, f"{text}\n\n(cut here: {missing} more characters)")
+        whole = _json(page, f"{text}\n\n(truncated: {missing} more characters)")
     return whole
 
 

@@ -34,14 +34,14 @@ def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise ValidationError("the PDF needs a password")
+            raise ValidationError("the PDF requires a password")
         return _title(reader), _text(reader, time.monotonic() + seconds)
     except (ValidationError, MemoryError):
         raise
     except DependencyError:
-        raise ValidationError("the PDF is encrypted in a way that cannot be read here") from None
+        raise ValidationError("the encryption of the PDF is not supported") from None
     except Exception as error:  # a broken file can raise any exception
-        raise ValidationError("the PDF is broken: it cannot be read") from error
+        raise ValidationError("the PDF is damaged") from error
 
 
 def _title(reader: PdfReader) -> str:
@@ -70,9 +70,9 @@ def _text(reader: PdfReader, until: float) -> str:
         if length > MOST_TEXT or time.monotonic() > until:
             break
     if not length:
-        raise ValidationError("the PDF has no text: it may be a scan, which has pictures alone")
+        raise ValidationError("the PDF has no text: it may be a scan")
     if broken:
-        texts.append(f"({broken} pages are broken and could not be read)")
+        texts.append(f"({broken} pages are damaged and could not be read)")
     if number < pages:
         texts.append(f"(pages {number + 1} to {pages} were not read)")
     return "\n\n".join(filter(None, texts))

@@ -16,15 +16,15 @@ class PagesSettings:
 
     private: bool = field(
         default=False,
-        metadata=about("whether pages at private addresses may be read, as of your own network"),
+        metadata=about("allow pages at private addresses, for example of your network"),
     )
     megabytes: int = field(
         default=10,
         validator=[validators.ge(1), validators.le(MOST_MEGABYTES)],
-        metadata=about(f"most of a page that is downloaded; 1 to {MOST_MEGABYTES}"),
+        metadata=about(f"maximum size of a page in MiB, 1 to {MOST_MEGABYTES}"),
     )
     seconds: float = field(
         default=20.0,
         validator=[validators.ge(1), validators.le(MOST_SECONDS)],
-        metadata=about(f"the time that one page may take; 1 to {MOST_SECONDS}"),
+        metadata=about(f"timeout of a page in seconds, 1 to {MOST_SECONDS}"),
     )

@@ -43,7 +43,9 @@ def read_html(text: str) -> tuple[str, str]:
     _drop_unseen(tree)
     said = _main_text(tree) or tidy(_all_text(tree))
     if not said:
-        raise ValidationError("there is no text on the page; scripts may make it, and none are run")
+        raise ValidationError(
+            "the page has no text; it may be created by scripts, which are not run"
+        )
     return title, said
 
 
@@ -53,7 +55,7 @@ def _tree(text: str) -> Any:
     try:
         return html.document_fromstring(text.encode(errors="replace"), parser=parser)
     except etree.ParserError:  # an empty document
-        raise ValidationError("there is no text on the page") from None
+        raise ValidationError("the page has no text") from None
 
 
 def _title(tree: Any) -> str:

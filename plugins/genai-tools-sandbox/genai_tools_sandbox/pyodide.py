@@ -92,7 +92,7 @@ def registry(environ: Mapping[str, str], home: Path) -> str:
         is_known = False
     if not is_known:
         raise ConfigurationError(
-            "the registry of npm is not an address of the web",
+            "the npm registry must be an http(s) URL",
             hint="set npm_config_registry, or registry in ~/.npmrc",
         )
     return named
@@ -125,7 +125,9 @@ def pull(release: Release, folder: Path, registry: str, tell: Tell) -> Path:
         if release.is_in(folder):
             return folder
         if folder.exists() and any(folder.iterdir()):
-            raise ConfigurationError(f"{folder} has other files", hint="name an empty folder")
+            raise ConfigurationError(
+                f"{folder} contains other files", hint="use an empty directory"
+            )
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="pull-") as scratch:
             tarball = Path(scratch) / "package.tgz"
             _fetch(release, release.address(registry), tarball, tell)
@@ -154,7 +156,7 @@ def _fetch(release: Release, address: str, target: Path, tell: Tell) -> None:
             for block in reply.iter_content(_BLOCK):
                 size += len(block)
                 if size > release.most:
-                    raise ConfigurationError(f"{release.name} is larger than it should be")
+                    raise ConfigurationError(f"{release.name} is larger than expected")
                 digest.update(block)
                 sink.write(block)
                 tell(size, whole)
@@ -162,14 +164,14 @@ def _fetch(release: Release, address: str, target: Path, tell: Tell) -> None:
         status = getattr(getattr(error, "response", None), "status_code", None)
         why = f"status {status}" if status else type(error).__name__
         raise ServiceUnavailable(
-            f"{release.name} {release.version} could not be fetched: {why}",
-            hint="npm_config_registry names another registry; HTTPS_PROXY names the proxy",
+            f"cannot download {release.name} {release.version}: {why}",
+            hint="check the network connection, npm_config_registry and HTTPS_PROXY",
         ) from error
     found = base64.b64encode(digest.digest()).decode()
     if found != release.integrity:
         raise ConfigurationError(
-            f"what came is not {release.name} {release.version}: its SHA-512 is {found}",
-            hint="nothing was kept",
+            f"the download is not {release.name} {release.version}: its SHA-512 is {found}",
+            hint="nothing was saved",
         )
 
 
@@ -185,7 +187,7 @@ def _unpack(release: Release, tarball: Path, folder: Path) -> None:
                 source = archive.extractfile(member)
                 size += member.size
                 if source is None or size > release.most:
-                    raise ConfigurationError(f"{release.name} is larger than it should be")
+                    raise ConfigurationError(f"{release.name} is larger than expected")
                 with source, (folder / name).open("xb") as sink:
                     _copy(source, sink)
                 missing.remove(name)

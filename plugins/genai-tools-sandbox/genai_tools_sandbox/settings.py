@@ -13,7 +13,7 @@ from genai_host.api import about
 def _between(least: float, most: float) -> Any:
     def check(owner: Any, attribute: Attribute[Any], value: float) -> None:
         if not (math.isfinite(value) and least <= value <= most):
-            raise ValueError(f"{attribute.name} is a number from {least:,} to {most:,}")
+            raise ValueError(f"{attribute.name} must be a number from {least:,} to {most:,}")
 
     return check
 
@@ -54,5 +54,5 @@ class Settings:
     )
     folder: str = field(
         default="",
-        metadata=about("the folder of Pyodide; a place in your cache folder unless it is said"),
+        metadata=about("directory of Pyodide; in your cache directory if not set"),
     )

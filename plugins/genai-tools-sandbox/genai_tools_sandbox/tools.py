@@ -66,17 +66,17 @@ class SandboxTools(ToolSource):
 
     def run(
         self,
-        code: Annotated[str, "Python; what it prints, and its last expression, are the output"],
+        code: Annotated[str, "Python code; the output is what it prints, and its last expression"],
         run: ToolContext,
         session: Annotated[str, "calls of one session share variables and files"] = "",
-        files: Annotated[list[GivenFile], "files to put into /mnt/data first"] = [],  # noqa: B006
+        files: Annotated[list[GivenFile], "files to copy to /mnt/data first"] = [],  # noqa: B006
     ) -> ToolOutput:
         """Run Python in a sandbox, without a network. The standard library is there, other
         packages are not. Files in /mnt/data are kept as long as the session lives, and those
         that the code writes there are handed to the user."""
         asked = {"code": _code(code), "files": _files(files, self._settings.file_bytes)}
         if len(session) > _LONGEST_SESSION:
-            raise ValidationError(f"a session has at most {_LONGEST_SESSION} characters")
+            raise ValidationError(f"a session must have at most {_LONGEST_SESSION} characters")
         start = partial(Process, self._folder, _bounds(self._settings), run.limits)
         try:
             with self._sessions.use(session, start, run.limits) as process:
@@ -102,26 +102,28 @@ def _bounds(settings: Settings) -> Bounds:
 
 def _code(code: str) -> str:
     if len(code) > _LONGEST_CODE:
-        raise ValidationError(f"code has at most {_LONGEST_CODE:,} characters")
+        raise ValidationError(f"code must have at most {_LONGEST_CODE:,} characters")
     return code
 
 
 def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
     """Convert files for the runner. Raises `ValidationError` for invalid or too large files."""
     if len(files) > _MOST_GIVEN:
-        raise ValidationError(f"there may be {_MOST_GIVEN} files at once")
+        raise ValidationError(f"at most {_MOST_GIVEN} files are allowed")
     size = 0
     for each in files:
         if len(each.name) > _LONGEST_NAME or not each.name.isprintable():
-            raise ValidationError(f"a file's name has at most {_LONGEST_NAME} printable characters")
+            raise ValidationError(
+                f"a file name must have at most {_LONGEST_NAME} printable characters"
+            )
         if each.name.count("/") > 7 or not _is_below(each.name):
-            raise ValidationError("a file's name is that of a file below /mnt/data")
+            raise ValidationError("a file name must be a path below /mnt/data")
         try:
             size += len(base64.b64decode(each.data, validate=True))
         except (ValueError, binascii.Error):
             raise ValidationError(f"the data of {each.name} is not base64") from None
     if size > most:
-        raise ValidationError(f"the files have more than {most:,} bytes")
+        raise ValidationError(f"the files are larger than {most:,} bytes")
     return [{"name": each.name, "data": each.data} for each in files]
 
 
@@ -130,7 +132,7 @@ def _output(answer: Mapping[str, Any], most: int) -> ToolOutput:
     try:
         return _read(answer, most)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Ended("it wrote where results are written, and was ended") from None
+        raise Ended("it wrote to the channel for results and was stopped") from None
 
 
 def _read(answer: Mapping[str, Any], most: int) -> ToolOutput:
@@ -142,13 +144,15 @@ def _read(answer: Mapping[str, Any], most: int) -> ToolOutput:
     notes = []
     if len(text) > most or answer["dropped"]:
         text = text[:most]
-        notes.append(f"[the output was cut after {len(text):,} characters]")
+        notes.append(f"[the output was truncated after {len(text):,} characters]")
     if left_out:
-        notes.append(f"[files that are too large, or too many: {', '.join(left_out[:20])}]")
+        notes.append(
+            f"[files omitted, as they are too large or too many: {', '.join(left_out[:20])}]"
+        )
     if nameless:
-        notes.append(f"[files that have no usable name: {', '.join(nameless)}]")
+        notes.append(f"[files omitted, as their names are invalid: {', '.join(nameless)}]")
     if unseen:
-        notes.append(f"[pictures that are too large, or too many: {unseen}]")
+        notes.append(f"[images omitted, as they are too large or too many: {unseen}]")
     text = "\n".join(filter(None, [text.rstrip("\n"), *notes]))
     reactions = [{"type": "sandbox_files", "files": files}] if files else []
     return ToolOutput(

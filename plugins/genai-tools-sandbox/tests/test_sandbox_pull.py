@@ -74,7 +74,7 @@ def test_the_files_that_are_wanted_are_kept(service: FakeService, tmp_path: Path
 
 
 def _refused(service: FakeService, tmp_path: Path, release: Release, reply: Reply) -> GenaiError:
-    """The error, once it is clear that nothing was kept."""
+    """The error, once it is clear that nothing was saved."""
     service.replies.append(reply)
     folder = tmp_path / "made"
     with pytest.raises(GenaiError) as caught:
@@ -201,7 +201,7 @@ def test_the_command_pulls_it(
     service.replies += [_reply(b"", "500 Sorry"), _reply(data)]
     assert run(["config", "set", f"tools.sandbox.folder={folder}"]) == 0
     assert run(["sandbox", "pull"]) != 0
-    assert "could not be fetched" in capsys.readouterr().err
+    assert "cannot download" in capsys.readouterr().err
     assert run(["sandbox", "pull"]) == 0
     assert capsys.readouterr().out.strip() == str(folder)
     assert release.is_in(folder)

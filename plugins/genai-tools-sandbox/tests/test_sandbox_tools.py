@@ -86,7 +86,7 @@ def test_a_host_says_that_there_is_none(tmp_path: Path) -> None:
 )
 def test_settings_have_bounds(settings: dict[str, Any]) -> None:
     [name] = settings
-    with pytest.raises(ValueError, match=f"{name} is a number from"):
+    with pytest.raises(ValueError, match=f"{name} must be a number from"):
         Settings(**settings)
 
 
@@ -123,8 +123,11 @@ def test_output_is_text_and_pictures() -> None:
 
 
 def test_output_is_cut_with_a_note() -> None:
-    assert _read(text="x" * 101).text == "x" * 100 + "\n[the output was cut after 100 characters]"
-    assert _read(text="x", dropped=5).text == "x\n[the output was cut after 1 characters]"
+    assert (
+        _read(text="x" * 101).text
+        == "x" * 100 + "\n[the output was truncated after 100 characters]"
+    )
+    assert _read(text="x", dropped=5).text == "x\n[the output was truncated after 1 characters]"
     assert _read(text="x" * 100).text == "x" * 100
 
 
@@ -132,7 +135,7 @@ def test_files_are_a_reaction() -> None:
     files = [{"name": "a.txt", "data": _b64(b"a")}]
     output = _read(files=files, left_out=["b.bin"])
     assert output.reactions == ({"type": "sandbox_files", "files": files},)
-    assert output.text == "[files that are too large, or too many: b.bin]"
+    assert output.text == "[files omitted, as they are too large or too many: b.bin]"
 
 
 def test_what_a_terminal_would_act_on_is_left_out() -> None:
@@ -148,7 +151,7 @@ def test_names_that_come_back_lead_nowhere_else(name: str) -> None:
     """Whoever gets a file may write it where its name says."""
     output = _read(files=[{"name": name, "data": ""}, {"name": "a/b.txt", "data": ""}])
     assert [each["name"] for each in output.reactions[0]["files"]] == ["a/b.txt"]
-    assert output.text == f"[files that have no usable name: {name}]"
+    assert output.text == f"[files omitted, as their names are invalid: {name}]"
 
 
 def test_files_are_as_many_and_as_large_as_the_host_takes() -> None:
@@ -189,7 +192,7 @@ def test_an_answer_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_pictures_that_are_left_out_are_told() -> None:
     many = [["image/png", _b64(bytes(3_000_000))]] * 4
-    assert _read(images=many).text == "[pictures that are too large, or too many: 2]"
+    assert _read(images=many).text == "[images omitted, as they are too large or too many: 2]"
     assert _read(images=many[:1], unseen=3).text.endswith("too many: 3]")
     assert _read(images=many[:2]).text == ""
 

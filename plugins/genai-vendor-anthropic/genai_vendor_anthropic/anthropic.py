@@ -54,7 +54,7 @@ class AnthropicSettings:
     )
     version: str = field(
         default=_LATEST,
-        metadata=about("version of the API; 2023-06-01 still takes temperature, top_p and top_k"),
+        metadata=about("API version; 2023-06-01 accepts temperature, top_p and top_k"),
     )
     betas: tuple[str, ...] = field(
         default=(), metadata=about("beta features to enable, sent with each request")
@@ -62,13 +62,12 @@ class AnthropicSettings:
     drop_stale_thinking: bool = field(
         default=False,
         metadata=about(
-            "whether earlier thoughts are dropped once what came before them has changed, "
-            "rather than refused"
+            "drop earlier reasoning if the content before it has changed, instead of failing"
         ),
     )
     cache: Literal["request", "blocks"] = field(
         default="request",
-        metadata=about("where prompt_cache is written: once for the request, or block by block"),
+        metadata=about("placement of prompt_cache: for the whole request, or per block"),
     )
     lacks: tuple[str, ...] = field(
         default=(),

@@ -95,7 +95,7 @@ def _effort(efforts: str, without: Sequence[str] = ()) -> Mapping[str, Any]:
     return {
         "type": "string",
         "enum": [effort for effort in known if effort not in without],
-        "description": "how much the model thinks, and says",
+        "description": "reasoning effort",
     }
 
 

@@ -113,7 +113,7 @@ class Aws:
                 self._credentials = self._look_up()
         if self._credentials is None:
             raise AuthenticationFailed(
-                "no credentials for AWS were found",
+                "no AWS credentials found",
                 hint="set AWS_BEARER_TOKEN_BEDROCK, or sign in: aws configure, aws sso login",
             )
         return self._credentials
@@ -167,6 +167,6 @@ def _told(act: Callable[[], R]) -> R:
         raise ConfigurationError(f"AWS: {error}", hint="see ~/.aws/config") from None
     except (BotoCoreError, ClientError, OSError, ValueError) as error:
         raise AuthenticationFailed(
-            f"the credentials for AWS cannot be had: {type(error).__name__}",
-            hint="sign in again, as with aws sso login",
+            f"cannot get AWS credentials: {type(error).__name__}",
+            hint="sign in again, for example: aws sso login",
         ) from error

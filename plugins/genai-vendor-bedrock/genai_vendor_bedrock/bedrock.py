@@ -73,8 +73,8 @@ class BedrockSettings:
     geography: str = field(
         default="",
         metadata=about(
-            "part of the world to stay in, as us, eu, apac, jp or au: its inference profiles "
-            "in place of the global ones"
+            "geography whose inference profiles replace the global ones, for example us, "
+            "eu, apac, jp or au"
         ),
     )
     betas: tuple[str, ...] = field(
@@ -84,14 +84,14 @@ class BedrockSettings:
     endpoint: str = field(
         default="",
         metadata=about(
-            "address of another endpoint of the service",
+            "URL of the service, if not the default",
             env=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"),
         ),
     )
     control_endpoint: str = field(
         default="",
         metadata=about(
-            "address of the endpoint that lists models",
+            "URL of the endpoint that lists models",
             env=("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL"),
         ),
     )

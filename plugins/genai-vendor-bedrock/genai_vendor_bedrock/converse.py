@@ -71,12 +71,12 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
         "reasoning_effort": {
             "type": "string",
             "enum": ["low", "medium", "high", "xhigh", "max"],
-            "description": "how much the model thinks, and says",
+            "description": "reasoning effort",
         },
         "prompt_cache": {
             "type": "string",
             "enum": ["5m", "1h"],
-            "description": "keep the prompt in the service's cache, and for how long",
+            "description": "cache the prompt, and for how long",
         },
         "guardrail": {
             "type": "object",
@@ -86,16 +86,16 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
                 "trace": {"type": "string"},
             },
             "required": ["guardrailIdentifier", "guardrailVersion"],
-            "description": "the guardrail that looks at what is said",
+            "description": "guardrail to apply",
         },
         "service_tier": {
             "type": "string",
             "enum": ["default", "priority", "flex", "reserved"],
-            "description": "how soon the service answers, and at what price",
+            "description": "service tier, which determines latency and price",
         },
         "additional_fields": {
             "type": "object",
-            "description": "fields that only this model has, as its maker calls them",
+            "description": "model-specific fields, by the names of its vendor",
         },
     }
     price_parameters = frozenset({"service_tier"})
@@ -190,9 +190,9 @@ def _put_effort(
         return
     if effort == "none":
         raise InvalidParameter(
-            f"reasoning_effort: {NAME} has no word for none",
+            f"reasoning_effort: {NAME} does not support none",
             parameter="reasoning_effort",
-            hint="additional_fields has what only this model knows",
+            hint="use additional_fields for parameters of this model",
         )
     if place == "output_config":
         output["effort"] = effort

@@ -52,7 +52,7 @@ def wire_image(image: Image) -> dict[str, Any]:
     if format == "jpg":
         format = "jpeg"
     if format not in _IMAGES.values():
-        raise _unsupported(image, f"a picture of type {image.media_type or 'unknown'}")
+        raise _unsupported(image, f"an image of type {image.media_type or 'unknown'}")
     return {"image": {"format": format, "source": _source(image)}}
 
 
@@ -99,13 +99,13 @@ def _source(part: Image | File) -> dict[str, Any]:
         return {"bytes": base64.b64encode(part.data).decode()}
     if part.url.startswith("s3://"):
         return {"s3Location": {"uri": part.url}}
-    raise _unsupported(part, f"a part of type {part.type} by its address")
+    raise _unsupported(part, f"a part of type {part.type} by URL")
 
 
 def _unsupported(part: Image | File, what: str) -> UnsupportedPart:
     return UnsupportedPart(
         f"{NAME} does not support {what}",
-        hint="give the bytes, or an s3:// address" if part.url else "",
+        hint="use the bytes, or an s3:// URL" if part.url else "",
         part=part.type,
         dialect=NAME,
     )

@@ -71,7 +71,7 @@ def _messages(blocks: Iterable[bytes]) -> Iterator[tuple[Mapping[str, str], byte
             message = bytes(pending[at : at + size])
             at += size
             if crc32(message[: -_CRC.size]) != _CRC.unpack_from(message, size - _CRC.size)[0]:
-                raise malformed("a message of the stream has another checksum")
+                raise malformed("a message of the stream has a wrong checksum")
             head = message[_PRELUDE.size : _PRELUDE.size + headers_size]
             yield _headers(head), message[_PRELUDE.size + headers_size : -_CRC.size]
         del pending[:at]
@@ -81,9 +81,9 @@ def _sizes(data: bytearray, at: int) -> tuple[int, int]:
     """Return the validated lengths of a message and of its headers."""
     size, headers_size, checksum = _PRELUDE.unpack_from(data, at)
     if crc32(data[at : at + _PRELUDE.size - _CRC.size]) != checksum:
-        raise malformed("the beginning of a message has another checksum")
+        raise malformed("the prelude of a message has a wrong checksum")
     if size > _MOST or headers_size > _MOST_HEADERS or size < _LEAST + headers_size:
-        raise malformed(f"a message of the stream has a length of {size} bytes")
+        raise malformed(f"a message of the stream has an invalid length: {size} bytes")
     return size, headers_size
 
 
@@ -103,7 +103,7 @@ def _headers(data: bytes) -> Mapping[str, str]:
             else:
                 size = _SIZES[kind]
             if at + size > len(data):
-                raise malformed("a header of the stream is longer than all of them")
+                raise malformed("a header of the stream exceeds the headers")
             if kind == _TEXT:
                 found[name] = data[at : at + size].decode()
             at += size
@@ -123,7 +123,7 @@ def _event(headers: Mapping[str, str], payload: bytes) -> StreamEvent | None:
         raise error_of_kind(headers.get(":exception-type", ""), _message(payload))
     if told == "error":
         raise error_of_kind(headers.get(":error-code", ""), headers.get(":error-message", ""))
-    raise malformed("a message of the stream is of no known type")
+    raise malformed("a message of the stream has an unknown type")
 
 
 def _unwrapped(payload: bytes) -> bytes:
@@ -131,7 +131,7 @@ def _unwrapped(payload: bytes) -> bytes:
     try:
         return base64.b64decode(string_in(read_object(payload), "bytes"), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise malformed("a chunk of the stream is not in base64") from error
+        raise malformed("a chunk of the stream is not base64") from error
 
 
 def _named(kind: str, payload: bytes) -> bytes:

@@ -40,10 +40,10 @@ _STATUS_OF_KIND: Mapping[str, int] = {
 }
 _OF_CREDENTIALS: Mapping[str, str] = {
     "expiredtoken": "sign in again: aws sso login, or new keys",
-    "requestexpired": "is the clock of this machine right?",
-    "unrecognizedclient": "are the keys right, and for this partition?",
-    "invalidsignature": "is the secret key right, and the clock of this machine?",
-    "accessdenied": "is the model enabled for the account, in this region?",
+    "requestexpired": "check the clock of this machine",
+    "unrecognizedclient": "check the keys and their partition",
+    "invalidsignature": "check the secret key and the clock of this machine",
+    "accessdenied": "check that the model is enabled for the account in this region",
 }
 _OF_THE_MODEL = frozenset({"modelerror", "modelnotready", "modelstreamerror", "modeltimeout"})
 """Errors that are temporary regardless of their status."""
@@ -75,7 +75,7 @@ def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiEr
         status: HTTP status; None in a stream.
     """
     name = kind.partition(":")[0].rpartition("#")[2].lower().removesuffix("exception")
-    told = one_line(message) or f"the service ended with {one_line(kind) or 'an error'}"
+    told = one_line(message) or f"the service returned {one_line(kind) or 'an error'}"
     known = _STATUS_OF_KIND.get(name)
     status = status or known or _NO_STATUS
     if name == "throttling":
@@ -85,6 +85,6 @@ def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiEr
     if name in _OF_CREDENTIALS:
         return AuthenticationFailed(told, status=status, hint=_OF_CREDENTIALS[name])
     if status == 400 and _NEEDS_A_PROFILE in told.lower():
-        hint = "put an inference profile before the id: us., eu., apac., global."
+        hint = "add the prefix of an inference profile to the id: us., eu., apac., global."
         return BadRequest(told, status=status, hint=hint)
     return service_error(status, told)

@@ -98,7 +98,7 @@ class ConverseDecoder:
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         data = read_object(event.data)
         if not data:
-            raise malformed("an event says nothing")
+            raise malformed("an event is empty")
         if "contentBlockDelta" in data:
             return self._add_piece(object_in(data, "contentBlockDelta"))
         if "contentBlockStart" in data:
@@ -241,7 +241,7 @@ def _bytes_in(data: Mapping[str, Any], name: str) -> bytes:
     try:
         return decode_base64(string_in(data, name))
     except ValueError as error:
-        raise malformed(f"{name} is not in base64") from error
+        raise malformed(f"{name} is not base64") from error
 
 
 def _base64(pieces: Sequence[bytes]) -> str:

@@ -132,7 +132,7 @@ def _named(part: Part, names: Mapping[str, str]) -> Part:
         return part
     if not names.get(part.id):
         raise UnsupportedPart(
-            f"{NAME} asks which tool a result is of, and no call has the id {part.id!r}",
+            f"{NAME} requires the tool name of each result, but no call has the id {part.id!r}",
             part=part.type,
             dialect=NAME,
         )

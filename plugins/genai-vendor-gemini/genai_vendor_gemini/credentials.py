@@ -59,15 +59,15 @@ class Credentials:
             self._found.refresh(send)
         except exceptions.DefaultCredentialsError as error:
             raise AuthenticationFailed(
-                "there are no application default credentials of Google Cloud",
+                "no application default credentials for Google Cloud",
                 hint="gcloud auth application-default login",
             ) from error
         except exceptions.TransportError as error:
             limits.check()
-            raise ServiceUnavailable("no token could be got from Google Cloud") from error
+            raise ServiceUnavailable("cannot get a token from Google Cloud") from error
         except exceptions.GoogleAuthError as error:  # its message can contain a token
             raise AuthenticationFailed(
-                "the application default credentials of Google Cloud give no token",
+                "the application default credentials of Google Cloud are not valid",
                 hint="gcloud auth application-default login",
             ) from error
         self.quota_project = getattr(self._found, "quota_project_id", None) or ""

@@ -37,7 +37,7 @@ class EmbedContent(Dialect[EmbedCall, Embeddings]):
         "dimensions": {
             "type": "integer",
             "minimum": 1,
-            "description": "size of the vectors, where the model can shorten them",
+            "description": "size of the vectors, if the model supports it",
         },
         "task_type": {
             "type": "string",
@@ -45,7 +45,7 @@ class EmbedContent(Dialect[EmbedCall, Embeddings]):
                 "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT", "SEMANTIC_SIMILARITY", "CLASSIFICATION",
                 "CLUSTERING", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY",
             ],
-            "description": "what the vectors are for, more exactly than as query or document",
+            "description": "purpose of the vectors",
         },
     }  # fmt: skip
     variant = {"purpose": True, "nested": False}

@@ -58,16 +58,16 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         "reasoning_effort": {
             "type": "string",
             "enum": ["minimal", "low", "medium", "high", "xhigh"],
-            "description": "how much the model thinks before it answers",
+            "description": "reasoning effort",
         },
         "thinking_budget": {
             "type": "integer",
             "minimum": -1,
-            "description": "tokens that an older model may think for; -1: as it sees fit",
+            "description": "maximum number of reasoning tokens of an older model; -1 for automatic",
         },
         "include_thoughts": {
             "type": "boolean",
-            "description": "whether to show what the model thinks, in summary",
+            "description": "include summaries of the reasoning",
         },
         "safety_settings": {
             "type": "object",
@@ -77,7 +77,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
                     "BLOCK_NONE", "OFF",
                 ],
             },
-            "description": "what is blocked: HARM_CATEGORY_... to how likely it has to be harm",
+            "description": "blocked content: threshold by HARM_CATEGORY_...",
         },
     }  # fmt: skip
     reserved = frozenset({"contents", "systemInstruction", "toolConfig", "tools"})

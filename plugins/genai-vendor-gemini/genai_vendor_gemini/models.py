@@ -81,7 +81,7 @@ def _effort(efforts: str) -> Mapping[str, Any]:
     return {
         "type": "string",
         "enum": _EFFORTS[_EFFORTS.index(least) : _EFFORTS.index(most) + 1],
-        "description": "how much the model thinks before it answers",
+        "description": "reasoning effort",
     }
 
 

@@ -42,14 +42,14 @@ class VertexSettings:
     token: Secret | None = field(
         default=None,
         metadata=about(
-            "access token in place of application default credentials, not renewed",
+            "access token instead of application default credentials; not renewed",
             env="CLOUDSDK_AUTH_ACCESS_TOKEN",
         ),
     )
     base_url: str = field(
         default="",
         metadata=about(
-            "address of the service, if not that of its location", env="GOOGLE_VERTEX_BASE_URL"
+            "URL of the service, if not that of its location", env="GOOGLE_VERTEX_BASE_URL"
         ),
     )
     api_version: str = field(
@@ -120,5 +120,5 @@ def _checked(name: str, what: str) -> str:
     """Validate a name that becomes part of an address."""
     name = name.strip()
     if name and not _NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is no {what} of Google Cloud", setting=what)
+        raise ConfigurationError(f"invalid Google Cloud {what} {name!r}", setting=what)
     return name

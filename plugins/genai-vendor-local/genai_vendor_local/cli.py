@@ -63,7 +63,7 @@ def list_command(as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        state = "here" if row["here"] else "not here: genai-host local pull"
+        state = "here" if row["here"] else "not installed: genai-host local pull"
         click.echo(f"{row['name']}  {row['megabytes']} MB  {row['license']}  {state}")
 
 

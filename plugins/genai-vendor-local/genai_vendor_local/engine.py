@@ -150,8 +150,8 @@ class Engine:
             generate(chunks.tell)
             chunks.end()
         except (ValueError, RuntimeError) as error:  # rejected by llama.cpp
-            chunks.end(BadRequest(f"llama.cpp refuses the request: {error}"))
-        except BaseException as error:  # noqa: BLE001 - it must reach whoever waits
+            chunks.end(BadRequest(f"llama.cpp rejected the request: {error}"))
+        except BaseException as error:  # noqa: BLE001 - it must reach the waiting caller
             chunks.end(error)
         finally:
             with self._lock:

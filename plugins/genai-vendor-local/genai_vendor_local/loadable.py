@@ -36,9 +36,9 @@ def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
         with file.open("rb") as stream:
             magic = stream.read(len(_MAGIC))
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from error
+        raise ConfigurationError(f"cannot read {file}: {error.strerror}") from error
     if magic != _MAGIC:
-        raise ConfigurationError(f"{file} is not a GGUF file", hint="name a GGUF file by its path")
+        raise ConfigurationError(f"{file} is not a GGUF file", hint="use the path of a GGUF file")
     mark = _mark(file, checked)
     if not mark.exists():
         _try_to_load(file, checked, limits)
@@ -53,9 +53,8 @@ def remember_loadable(file: Path, checked: Path) -> None:
 
 def not_loadable(file: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"llama.cpp cannot load {file}: the file is corrupt, cut short, or of a kind that it "
-        "does not know",
-        hint="fetch it again; known weights: genai-host local pull",
+        f"llama.cpp cannot load {file}: the file is damaged, truncated, or of an unsupported type",
+        hint="download it again; for known weights: genai-host local pull",
     )
 
 

@@ -22,7 +22,9 @@ from genai_host.errors import ConfigurationError
 from genai_vendor_local.processes import OPENMP as NAME
 from genai_vendor_local.weights import Report, WheelFile, fetch, must_be_known
 
-_FROM_THE_SYSTEM = "or install it with the system's packages: on Debian, apt install libgomp1"
+_FROM_THE_SYSTEM = (
+    "or install it with the package manager of the system, for example: apt install libgomp1"
+)
 
 
 @frozen(kw_only=True)
@@ -62,7 +64,7 @@ def is_missing(folder: Path) -> bool:
 
 
 def missing() -> str:
-    return f"llama.cpp needs {NAME}, which is not on this system: genai-host local pull"
+    return f"llama.cpp requires {NAME}, which is not installed: genai-host local pull"
 
 
 def load(folder: Path) -> None:
@@ -84,7 +86,7 @@ def pull(folder: Path, *, report: Report = bool, limits: CancelToken | None = No
     found = BUILDS.get(platform.machine())
     if found is None:
         raise ConfigurationError(
-            f"llama.cpp needs {NAME}, which is not on this system",
+            f"llama.cpp requires {NAME}, which is not installed",
             hint=_FROM_THE_SYSTEM.removeprefix("or "),
         )
     limits = limits or Cancellation()

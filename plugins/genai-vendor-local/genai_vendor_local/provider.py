@@ -49,12 +49,12 @@ _OWN_PARAMETERS: Mapping[str, Any] = {
         "type": "number",
         "minimum": 0,
         "maximum": 1,
-        "description": "leave out tokens less likely than this share of the likeliest",
+        "description": "minimum probability of a token, relative to the likeliest one",
     },
     "repeat_penalty": {
         "type": "number",
         "minimum": 0,
-        "description": "above 1: rather tokens that did not occur lately",
+        "description": "repetition penalty; above 1 reduces repetition",
     },
 }
 
@@ -142,7 +142,7 @@ class LocalProvider(Provider):
             return None
         return ContextOverflow(
             json.loads(reply.body)["error"]["message"],
-            hint=f"send less, or raise providers.{self._name}.window",
+            hint=f"shorten the prompt, or raise providers.{self._name}.window",
             status=reply.status,
         )
 
@@ -187,7 +187,7 @@ class LocalProvider(Provider):
                     return _refusal(error)
                 return ProviderReply(_dumps({"input_tokens": tokens}))
         limits.check()
-        raise IncompleteReply("llama.cpp ended before it said how long the prompt is")
+        raise IncompleteReply("llama.cpp ended before it counted the prompt")
 
     def _embed(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
         """Embed the texts one by one, which is equally fast and can be cancelled in between."""

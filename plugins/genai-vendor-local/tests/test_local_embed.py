@@ -347,7 +347,7 @@ def test_what_a_gguf_file_cannot_embed_is_refused(gguf_host: Host, texts: list[s
 
 @pytest.mark.weights
 def test_a_file_that_is_missing_cannot_embed(gguf_host: Host) -> None:
-    with pytest.raises(NoRoute, match=r"there is no file .*nowhere\.gguf"):
+    with pytest.raises(NoRoute, match=r"no such file: .*nowhere\.gguf"):
         embed(gguf_host, "a cat", model="absent")
 
 

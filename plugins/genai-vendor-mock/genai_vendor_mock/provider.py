@@ -126,7 +126,7 @@ class MockProvider(Provider):
         if reply.fault == "reset":
             raise ServiceUnavailable("the connection was reset")
         if reply.fault == "crash":
-            raise RuntimeError("the mock was told to crash")
+            raise RuntimeError("the mock crashed as configured")
         if reply.fault == "hang":
             nap.take(None)
         if reply.status or reply.fault == "overflow":

@@ -133,7 +133,7 @@ def test_a_crash_is_a_fault_of_the_plugin(scripted: MakeHost, model: str) -> Non
     with pytest.raises(PluginError) as caught:
         conversation.say("hi")
     assert caught.value == PluginError(
-        f"{model}@mock failed: RuntimeError: the mock was told to crash",
+        f"{model}@mock failed: RuntimeError: the mock crashed as configured",
         hint="this is a fault of a plugin; -v shows where",
         provider="mock",
         model=model,

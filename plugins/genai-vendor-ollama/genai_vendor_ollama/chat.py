@@ -175,10 +175,10 @@ def _offered(call: ChatCall) -> tuple[ToolSchema, ...]:
     """Return the tools. Raises `InvalidParameter` for a required tool, which has no form."""
     if call.tools and call.tool_choice not in (None, "auto", "none"):
         raise InvalidParameter(
-            f"{_NAME} cannot make a model use a tool: tool_choice {call.tool_choice!r}",
+            f"{_NAME} cannot force a tool call: tool_choice {call.tool_choice!r}",
             parameter="tool_choice",
             valid=("auto", "none"),
-            hint="leave the choice to the model, with auto",
+            hint="use auto",
         )
     return () if call.tool_choice == "none" else tuple(call.tools)
 

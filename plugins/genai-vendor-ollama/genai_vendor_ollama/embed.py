@@ -48,7 +48,7 @@ class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
         "dimensions": {
             "type": "integer",
             "minimum": 1,
-            "description": "size of the vectors, where the model can shorten them",
+            "description": "size of the vectors, if the model supports it",
         },
         **{name: OPTIONS[name] for name in _LOADING},
         "keep_alive": KEEP_ALIVE,

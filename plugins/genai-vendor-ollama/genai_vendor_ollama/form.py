@@ -40,44 +40,44 @@ OPTIONS: Mapping[str, Any] = {
     **standard_parameters("presence_penalty", "frequency_penalty"),
     "min_p": _option(
         "number",
-        "choose among tokens that have at least this part of the likeliest one's probability",
+        "minimum probability of a token, relative to the likeliest one",
         minimum=0,
         maximum=1,
     ),
     "typical_p": _option(
-        "number", "leave out tokens that are less typical than this", minimum=0, maximum=1
+        "number", "locally typical sampling threshold", minimum=0, maximum=1
     ),
     "repeat_penalty": _option(
-        "number", "above 1: the model repeats itself less", exclusiveMinimum=0, default=1.1
+        "number", "repetition penalty; above 1 reduces repetition", exclusiveMinimum=0, default=1.1
     ),
     "repeat_last_n": _option(
-        "integer", "how many tokens back that looks; -1 for the whole window", minimum=-1
+        "integer", "number of tokens the penalty applies to; -1 for the context window", minimum=-1
     ),
     "num_ctx": _option(
         "integer", "context window in tokens; another value reloads the model",
         minimum=1,
     ),
     "num_keep": _option(
-        "integer", "tokens of the beginning that are kept when the window overflows", minimum=-1
+        "integer", "number of initial tokens kept when the context window overflows", minimum=-1
     ),
-    "num_batch": _option("integer", "tokens of a prompt that are read at once", minimum=1),
-    "num_gpu": _option("integer", "layers of the model that the GPUs get; -1: as fit", minimum=-1),
-    "main_gpu": _option("integer", "number of the GPU that does what is not shared", minimum=0),
-    "num_thread": _option("integer", "threads; 0: as many as suit the machine", minimum=0),
-    "use_mmap": _option("boolean", "whether the weights are mapped into memory, not read"),
+    "num_batch": _option("integer", "prompt batch size, in tokens", minimum=1),
+    "num_gpu": _option("integer", "number of layers on the GPUs; -1 for automatic", minimum=-1),
+    "main_gpu": _option("integer", "index of the main GPU", minimum=0),
+    "num_thread": _option("integer", "number of threads; 0 for automatic", minimum=0),
+    "use_mmap": _option("boolean", "map the weights into memory"),
     "draft_num_predict": _option(
-        "integer", "tokens that a draft model writes ahead, where the model has one", minimum=0
+        "integer", "number of tokens drafted by a draft model, if the model has one", minimum=0
     ),
 }  # fmt: skip
 """The parameters sent in `options`."""
 
 KEEP_ALIVE: Mapping[str, Any] = {
     "type": ["string", "number"],
-    "description": "how long the model stays loaded: 10m, seconds, 0, or -1 for ever",
+    "description": "how long the model stays loaded: 10m, seconds, 0, or -1 for no limit",
 }
 TRUNCATE: Mapping[str, Any] = {
     "type": "boolean",
-    "description": "whether Ollama may leave out, unasked, what is too long for the window",
+    "description": "let Ollama truncate prompts that exceed the context window",
 }
 PARAMETERS: Mapping[str, Any] = {
     **OPTIONS,
@@ -86,7 +86,7 @@ PARAMETERS: Mapping[str, Any] = {
             {"type": "boolean"},
             {"type": "string", "enum": ["low", "medium", "high", "max"]},
         ],
-        "description": "whether the model thinks before it answers, or how much",
+        "description": "enable reasoning, or set its effort",
     },
     "keep_alive": KEEP_ALIVE,
     "truncate": TRUNCATE,
@@ -104,7 +104,9 @@ VARIANT: Mapping[str, Any] = {"options": {}, "keep_alive": "", "truncate": False
 _WIRE_NAMES: Mapping[str, str] = {"max_tokens": "num_predict"}
 _NO_STATUS = 500
 _QUOTED_MODEL = re.compile(r"""["']([\w.:/-]{1,200})["']""", re.ASCII)
-_LARGER_WINDOW = "send less, or raise num_ctx: --param num_ctx=N, or num_ctx of the provider"
+_LARGER_WINDOW = (
+    "shorten the prompt, or raise num_ctx: --param num_ctx=N, or num_ctx of the provider"
+)
 
 
 def add_parameters(body: dict[str, Any], call: Call, variant: Mapping[str, Any]) -> None:
@@ -156,7 +158,7 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
     if status == 404:
         found.hint = _how_to_pull(message)
     if isinstance(found, AuthenticationFailed) and "signin_url" in data:
-        found.hint = "this model runs at ollama.com: ollama signin"
+        found.hint = "this model requires an account at ollama.com: ollama signin"
     return found
 
 
@@ -167,4 +169,4 @@ def _status_in(data: Mapping[str, Any]) -> int:
 
 def _how_to_pull(message: str) -> str:
     named = _QUOTED_MODEL.search(message)
-    return f"ollama pull {named[1]}" if named else "ollama list shows the models that are there"
+    return f"ollama pull {named[1]}" if named else "list the models: ollama list"

@@ -39,7 +39,7 @@ def read_shown(id: str, data: Mapping[str, Any]) -> ListedModel:
     try:
         return _listed(id, data, _shown_window(data))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise MalformedReply(f"the reply shows no model: {error!r}") from error
+        raise MalformedReply(f"the reply does not describe a model: {error!r}") from error
 
 
 def _listed(id: str, data: Mapping[str, Any], window: Any) -> ListedModel:

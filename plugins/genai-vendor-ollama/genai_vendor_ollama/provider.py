@@ -37,7 +37,7 @@ class OllamaSettings:
     base_url: str = field(
         default="",
         metadata=about(
-            "address of the server, as gpu-box, gpu-box:11434 or https://ollama.com; "
+            "address of the server, for example gpu-box:11434 or https://ollama.com; "
             "this machine if empty",
             env="OLLAMA_HOST",
         ),
@@ -49,7 +49,9 @@ class OllamaSettings:
     default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
     keep_alive: str | float = field(
         default="",
-        metadata=about("how long models stay loaded: 10m, a number of seconds, 0, or -1 for ever"),
+        metadata=about(
+            "how long models stay loaded: 10m, a number of seconds, 0, or -1 for no limit"
+        ),
     )
     num_ctx: int | None = field(
         default=None, metadata=about("context window in tokens, for prompt and answer")
@@ -62,8 +64,7 @@ class OllamaSettings:
     ask_each: bool = field(
         default=False,
         metadata=about(
-            "whether each model is asked what it can do when they are listed, "
-            "as older servers do not say it in their list"
+            "query the capabilities of each model for lists, as older servers do not include them"
         ),
     )
 
@@ -111,7 +112,7 @@ class OllamaProvider(HttpProvider):
         """Map an error; at ollama.com without the hint to pull the model."""
         error = explain_error(reply)
         if error is not None and self._in_cloud and error.status == 404:
-            error.hint = f"genai-host models --at {self.services.instance} lists what is there"
+            error.hint = f"list the models: genai-host models --at {self.services.instance}"
         return error
 
     def _asked(self, listed: ListedModel, limits: CancelToken) -> ListedModel:
@@ -128,7 +129,7 @@ class OllamaProvider(HttpProvider):
             yield
         except ServiceUnavailable as error:
             if not self._in_cloud:
-                error.hint = error.hint or "is Ollama running there? It is started by: ollama serve"
+                error.hint = error.hint or "start Ollama: ollama serve"
             raise
 
 
@@ -141,7 +142,7 @@ class _NotPulled(Mapping[str, str]):
     def __getitem__(self, id: str) -> str:
         if _with_tag(id) in self._pulled:
             raise KeyError(id)
-        return f"Ollama has not pulled it: ollama pull {id}"
+        return f"the model is not downloaded: ollama pull {id}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(())  # the ids that could be pulled are unknown

@@ -132,7 +132,7 @@ def _read_image(data: Any) -> Image:
     try:
         content = decode_base64(data)
     except (AttributeError, ValueError) as error:
-        raise malformed("a picture is not base64") from error
+        raise malformed("an image is not base64") from error
     if not content:
-        raise malformed("a picture is empty")
+        raise malformed("an image is empty")
     return Image(content)

@@ -60,7 +60,7 @@ class TestChat(DialectSuite):
         assert self.data(call) != plain
         assert self.data(evolve(call, tool_choice="none")) == plain
         for choice in ("required", "weather"):
-            with pytest.raises(InvalidParameter, match="cannot make a model use a tool"):
+            with pytest.raises(InvalidParameter, match="cannot force a tool call"):
                 self.dialect.prepare_request(evolve(call, tool_choice=choice))
         schema = {"type": "object"}
         assert self.data(evolve(call, tools=(), schema=schema)) == {**plain, "format": schema}

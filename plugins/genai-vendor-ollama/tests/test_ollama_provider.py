@@ -288,7 +288,7 @@ def test_nothing_can_be_pulled_to_ollamas_own_service(cloud: MakeCloud) -> None:
     provider = cloud().instances["ollama"].provider
     error = provider.map_error(ProviderReply(b'{"error": "model \'m\' not found"}', 404))
     assert error is not None
-    assert error.hint == "genai-host models --at ollama lists what is there"
+    assert error.hint == "list the models: genai-host models --at ollama"
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_an_ollama_that_does_not_run_is_to_be_started(
     service.stop()
     with pytest.raises(ServiceUnavailable) as caught:
         ask(host, "ollama/m", streamed)
-    assert caught.value.hint == "is Ollama running there? It is started by: ollama serve"
+    assert caught.value.hint == "start Ollama: ollama serve"
 
 
 # the list
@@ -361,7 +361,7 @@ def test_item_4_only_what_was_pulled_works(host: Host, service: FakeService) -> 
     service.replies = [json_reply({"models": [{"model": "llama3.2:latest"}]})]
     pulled, other = [host.probe().explain(f"ollama/{id}")[0] for id in ("llama3.2", "llama3.2:1b")]
     assert (pulled.state, other.state) == ("works", "needs")
-    assert other.reasons == ("Ollama has not pulled it: ollama pull llama3.2:1b",)
+    assert other.reasons == ("the model is not downloaded: ollama pull llama3.2:1b",)
     assert len(service.requests) == 1
 
 

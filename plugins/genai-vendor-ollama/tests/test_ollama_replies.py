@@ -275,7 +275,7 @@ def test_whatever_comes_is_read_or_is_a_typed_error(value: Any) -> None:
 # errors
 
 
-LARGER = "send less, or raise num_ctx: --param num_ctx=N, or num_ctx of the provider"
+LARGER = "shorten the prompt, or raise num_ctx: --param num_ctx=N, or num_ctx of the provider"
 
 
 @pytest.mark.parametrize(
@@ -285,11 +285,11 @@ LARGER = "send less, or raise num_ctx: --param num_ctx=N, or num_ctx of the prov
         (404, {"error": 'model "a/b" not found, try pulling it first'}, BadRequest,
          "ollama pull a/b"),
         (404, {"error": "no such model"}, BadRequest,
-         "ollama list shows the models that are there"),
+         "list the models: ollama list"),
         (404, {"error": "model '$(rm -rf)' not found"}, BadRequest,
-         "ollama list shows the models that are there"),
+         "list the models: ollama list"),
         (401, {"error": "unauthorized", "signin_url": "https://x.invalid"}, AuthenticationFailed,
-         "this model runs at ollama.com: ollama signin"),
+         "this model requires an account at ollama.com: ollama signin"),
         (401, {"error": "unauthorized"}, AuthenticationFailed, ""),
         (400, {"error": "the input length exceeds the context length"}, ContextOverflow, LARGER),
         (400, {"error": "the request exceeds the available context size"}, ContextOverflow, LARGER),

@@ -44,16 +44,16 @@ class AzureSettings:
     )
     token: Secret | None = field(
         default=None,
-        metadata=about("token of Microsoft Entra ID, instead", env="AZURE_OPENAI_AD_TOKEN"),
+        metadata=about("Microsoft Entra ID token instead of a key", env="AZURE_OPENAI_AD_TOKEN"),
     )
     token_command: tuple[str, ...] = field(
         default=(),
-        metadata=about("program that prints such a token, and its arguments; comes before both"),
+        metadata=about("command that prints such a token; takes precedence over both"),
     )
     api_version: str = field(
         default="",
         metadata=about(
-            "dated version of the API, as 2024-10-21; empty for the v1 API, which has none, "
+            "dated API version, for example 2024-10-21; empty for the v1 API, "
             "`preview` for its previews",
             env="OPENAI_API_VERSION",
         ),
@@ -92,8 +92,8 @@ class AzureProvider(HttpProvider):
         if reply.status != 404 or not _is_about_a_deployment(reply):
             return None
         return BadRequest(
-            "the resource has no deployment of that name",
-            hint='name yours in its table of the configuration: models = { gpt-5 = "mine" }',
+            "the resource has no deployment of this name",
+            hint='name your deployment in the configuration: models = { gpt-5 = "mine" }',
             status=reply.status,
         )
 

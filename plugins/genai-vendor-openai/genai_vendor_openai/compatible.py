@@ -103,7 +103,7 @@ class CompatibleProvider(HttpProvider):
 
 def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
     if not settings.serves:
-        raise ConfigurationError("serves: it has to serve a dialect")
+        raise ConfigurationError("serves must name at least one dialect")
     chosen = {
         name: value for name, value in asdict(settings, recurse=False).items() if value is not None
     }

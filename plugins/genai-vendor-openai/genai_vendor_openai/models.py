@@ -21,7 +21,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _VERBOSITY: Mapping[str, Any] = {
     "type": "string",
     "enum": ["low", "medium", "high"],
-    "description": "how much the model says",
+    "description": "length of the answer",
 }
 
 
@@ -121,7 +121,7 @@ def _effort(efforts: str) -> Mapping[str, Any]:
     return {
         "type": "string",
         "enum": known[known.index(least) : known.index(most) + 1],
-        "description": "how much the model thinks before it answers",
+        "description": "reasoning effort",
     }
 
 

@@ -38,7 +38,9 @@ class OpenAISettings:
     organization: str = field(
         default="", metadata=about("organization that is billed", env="OPENAI_ORG_ID")
     )
-    project: str = field(default="", metadata=about("project in it", env="OPENAI_PROJECT_ID"))
+    project: str = field(
+        default="", metadata=about("project of the organization", env="OPENAI_PROJECT_ID")
+    )
 
 
 class OpenAIProvider(HttpProvider):

@@ -35,7 +35,7 @@ class TokenCommand:
     def missing(self) -> str | None:
         """Why the command cannot run, checked without running it."""
         program = self._command[0]
-        return None if shutil.which(program) else f"token_command: there is no program {program}"
+        return None if shutil.which(program) else f"token_command: no such program: {program}"
 
     def __call__(self, limits: CancelToken) -> AccessToken:
         """Run the command and return its token. Raises `AuthenticationFailed`, without the output,
@@ -47,12 +47,12 @@ class TokenCommand:
         try:
             told = read_json(output)
         except ValueError:
-            raise self._failed("prints JSON that is none") from None
+            raise self._failed("printed invalid JSON") from None
         return self._token(told.get("accessToken"), self._seconds_until(told))
 
     def _token(self, value: object, seconds: float | None) -> AccessToken:
         if not isinstance(value, str) or not value:
-            raise self._failed("prints no token")
+            raise self._failed("printed no token")
         return AccessToken(Secret(value), seconds)
 
     def _seconds_until(self, told: Mapping[str, Any]) -> float | None:
@@ -65,7 +65,7 @@ class TokenCommand:
         """Return the output, within the timeout of the command and of the call."""
         program = shutil.which(self._command[0])
         if program is None:
-            raise self._failed("is not there")
+            raise self._failed("was not found")
         overdue: list[bool] = []
         try:
             process = subprocess.Popen(
@@ -95,17 +95,17 @@ class TokenCommand:
             code = process.wait()
         limits.check()
         if overdue:
-            raise self._failed(f"did not end within {_SECONDS:g} s")
+            raise self._failed(f"did not finish within {_SECONDS:g} s")
         if len(output) > _LARGEST:
-            raise self._failed("prints too much")
+            raise self._failed("printed too much")
         if code:
-            raise self._failed(f"ended with code {code}")
+            raise self._failed(f"exited with code {code}")
         return output
 
     def _failed(self, why: str) -> AuthenticationFailed:
         name = os.path.basename(self._command[0])
         return AuthenticationFailed(
-            f"token_command: {name} {why}", hint="run it yourself to see what it prints"
+            f"token_command: {name} {why}", hint="run the command to see its output"
         )
 
 

@@ -209,7 +209,7 @@ def test_a_deployment_that_is_not_there_says_what_to_do(
     azure: MakeHost, service: FakeService, version: str, code: str
 ) -> None:
     service.replies = [failure(404, code=code)]
-    with pytest.raises(BadRequest, match="no deployment of that name") as caught:
+    with pytest.raises(BadRequest, match="no deployment of this name") as caught:
         azure(api_version=version).open("chat", "gpt-4.1@mine").say("hi")
     assert "models = {" in caught.value.hint
     assert caught.value.status == 404

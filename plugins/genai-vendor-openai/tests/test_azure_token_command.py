@@ -151,13 +151,13 @@ def test_it_is_not_run_before_it_is_needed(
 @pytest.mark.parametrize(
     ("then", "why"),
     [
-        (f"print('{SECRET}'); sys.exit(3)", "ended with code 3"),
-        (f"print('{SECRET}', file=sys.stderr); sys.exit(3)", "ended with code 3"),
-        ("", "prints no token"),
-        (f"print('{{\"{SECRET}\"')", "prints JSON that is none"),
-        (f"print('{{\"token\": \"{SECRET}\"}}')", "prints no token"),
-        (f"print('{{\"accessToken\": [\"{SECRET}\"]}}')", "prints no token"),
-        (f"print('{SECRET}' * 9999)", "prints too much"),
+        (f"print('{SECRET}'); sys.exit(3)", "exited with code 3"),
+        (f"print('{SECRET}', file=sys.stderr); sys.exit(3)", "exited with code 3"),
+        ("", "printed no token"),
+        (f"print('{{\"{SECRET}\"')", "printed invalid JSON"),
+        (f"print('{{\"token\": \"{SECRET}\"}}')", "printed no token"),
+        (f"print('{{\"accessToken\": [\"{SECRET}\"]}}')", "printed no token"),
+        (f"print('{SECRET}' * 9999)", "printed too much"),
         (f"print('{SECRET}\\nX: y')", "contains invalid characters"),
     ],
 )  # fmt: skip
@@ -191,7 +191,7 @@ def test_a_token_that_the_service_repeats_is_not_shown(
 
 
 def test_a_program_that_is_not_there_is_missing(azure: Callable[[list[str]], Host]) -> None:
-    with pytest.raises(NoRoute, match="there is no program no-such-program"):
+    with pytest.raises(NoRoute, match="no such program: no-such-program"):
         ask(azure(["no-such-program", SECRET]))
 
 
@@ -223,7 +223,7 @@ def test_one_that_does_not_end_is_ended(
         innermost, _ = server.accept()
         if end == "its time":
             clock.advance(30)
-            with pytest.raises(AuthenticationFailed, match="did not end within 30 s"):
+            with pytest.raises(AuthenticationFailed, match="did not finish within 30 s"):
                 saying.result(60)
         else:
             (conversation.cancel if end == "cancelled" else host.close)()

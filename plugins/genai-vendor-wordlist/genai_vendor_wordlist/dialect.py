@@ -31,13 +31,13 @@ class WordList(Dialect[ModerateCall, ModerationResult]):
             flagged = data["flagged"]
             categories = {str(name): _share(score) for name, score in data["categories"].items()}
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise MalformedReply(f"the reply holds no verdict: {error!r}") from error
+            raise MalformedReply(f"invalid moderation reply: {error!r}") from error
         if not isinstance(flagged, bool):
-            raise MalformedReply("the reply holds no verdict: it does not say whether")
+            raise MalformedReply("invalid moderation reply: flagged must be a boolean")
         return ModerationResult(flagged, categories, call.model_id)
 
 
 def _share(score: Any) -> float:
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1:
-        raise ValueError(f"{score!r} is not a share")
+        raise ValueError(f"{score!r} is not a number from 0 to 1")
     return float(score)

@@ -23,7 +23,7 @@ class Settings:
     languages: Sequence[Language] = field(
         default=("english",),
         validator=must.min_len(1),
-        metadata=about("the languages whose bad words are looked for"),
+        metadata=about("languages of the word lists"),
     )
     words: Sequence[str] = field(default=(), metadata=about("additional words to flag"))
     ignore: Sequence[str] = field(default=(), metadata=about("words that are not flagged"))

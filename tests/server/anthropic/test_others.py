@@ -165,7 +165,7 @@ class TestProblems:
         ]
         for reply in replies:
             assert reply.status_code == 404
-            assert "batches" in reply.json()["error"]["message"]
+            assert "Batches" in reply.json()["error"]["message"]
 
     def test_a_body_that_is_no_json(self, api: Api) -> None:
         for data in (b"", b"{", b"\xff", b"[" * 100_000):

@@ -41,7 +41,7 @@ def result(*content: Any) -> Any:
         ({"messages": [user({"type": "image"})]}, "messages[0].content[0].source"),
         (
             {"messages": [user({"type": "image", "source": {"type": "file", "file_id": "f"}})]},
-            "messages[0].content[0].source.type: there is no Files API",
+            "messages[0].content[0].source.type: the Files API is not supported",
         ),
         (
             {"messages": [user({"type": "image", "source": {"type": "url", "url": "file:///x"}})]},

@@ -62,7 +62,7 @@ def test_while_it_is_under_way_it_is_refused_at_the_other(servers: Pair) -> None
     one, other = servers
 
     def answer() -> RouteResponse:
-        with pytest.raises(Conflict, match="under way"):
+        with pytest.raises(Conflict, match="in progress"):
             other.once(asked(), twice)
         return RouteResponse(b"once")
 
@@ -100,7 +100,7 @@ def test_a_reply_that_is_too_large_is_not_kept_and_not_made_twice(
 ) -> None:
     monkeypatch.setattr(idempotency, "_MOST_BYTES", 3)
     servers[0].once(asked(), lambda: RouteResponse(b"four"))
-    with pytest.raises(Conflict, match="not kept"):
+    with pytest.raises(Conflict, match="no longer stored"):
         servers[1].once(asked(), twice)
 
 
@@ -143,7 +143,7 @@ def test_one_that_fails_while_it_is_looked_for_may_be_asked_again(
         raise NotFound("it is gone")
 
     monkeypatch.setattr(Documents, "get", gone)
-    with pytest.raises(Conflict, match="failed just now"):
+    with pytest.raises(Conflict, match="has just failed"):
         other.once(asked(), twice)
 
 
@@ -157,7 +157,7 @@ def test_a_store_that_fails_and_works_again_does_nothing_twice(
 
     def answer() -> RouteResponse:
         monkeypatch.undo()
-        with pytest.raises(Conflict, match="under way"):
+        with pytest.raises(Conflict, match="in progress"):
             replies.once(asked(), twice)
         return RouteResponse(b"once")
 

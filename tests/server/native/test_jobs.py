@@ -250,7 +250,7 @@ def test_a_request_that_is_sent_again_too_early_has_to_wait(api: Api) -> None:
         limits=Cancellation(),
     )
     stream = server.say(request)
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="in progress"):
         server.say(request)
     stream.body.close()  # type: ignore[union-attr]  # and so it ends early
     again = server.say(request)

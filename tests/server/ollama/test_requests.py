@@ -178,7 +178,7 @@ class TestWhatIsRefused:
         for path in ("pull", "push", "create", "copy", "blobs/sha256:aa"):
             reply = api.post(path)
             assert reply.status_code == 405
-            assert "not managed here" in reply.json()["error"]
+            assert "managed by their providers" in reply.json()["error"]
         reply = api.client.delete(f"{api.url}/api/delete", json={"model": "fake"})
         assert reply.status_code == 405
 

@@ -118,7 +118,7 @@ def test_showing_and_deleting(api: Api) -> None:
     response = api.response()
     path = f"/responses/{response['id']}"
     assert api.ok("GET", path) == response
-    assert "while it is made" in api.error("GET", f"{path}?stream=true", status=400)["message"]
+    assert "cannot be streamed" in api.error("GET", f"{path}?stream=true", status=400)["message"]
     assert api.error("POST", f"{path}/cancel", status=400)["type"] == "invalid_request_error"
     deleted = api.ok("DELETE", path)
     assert deleted == {"id": response["id"], "object": "response", "deleted": True}

@@ -78,7 +78,7 @@ function offline() {
   return new ApiError(0, {
     code: "offline",
     message: "The server cannot be reached.",
-    hint: "See whether genai-host serve is running, then try again.",
+    hint: "Check that genai-host serve is running, then try again.",
   });
 }
 

@@ -214,12 +214,12 @@ class App {
   // --- the server
 
   askToken(wasWrong) {
-    return prompt("This server asks for a token", "Token", {
+    return prompt("This server requires a token", "Token", {
       type: "password",
       yes: "Continue",
       text: wasWrong
         ? "The token was not accepted. The server prints the right one when it starts."
-        : "The server prints it when it starts. It is kept until this tab is closed.",
+        : "The server prints it when it starts. It is stored until this tab is closed.",
     });
   }
 

@@ -38,7 +38,7 @@ class Assistants {
 
   async page(after) {
     const { data, has_more: more, last_id: last } = await call("GET", `v1/assistants?limit=${PAGE}${after}`);
-    if (!data.length) return [h("p", { class: "help" }, "There are none yet.")];
+    if (!data.length) return [h("p", { class: "help" }, "No assistants yet.")];
     const next = button("Show more", async () => {
       try {
         next.replaceWith(...(await this.page(`&after=${encodeURIComponent(last)}`)));
@@ -90,7 +90,7 @@ function askRemoval(assistant) {
   const files = h("input", { type: "checkbox", id });
   return ask("Delete the assistant?", (close) => [
     h("p", {}, "“", ...shown(nameOf(assistant)), "” is removed for good, and with it the threads of this browser."),
-    stores.length ? h("div", { class: "check" }, files, h("label", { for: id }, "Its files as well, which others may use")) : null,
+    stores.length ? h("div", { class: "check" }, files, h("label", { for: id }, "Also delete its files, which others may use")) : null,
     h(
       "div",
       { class: "buttons" },

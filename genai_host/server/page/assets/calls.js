@@ -105,8 +105,8 @@ export function functionsForm(calls, send, cancel) {
   return h(
     "section",
     { class: "card waiting", "aria-labelledby": id },
-    h("p", { class: "card-title", id }, "Functions are to be called"),
-    h("p", {}, "This page cannot call functions: call them elsewhere, and write here what they give."),
+    h("p", { class: "card-title", id }, "Function calls are waiting"),
+    h("p", {}, "This page cannot call functions: call them elsewhere, and enter their results here."),
     h(
       "form",
       { on: { submit } },

@@ -13,7 +13,7 @@ const MOST = { bar: 40, row: 40, pie: 8, line: 500, area: 500, scalar: 1 };
 export function chart(data, kind, title) {
   const points = pointsOf(data);
   const shown = points.rows.slice(0, MOST[kind]);
-  if (!shown.length) return h("p", { class: "help" }, "There is nothing to draw.");
+  if (!shown.length) return h("p", { class: "help" }, "No data to draw.");
   const draw = { bar: bars, row: rows, line: lines, area: lines, pie, scalar }[kind];
   const wide = matchMedia(NARROW).matches ? 340 : 640; // so that letters stay as large as others
   const picture = draw({ ...points, rows: shown }, wide, kind);

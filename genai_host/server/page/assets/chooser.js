@@ -335,7 +335,7 @@ function reasons(rows, words) {
     );
   const left = found.length - MOST_REASONS;
   return [
-    found.length ? h("ul", {}, ...found.slice(0, MOST_REASONS).map(each)) : h("p", {}, "There is none of this name."),
+    found.length ? h("ul", {}, ...found.slice(0, MOST_REASONS).map(each)) : h("p", {}, "Nothing found."),
     left > 0 ? h("p", { class: "help" }, `and ${left} more: say which`) : null,
   ];
 }

@@ -136,7 +136,7 @@ export class Composer {
     if (!KINDS.test(file.type)) return `${file.name} is no PNG, JPEG, GIF or WebP picture.`;
     if (this.pictures.length >= MOST) return `A message takes ${MOST} pictures.`;
     const size = this.pictures.reduce((sum, each) => sum + (each.size ?? 0), file.size);
-    return size > MOST_BYTES ? "The pictures are too large: 15 MiB is the most." : null;
+    return size > MOST_BYTES ? "The images are too large: the limit is 15 MiB." : null;
   }
 
   showStrip() {

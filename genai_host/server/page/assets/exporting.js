@@ -7,7 +7,7 @@ import { button, h } from "./dom.js";
 
 export async function saveExport(talk) {
   const format = await ask("Export the conversation", (close) => [
-    h("p", {}, "Markdown is for reading; JSON has all that is on record."),
+    h("p", {}, "Markdown is for reading; JSON is complete."),
     h(
       "div",
       { class: "buttons" },

@@ -13,7 +13,7 @@ export function instancesView(app) {
   const add = h("div", {});
   const list = h("div", { class: "cards" }, h("p", { class: "loading" }, "Loading …"));
   new Instances(list, add).load();
-  return view(app, "Providers", "Services that models run at. Each has a name, and settings of its own.", add, list);
+  return view(app, "Providers", "Services that run models. Each has a name and settings.", add, list);
 }
 
 class Instances {

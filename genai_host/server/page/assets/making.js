@@ -16,7 +16,7 @@ export function making(made) {
   const search = h("input", { type: "checkbox" });
   const code = h("input", { type: "checkbox" });
   const files = h("input", { type: "file", multiple: true });
-  const filesField = field("Files for the tools", files, "The search needs one at least.");
+  const filesField = field("Files for the tools", files, "File search requires at least one.");
   const problem = h("div", { role: "alert" });
   const progress = h("p", { class: "help", role: "status" });
   const submit = h("button", { type: "submit", class: "button primary" }, "Make");
@@ -65,7 +65,7 @@ export function making(made) {
         h("legend", {}, "Tools"),
         check("Search in files", search),
         check("Run code", code),
-        h("p", { class: "help" }, "Functions are for programs: they cannot be called from this page."),
+        h("p", { class: "help" }, "This page cannot call functions; programs can."),
       ),
       filesField,
       h("div", { class: "buttons start" }, submit),

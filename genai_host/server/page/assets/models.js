@@ -8,7 +8,7 @@ import { SchemaForm } from "./forms.js";
 import { view } from "./plugins.js";
 import { problemCard } from "./problem.js";
 
-const HELP = "Names of your own for models, with parameters. One that has the name of a model redirects that name.";
+const HELP = "Your own names for models, with parameters. A configuration with the name of a model redirects that name.";
 
 export function modelsView(app) {
   const add = h("div", {});

@@ -8,7 +8,7 @@ import { problemCard } from "./problem.js";
 export function pluginsView(app) {
   const list = h("div", { class: "cards" }, h("p", { class: "loading" }, "Loading …"));
   load(list);
-  return view(app, "Plugins", "What this host is made of. A plugin that is broken takes nothing else with it.", list);
+  return view(app, "Plugins", "Installed plugins. A broken plugin does not affect the others.", list);
 }
 
 /** A part of the page that is no conversation. */

@@ -24,7 +24,7 @@ export function preparation(instance, ready) {
         else if (name === "error") throw data;
         else if (name === "done") isDone = true;
       }
-      if (!isDone) throw { message: "The connection ended before it was done." };
+      if (!isDone) throw { message: "The connection closed before the preparation was complete." };
       announce(`${plain(instance.name)} is ready.`, true);
       ready();
     } catch (error) {

@@ -91,7 +91,7 @@ class Figure {
     const drawn = isTable
       ? table(this.columns, this.data.columns, this.data.rows, this.data.title)
       : chart(this.data, this.kind, this.data.title);
-    const more = this.data.more ? h("p", { class: "help" }, "Rows were left out by the tool.") : null;
+    const more = this.data.more ? h("p", { class: "help" }, "The tool omitted rows.") : null;
     this.body.replaceChildren(...[drawn, more].filter(Boolean));
   }
 

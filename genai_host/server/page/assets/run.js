@@ -154,8 +154,8 @@ export class Run {
     this.element.classList.remove("running");
     for (const each of this.parts.values()) if (each.writing && !each.writing.isWhole) each.writing.end();
     const { status, last_error: error, incomplete_details: why } = this.run;
-    const told = { cancelled: "Stopped.", expired: "It took too long, and was ended." }[status];
-    const cut = status === "incomplete" ? `It ends here: ${why?.reason ?? "it is not whole"}.` : null;
+    const told = { cancelled: "Stopped.", expired: "The run timed out." }[status];
+    const cut = status === "incomplete" ? `It ends here: ${why?.reason ?? "incomplete"}.` : null;
     replace(
       this.after,
       status === "failed" ? errorCard(error ?? {}) : null,
@@ -196,7 +196,7 @@ export class Run {
     const calls = this.run.required_action?.submit_tool_outputs?.tool_calls ?? [];
     replace(this.after, functionsForm(calls, send, cancel));
     replace(this.foot);
-    announce(`Functions are to be called: ${calls.map((each) => plain(each.function?.name)).join(", ")}`);
+    announce(`Function calls are waiting: ${calls.map((each) => plain(each.function?.name)).join(", ")}`);
   }
 }
 

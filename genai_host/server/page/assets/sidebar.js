@@ -52,7 +52,7 @@ export class Sidebar {
 
   show() {
     if (!this.rows.length) {
-      replace(this.list, h("li", { class: "empty" }, "What you say is kept here."));
+      replace(this.list, h("li", { class: "empty" }, "Your conversations appear here."));
       return;
     }
     const more = this.next

@@ -273,7 +273,7 @@ export class Talk {
         turn.hear(name, data);
       }
       if (turn.status === "running") {
-        turn.failed({ code: "incomplete", message: "The connection ended before the answer did." });
+        turn.failed({ code: "incomplete", message: "The connection closed before the answer was complete." });
       }
     } catch (error) {
       if (error.name === "AbortError") turn.stopped();

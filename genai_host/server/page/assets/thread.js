@@ -101,7 +101,7 @@ export class Thread {
     const made = this.earlier.splice(-SHOWN).map(({ said, run, messages }) => ({ turn: new Run(this, said, run), messages }));
     this.list.prepend(...made.map(({ turn }) => turn.element));
     if (this.earlier.length) {
-      this.more = button("Show what was said before", () => this.showEarlier(), { class: "text-button" });
+      this.more = button("Show earlier messages", () => this.showEarlier(), { class: "text-button" });
       this.list.prepend(this.more);
     }
     await Promise.all(
@@ -175,7 +175,7 @@ export class Thread {
       if (!turn.run || error.status) throw error;
       // the connection has ended, and the run goes on
     }
-    if (!turn.run) throw turn.problem ?? new Error("The connection ended before the run began.");
+    if (!turn.run) throw turn.problem ?? new Error("The connection closed before the run started.");
   }
 
   /** A run that is not heard is asked after. */
@@ -207,7 +207,7 @@ export class Thread {
   }
 
   async remove() {
-    const text = "What was said in it is removed for good.";
+    const text = "Its messages are deleted permanently.";
     if (!(await confirm("Delete the thread?", text, "Delete", { class: "button danger" }))) return;
     try {
       if (this.live?.run) await this.stop();

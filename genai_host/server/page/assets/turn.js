@@ -233,8 +233,8 @@ export class Turn {
     this.settle(status);
     this.writing.end();
     const told = {
-      interrupted: "This was interrupted before it was answered.",
-      running: "This is being answered now, in another window or by another program.",
+      interrupted: "This turn was interrupted before it was answered.",
+      running: "This turn is in progress in another window or program.",
     }[status];
     replace(this.after, told ? h("p", { class: "help" }, told) : null);
     replace(this.foot, status === "interrupted" ? this.retryButton() : null);

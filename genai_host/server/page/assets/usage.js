@@ -22,12 +22,12 @@ const COLUMNS = ["calls", "failed", "input", "output", "US dollars", "mean s", "
 export function usageView(app) {
   const usage = new Usage();
   usage.load();
-  return view(app, "Usage", "Calls of models, as far as this server keeps anything. Days are those of UTC.", usage.element);
+  return view(app, "Usage", "Model calls of this server's store. Days are in UTC.", usage.element);
 }
 
 class Usage {
   constructor() {
-    this.by = chooser("Tell apart by", Object.keys(GROUPS), (name) => GROUPS[name], () => this.load());
+    this.by = chooser("Group by", Object.keys(GROUPS), (name) => GROUPS[name], () => this.load());
     this.since = chooser("Of", Object.keys(SPANS), (name) => SPANS[name], () => this.load());
     this.figure = chooser("Draw", Object.keys(FIGURES), (name) => FIGURES[name][0], () => this.draw());
     this.rows = [];
@@ -56,7 +56,7 @@ class Usage {
     const by = this.by.select.value;
     const [title, value] = FIGURES[this.figure.select.value];
     if (!this.rows.length) {
-      replace(this.drawn, h("p", { class: "help" }, "There were no calls."));
+      replace(this.drawn, h("p", { class: "help" }, "No calls."));
       return;
     }
     const points = this.rows.map((row) => [row.of[by] || "-", value(row)]);

@@ -290,7 +290,9 @@ class OpenAIAssistantAgent:
         given = options or OpenAIAssistantInvocationOptions()
         for message in given.additional_messages:
             self._backend.check(message)
-        settled(self._definition, ThreadSettings(), given)  # what is wrong is refused at once
+        settled(
+            self._definition, ThreadSettings(), given
+        )  # invalid values are rejected immediately
         return self._run(thread_id, given, run)
 
     def _run(

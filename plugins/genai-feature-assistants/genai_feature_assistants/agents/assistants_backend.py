@@ -92,7 +92,7 @@ class _Run(ABC):
         """
         id = string_in(run, "id")
         if not id or self.teller.run_id not in ("", id):
-            raise malformed("it is of another run")
+            raise malformed("it belongs to another run")
         self.teller.run_id = id
         self.run = self.client.without_key(run)
 
@@ -196,12 +196,12 @@ class StreamedRun(_Run):
                 return
             if self.run["status"] != "requires_action":
                 raise IncompleteReply(
-                    "the stream ended before its run did", text="".join(self._text)
+                    "the stream ended before the run was complete", text="".join(self._text)
                 )
             asked = self.calls()
             yield self.teller.asked(asked)
             path, body = self.path("submit_tool_outputs"), {"tool_outputs": self.outputs(asked)}
-            self.run = {**self.run, "status": "queued"}  # as long as it says nothing new
+            self.run = {**self.run, "status": "queued"}  # until a new state is received
 
     def _of_stream(self, path: str, body: Wire) -> Iterator[AgentMessage | AgentDelta]:
         try:
@@ -216,7 +216,7 @@ class StreamedRun(_Run):
             error.text = "".join(self._text)
             raise
         if not self.run:
-            raise IncompleteReply("the stream ended before its run began")
+            raise IncompleteReply("the stream ended before the run began")
 
     def _of_event(self, kind: str, data: Wire) -> Iterator[AgentMessage | AgentDelta]:
         """Yield the messages of an event. Unknown kinds are ignored."""

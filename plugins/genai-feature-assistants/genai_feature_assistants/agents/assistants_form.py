@@ -42,7 +42,7 @@ def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
     metadata = dict(definition.metadata)
     if RUN_OPTIONS in metadata:
         raise ValidationError(
-            f"{RUN_OPTIONS} is the name of the execution options, and no metadata",
+            f"{RUN_OPTIONS} is reserved for the execution options",
             path=f"$.metadata.{RUN_OPTIONS}",
         )
     if definition.execution_options is not None:
@@ -80,7 +80,7 @@ def read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
         return _read_definition(data)
     except (GenaiError, TypeError, ValueError) as error:
         raise BrokenDefinition(
-            f"the assistant {id or 'without an id'} cannot be read: {error}",
+            f"cannot read the assistant {id or 'without an id'}: {error}",
             assistant_id=str(id),
             path=getattr(error, "path", ""),
         ) from error
@@ -114,7 +114,7 @@ def _read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
 
 def _read_options(kept: Any) -> OpenAIAssistantExecutionOptions:
     if not isinstance(kept, str):
-        raise ValidationError(f"{RUN_OPTIONS} is not text", path=f"$.metadata.{RUN_OPTIONS}")
+        raise ValidationError(f"{RUN_OPTIONS} must be a string", path=f"$.metadata.{RUN_OPTIONS}")
     try:
         return from_json(read_json(kept), OpenAIAssistantExecutionOptions)
     except (ValueError, ValidationError) as error:
@@ -134,15 +134,15 @@ def thread_request(options: OpenAIThreadCreationOptions) -> Wire:
 
 
 def read_thread(data: Mapping[str, Any]) -> ThreadSettings:
-    """What a thread has of its own. Raises `MalformedReply`."""
+    """The settings stored with a thread. Raises `MalformedReply`."""
     files, store = _read_resources(data)
     metadata = object_in(data, "metadata")
     return ThreadSettings(files, store, {key: string_in(metadata, key) for key in metadata})
 
 
 def run_request(order: RunOrder) -> Wire:
-    """What a run is made from: what the definition says already is left out, but for the
-    tools, as functions are never kept with the assistant."""
+    """Return the request of a run. Fields of the definition are omitted, except the tools, because
+    functions are not stored with the assistant."""
     settings, options = order.settings, order.options
     count = settings.truncation_message_count
     return {

@@ -128,7 +128,7 @@ class OpenAIServiceConfiguration:
     api_version: str = field(default="2024-05-01-preview", validator=TEXT)
     api: ApiName = field(default="assistants", validator=_one_of(get_args(ApiName)))
     definitions: Any = field(
-        default=None, repr=False, validator=Must("something that keeps definitions", _is_kept)
+        default=None, repr=False, validator=Must("an object that stores definitions", _is_kept)
     )
     timeout: float = field(
         default=60.0,
@@ -160,9 +160,9 @@ class OpenAIServiceConfiguration:
         if not self.endpoint:
             if self.service_type not in _ENDPOINTS:
                 raise ConfigurationError(
-                    "a service at Azure has an endpoint of its own",
+                    "Azure requires an endpoint",
                     setting="endpoint",
-                    hint="give it, as https://name.openai.azure.com",
+                    hint="set it, for example https://name.openai.azure.com",
                 )
             return _ENDPOINTS[self.service_type]
         try:
@@ -171,9 +171,9 @@ class OpenAIServiceConfiguration:
         except ValueError:
             named = False
         if not named or parts.scheme not in ("http", "https"):
-            raise _wrong("is no address over http or https")
+            raise _wrong("must be an http(s) URL")
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise _wrong("is to be an address without a user, a key or a query")
+            raise _wrong("must be a URL without a user, a password or a query")
         azure = self.service_type == "azure_openai" and not parts.path.strip("/")
         return self.endpoint.rstrip("/") + ("/openai/" if azure else "/")
 
@@ -198,9 +198,9 @@ class OpenAIServiceConfiguration:
 
         if self.service_type != "host" and not self.api_key and self.token_credential is None:
             raise ConfigurationError(
-                f"there is no key for {self.service_type}",
+                f"no key for {self.service_type}",
                 setting="api_key",
-                hint="give api_key, or token_credential",
+                hint="set api_key or token_credential",
             )
         return ServiceClient(self)
 
@@ -226,14 +226,14 @@ def path_of(*pieces: str) -> str:
     """
     for piece in pieces:
         if not piece or len(piece) > 256 or piece in (".", ".."):
-            raise ValidationError(f"{piece!r:.80} can be no id")
+            raise ValidationError(f"invalid id {piece!r:.80}")
     try:
         return "/".join(quote(piece, safe="") for piece in pieces)
     except UnicodeEncodeError as error:
-        raise ValidationError("an id is not text") from error
+        raise ValidationError("invalid id") from error
 
 
-_HERE = ("localhost", "127.0.0.1", "::1")  # no proxy knows the way
+_HERE = ("localhost", "127.0.0.1", "::1")  # not reachable through a proxy
 
 
 class ServiceClient:
@@ -288,13 +288,13 @@ class ServiceClient:
             page = self.get(path, limit=_PAGE, order=order, **query, **after)
             found = list_in(page, "data")
             if not all(isinstance(each, dict) for each in found):
-                raise malformed("data holds what is not an object")
+                raise malformed("data contains an item that is not an object")
             yield from found
             last = string_in(page, "last_id") or (string_in(found[-1], "id") if found else "")
             if not page.get("has_more") or not found or after == {"after": last}:
                 return
             after = {"after": last}
-        raise malformed("its list has no end")
+        raise malformed("the list has too many pages")
 
     def upload(
         self,
@@ -362,7 +362,7 @@ class ServiceClient:
         seconds: float | None = None,
         accept: str = "application/json",
     ) -> Iterator[requests.Response]:
-        """A reply of status 200 and the like."""
+        """A successful reply."""
         headers = {"Accept": accept, "OpenAI-Beta": "assistants=v2"}
         data: Any = form
         if body is not None:
@@ -410,17 +410,17 @@ class ServiceClient:
     def _failures(self) -> Iterator[None]:
         """Raises what went wrong on the way as an error of the host."""
         import requests
-        import urllib3.exceptions as amid  # a reply that is read as it comes
+        import urllib3.exceptions as amid  # raised while a reply is read
 
         host = urlsplit(self.base_url).hostname
         try:
             yield
         except requests.ConnectTimeout:
-            raise ProviderTimeout(f"{host} cannot be reached", deadline="connect") from None
+            raise ProviderTimeout(f"cannot connect to {host}", deadline="connect") from None
         except (requests.Timeout, amid.ReadTimeoutError):
-            raise ProviderTimeout(f"{host} took too long", deadline="idle") from None
+            raise ProviderTimeout(f"{host} did not respond in time", deadline="idle") from None
         except (requests.exceptions.ChunkedEncodingError, amid.ProtocolError):
-            raise IncompleteReply(f"the reply of {host} was cut") from None
+            raise IncompleteReply(f"the reply of {host} was interrupted") from None
         except (
             requests.exceptions.ProxyError,
             requests.exceptions.InvalidProxyURL,
@@ -431,11 +431,13 @@ class ServiceClient:
                 hint="check HTTPS_PROXY and ALL_PROXY in the environment, or set NO_PROXY",
             ) from None
         except requests.ConnectionError as error:
-            if "timed out" in str(error):  # amid a reply, requests makes this of it
-                raise ProviderTimeout(f"{host} took too long", deadline="idle") from None
-            raise ServiceUnavailable(f"{host} cannot be reached") from None
+            if "timed out" in str(
+                error
+            ):  # while a reply is read, requests raises this for a timeout
+                raise ProviderTimeout(f"{host} did not respond in time", deadline="idle") from None
+            raise ServiceUnavailable(f"cannot connect to {host}") from None
         except (requests.RequestException, amid.HTTPError, ValueError, OSError) as error:
-            # their texts may hold what was sent
+            # their messages may contain request data
             raise ServiceUnavailable(
                 f"the request to {host} failed: {type(error).__name__}"
             ) from None
@@ -455,12 +457,12 @@ class ServiceClient:
         status = response.status_code
         if status < 400:
             return BadRequest(
-                f"the service redirects with status {status}, and keys are sent nowhere else",
+                f"the service redirects (status {status}); keys are not sent to other hosts",
                 status=status,
-                hint="give the address that it redirects to as endpoint",
+                hint="set endpoint to the address that it redirects to",
             )
         body = self._body(response, _now() + self.configuration.timeout)
-        text = key.hidden_in(body.decode(errors="replace"))  # half a key is one as well
+        text = key.hidden_in(body.decode(errors="replace"))  # a truncated key is hidden as well
         error = error_of_reply(ProviderReply(text.encode(), status))
         error.retry_after = retry_after(response.headers.get("Retry-After"))
         return error
@@ -492,7 +494,7 @@ class _Key:
         return request
 
     def hidden_in(self, text: str) -> str:
-        """What a service says, without the key if it repeats that."""
+        """The text of a service, with the key removed."""
         return text.replace(self._key, "***") if self._key else text
 
 
@@ -503,11 +505,11 @@ def _token(credential: Any) -> str:
         found = get(_SCOPE) if callable(get) else credential()
     except Exception as error:  # noqa: BLE001 - whatever the credential raises; it may hold secrets
         raise AuthenticationFailed(
-            f"the credential gave no token: {type(error).__name__}"
+            f"the credential returned no token: {type(error).__name__}"
         ) from None
     token = getattr(found, "token", found)
     if not isinstance(token, str) or not token:
-        raise AuthenticationFailed("the credential gave no token")
+        raise AuthenticationFailed("the credential returned no token")
     return token
 
 
@@ -515,4 +517,4 @@ def _written(body: Mapping[str, Any]) -> bytes:
     try:
         return write_json(body)
     except (ValueError, TypeError) as error:
-        raise ValidationError(f"the request cannot be written: {error}") from error
+        raise ValidationError(f"invalid request: {error}") from error

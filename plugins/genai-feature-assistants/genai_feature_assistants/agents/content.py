@@ -156,7 +156,7 @@ def check_role(message: Message) -> None:
     """Raise `ValidationError` for the role of a message that a thread cannot have."""
     if message.role not in _ROLES:
         raise ValidationError(
-            f"a thread has messages of users and assistants, none of role {message.role}",
+            f"messages of a thread must have the role user or assistant, not {message.role}",
             path="$.role",
         )
 
@@ -171,7 +171,7 @@ def written_message(message: Message) -> Wire:
     check_role(message)
     content = [each for part in message.content for each in _written_part(part)]
     if not content:
-        raise ValidationError("a message of a thread has a content", path="$.content")
+        raise ValidationError("a message of a thread must have content", path="$.content")
     return {"role": message.role, "content": content}
 
 
@@ -186,11 +186,11 @@ def _written_part(part: Part) -> list[Wire]:
         image = {"file_id": part.file_id, "detail": part.detail}
         return [{"type": "image_file", "image_file": image}]
     if isinstance(part, Reasoning):
-        return []  # it is of another model, and no service takes it back
+        return []  # of another model; no service accepts it
     raise UnsupportedPart(
-        f"a thread has no part of type {part.type}",
+        f"a thread cannot contain parts of type {part.type}",
         part=part.type,
-        hint="upload it with the client, and name it as FileImage" if part.type == "image" else "",
+        hint="upload it with the client, and use FileImage" if part.type == "image" else "",
     )
 
 
@@ -235,7 +235,7 @@ def _read_parts(content: Iterable[Any]) -> Iterable[Part]:
         elif kind == "image_url":
             url = string_in(object_in(each, "image_url"), "url")
             if not url:
-                raise malformed("a picture has no address")
+                raise malformed("an image has no URL")
             yield Image(url=url)
 
 

@@ -161,7 +161,7 @@ class FileDefinitions:
     def save(self, definition: OpenAIAssistantDefinition) -> None:
         file = self._file(definition.id or "")
         if file is None:
-            raise ValidationError(f"{definition.id!r} cannot be the name of a file", path="$.id")
+            raise ValidationError(f"{definition.id!r} cannot be used as a file name", path="$.id")
         text = json.dumps(to_json(definition), ensure_ascii=False, indent=2)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -207,9 +207,9 @@ class FileDefinitions:
         except OSError as error:
             raise self._failed(error) from error
         except ValueError as error:
-            raise ValidationError(f"{file.name} holds no definition: {error}") from error
+            raise ValidationError(f"{file.name} contains no valid definition: {error}") from error
         return from_json(data, OpenAIAssistantDefinition)
 
     def _failed(self, error: OSError) -> StoreError:
         why = error.strerror or type(error).__name__
-        return StoreError(f"definitions cannot be kept: {why}", file=str(self._folder))
+        return StoreError(f"cannot save definitions: {why}", file=str(self._folder))

@@ -77,7 +77,7 @@ def server_events(chunks: Iterable[bytes]) -> Iterator[ServerEvent]:
     for line in _lines(chunks):
         size += len(line)
         if size > LARGEST:
-            raise malformed("an event of its stream is too large")
+            raise malformed("an event of the stream is too large")
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if line == "":
@@ -98,7 +98,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
             waiting.append(chunk)
             size += len(chunk)
             if size > LARGEST:
-                raise malformed("a line of its stream is too long")
+                raise malformed("a line of the stream is too long")
             continue
         *whole, rest = _END.split(b"".join([*waiting, chunk]))
         yield from map(_text, whole)
@@ -117,4 +117,4 @@ def _text(line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        raise malformed("its stream is not UTF-8") from error
+        raise malformed("the stream is not UTF-8") from error

@@ -77,12 +77,12 @@ class Functions:
     def _check(self, call: ToolCall, found: Tool) -> None:
         """Raise `ValidationError` for a call that must not run."""
         if call.malformed:
-            raise ValidationError("the arguments are no JSON object")
+            raise ValidationError("the arguments are not a JSON object")
         SchemaValidator(found.schema.parameters).check(call.arguments)
         if found.approval == "deny":
             raise ValidationError(f"{call.name} may not be called")
         if found.approval == "ask" and not (self._approve and self._approve(call)):
-            raise ValidationError(f"{call.name} may not be called: nobody approved of it")
+            raise ValidationError(f"{call.name} was not approved")
 
 
 @frozen
@@ -101,7 +101,7 @@ class _UnderWay:
         def work() -> None:
             try:
                 future.set_result(output_of(found.run(call.arguments, run)))
-            except BaseException as error:  # noqa: BLE001 - any code may stand there
+            except BaseException as error:  # noqa: BLE001 - user code may raise anything
                 future.set_exception(error)
 
         threading.Thread(target=work, name=f"function {call.name}", daemon=True).start()
@@ -119,7 +119,7 @@ def _waited(call: _UnderWay) -> Any:
     try:
         return call.future.result(max(0.0, call.until - time.monotonic()))
     except TookTooLong as error:
-        return error if call.future.done() else ProviderTimeout("it took too long")
+        return error if call.future.done() else ProviderTimeout("the function timed out")
     except BaseException as error:
         if call.future.done() and call.future.exception() is error:
             return error
@@ -136,7 +136,7 @@ def _said(error: BaseException) -> str:
     kind = "" if isinstance(error, (ValidationError, ProviderTimeout)) else type(error).__name__
     try:
         text = " ".join(str(error)[:_LONGEST_ERROR].split())
-    except BaseException:  # noqa: BLE001 - any code may stand there
+    except BaseException:  # noqa: BLE001 - user code may raise anything
         text = ""
     return ": ".join(filter(None, (kind, text))) or "it failed"
 
@@ -148,7 +148,7 @@ def _failed(call: ToolCall, why: str) -> ToolResult:
 def output_text(result: ToolResult) -> str:
     """Return a result as text, as the service takes it. Images are named in their place."""
     texts = [
-        part.text if isinstance(part, Text) else f"[a picture, {part.media_type or part.url}]"
+        part.text if isinstance(part, Text) else f"[image: {part.media_type or part.url}]"
         for part in result.content
     ]
     return "\n".join(texts)[:LONGEST_OUTPUT]
@@ -174,7 +174,7 @@ class _Limits:
 
     def check(self) -> None:
         if time.monotonic() >= self.until:
-            raise ProviderTimeout("it took too long", deadline="total")
+            raise ProviderTimeout("the function timed out", deadline="total")
 
     def on_cancel(self, wake: Callable[[], None]) -> _Alarm:
         return _Alarm(max(0.0, self.until - time.monotonic()), wake)

@@ -31,7 +31,7 @@ def _is_number(value: Any) -> bool:
 
 BOOLEAN_OR_NONE = Must("True, False or None", _or_none(lambda value: isinstance(value, bool)))
 COUNT_OR_NONE = Must(
-    "a whole number, not below 0, or None",
+    "an integer of at least 0, or None",
     _or_none(lambda value: type(value) is int and value >= 0),
 )
 NUMBER_OR_NONE = Must("a finite number or None", _or_none(_is_number))
@@ -51,7 +51,7 @@ def listed(given: Iterable[Any]) -> tuple[Any, ...]:
         ValidationError: The value is a string, a mapping, or not iterable.
     """
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise ValidationError(f"a list is expected, not {type(given).__name__}")
+        raise ValidationError(f"expected a list, not {type(given).__name__}")
     return tuple(given)
 
 
@@ -162,8 +162,10 @@ T = TypeVar("T")
 LONGEST_WAIT = 60.0
 """Longest `Retry-After`, in seconds, after which a request is retried."""
 
-_SECONDS = Must("seconds, not below 0", lambda value: type(value) in (int, float) and value >= 0)
-_COUNT = Must("a whole number above 0", lambda value: type(value) is int and value > 0)
+_SECONDS = Must(
+    "a number of seconds of at least 0", lambda value: type(value) in (int, float) and value >= 0
+)
+_COUNT = Must("an integer above 0", lambda value: type(value) is int and value > 0)
 
 
 @frozen
@@ -283,22 +285,22 @@ def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
     """
     if len(metadata) > MOST_PAIRS:
         raise ValidationError(
-            f"the metadata of {whose} has {len(metadata)} pairs, and at most {MOST_PAIRS} may be",
+            f"the metadata of {whose} has {len(metadata)} pairs; the limit is {MOST_PAIRS}",
             path="$.metadata",
-            hint="the execution options of a definition are one pair of them",
+            hint="the execution options of a definition count as one pair",
         )
     for key, value in metadata.items():
         path = f"$.metadata.{key[:LONGEST_KEY]}"
         if len(key) > LONGEST_KEY:
             raise ValidationError(
-                f"a key in the metadata of {whose} has {len(key)} characters, and at most "
-                f"{LONGEST_KEY} may be",
+                f"a key in the metadata of {whose} has {len(key)} characters; the limit is "
+                f"{LONGEST_KEY}",
                 path=path,
             )
         if len(value) > LONGEST_VALUE:
             raise ValidationError(
-                f"{key} in the metadata of {whose} has {len(value)} characters, and at most "
-                f"{LONGEST_VALUE} may be",
+                f"{key} in the metadata of {whose} has {len(value)} characters; the limit is "
+                f"{LONGEST_VALUE}",
                 path=path,
             )
     return dict(metadata)
@@ -312,8 +314,7 @@ def checked_files(ids: Sequence[str], whose: str) -> list[str]:
     """
     if len(ids) > MOST_FILES:
         raise ValidationError(
-            f"{whose} has {len(ids)} files for the code interpreter, and at most {MOST_FILES} "
-            "may be",
+            f"{whose} has {len(ids)} files for the code interpreter; the limit is {MOST_FILES}",
             path="$.code_interpreter_file_ids",
         )
     return list(ids)

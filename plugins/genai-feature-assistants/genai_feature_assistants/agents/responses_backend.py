@@ -126,7 +126,7 @@ class _Run(ABC):
     def _items(self) -> list[Wire]:
         found = list_in(self.response, "output")
         if not all(isinstance(each, dict) for each in found):
-            raise malformed("output holds what is not an object")
+            raise malformed("output contains an item that is not an object")
         return found
 
     def _calls(self) -> list[ToolCall]:
@@ -180,7 +180,7 @@ class _Run(ABC):
         The service makes no response in a conversation with unanswered calls.
         """
         results = [
-            ToolResult(each.id, each.name, "Error: the run was given up", True)
+            ToolResult(each.id, each.name, "Error: the run was abandoned", True)
             for each in self._pending
         ]
         with suppress(GenaiError):
@@ -231,7 +231,7 @@ class StreamedRun(_Run):
                 raise
         if not ended:
             text = "".join(self._text)
-            raise IncompleteReply("the stream ended before its response did", text=text)
+            raise IncompleteReply("the stream ended before the response was complete", text=text)
 
     def _of_event(self, kind: str, data: Wire) -> Iterator[AgentDelta]:
         """Yield the deltas of an event. Unknown kinds are ignored."""
@@ -253,7 +253,7 @@ class StreamedRun(_Run):
             )
 
 
-_MOST_ITEMS = 20  # that are added at once
+_MOST_ITEMS = 20  # per request
 
 
 class ResponsesBackend:
@@ -282,9 +282,9 @@ class ResponsesBackend:
         found = self._kept.get(id)
         if found is None:
             raise BadRequest(
-                f"there is no assistant {id}",
+                f"unknown assistant {id}",
                 status=404,
-                hint="the Responses API keeps none: give `definitions` that do",
+                hint="the Responses API stores no assistants: set `definitions`",
             )
         return found
 
@@ -319,7 +319,7 @@ class ResponsesBackend:
         )
         read = read_item(added[0], thread_id) if added and isinstance(added[0], dict) else None
         if read is None:
-            raise malformed("the message is not what was added")
+            raise malformed("the service returned another message than the added one")
         return read
 
     def messages(self, thread_id: str) -> Iterator[AgentMessage]:

@@ -56,7 +56,9 @@ def thread_metadata(options: OpenAIThreadCreationOptions) -> dict[str, str]:
     """The metadata of the conversation that a thread is. Raises `ValidationError`."""
     for key in options.metadata:
         if _NUMBERED.fullmatch(key):
-            raise ValidationError(f"{key} is a name of {THREAD_OPTIONS}", path=f"$.metadata.{key}")
+            raise ValidationError(
+                f"{key} is reserved for {THREAD_OPTIONS}", path=f"$.metadata.{key}"
+            )
     kept = OpenAIThreadCreationOptions(
         code_interpreter_file_ids=checked_files(options.code_interpreter_file_ids, "the thread"),
         vector_store_id=options.vector_store_id,
@@ -100,7 +102,7 @@ def written_item(message: Message) -> Wire:
     check_role(message)
     parts = [each for part in message.content for each in _written_part(part, message.role)]
     if not parts:
-        raise ValidationError("a message of a thread has a content", path="$.content")
+        raise ValidationError("a message of a thread must have content", path="$.content")
     content: Any = parts
     if message.role == "assistant":  # its parts are the service's own, with ids
         content = "".join(each["text"] for each in parts)
@@ -112,13 +114,13 @@ def _written_part(part: Part, role: str) -> list[Wire]:
     if text is not None:
         return [{"type": "input_text", "text": text}] if text else []
     if isinstance(part, Reasoning):
-        return []  # it is of another model, and no service takes it back
+        return []  # of another model; no service accepts it
     if role == "user" and isinstance(part, Image):
         return [{"type": "input_image", "image_url": _address(part), "detail": "auto"}]
     if role == "user" and isinstance(part, FileImage):
         return [{"type": "input_image", "file_id": part.file_id, "detail": part.detail}]
     raise UnsupportedPart(
-        f"a message of role {role} in a conversation has no part of type {part.type}",
+        f"a message of role {role} in a conversation cannot contain parts of type {part.type}",
         part=part.type,
     )
 
@@ -209,15 +211,15 @@ def _check(settings: RunSettings) -> None:
     for name in ("max_prompt_tokens", "truncation_message_count"):
         if getattr(settings, name) is not None:
             raise InvalidParameter(
-                f"the Responses API has nothing like {name}",
+                f"the Responses API does not support {name}",
                 parameter=name,
-                hint="leave it away, or use the Assistants API",
+                hint="omit it, or use the Assistants API",
             )
     if settings.file_search and not settings.vector_store_id:
         raise InvalidParameter(
-            "file search has no vector store to search",
+            "file search requires a vector store",
             parameter="vector_store_id",
-            hint="give it in the definition, or with the thread",
+            hint="set vector_store_id of the definition or the thread",
         )
 
 

@@ -209,7 +209,7 @@ def stream_error(data: Mapping[str, Any]) -> ProviderError:
     """Return the error of an `error` event, which has it as its data or in its data."""
     error = object_in(data, "error") or data
     said = one_line(string_in(error, "message"))
-    return error_of_status(500, said or "the stream tells of an error")
+    return error_of_status(500, said or "the stream reported an error")
 
 
 def timed_out(run: Mapping[str, Any], order: RunOrder, seconds: float) -> RunError:
@@ -217,11 +217,11 @@ def timed_out(run: Mapping[str, Any], order: RunOrder, seconds: float) -> RunErr
 
 
 def no_calls(run: Mapping[str, Any], order: RunOrder) -> RunError:
-    return run_error(run, order, RunStuck, "it wants an action, and names no calls")
+    return run_error(run, order, RunStuck, "it requires an action without calls")
 
 
 def endless(run: Mapping[str, Any], order: RunOrder, times: int) -> RunError:
-    return run_error(run, order, RunStuck, f"it asked for functions {times} times")
+    return run_error(run, order, RunStuck, f"it called functions {times} times")
 
 
 Wire = Mapping[str, Any]

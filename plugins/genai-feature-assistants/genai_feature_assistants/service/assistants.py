@@ -60,7 +60,7 @@ class Resources:
         ids = list(code.texts("file_ids"))
         path = code.at("file_ids")
         if len(ids) > MOST_CODE_FILES:
-            raise ValidationError(f"at most {MOST_CODE_FILES} files", path=path)
+            raise ValidationError(f"must be at most {MOST_CODE_FILES} files", path=path)
         self._files.must_be(user, {id: f"{path}[{number}]" for number, id in enumerate(ids)})
         code.nothing_else()
         return ids
@@ -70,7 +70,7 @@ class Resources:
         made = search.objects("vector_stores")
         search.nothing_else()
         if len(ids) + len(made) > 1:
-            raise ValidationError("there is at most one vector store", path=search.path)
+            raise ValidationError("only one vector store is supported", path=search.path)
         for id in ids:
             try:
                 self._stores.get(user, id)
@@ -157,7 +157,7 @@ class Assistants:
             read["tool_resources"] = self._resources.read(user, given)
         kept = {name: value for name, value in read.items() if name in given.value}
         if not kept.get("model", True):
-            raise ValidationError("model is a text, and not empty", path="$.model")
+            raise ValidationError("model must be a non-empty string", path="$.model")
         return kept
 
     def _shelf(self, user: str) -> Shelf:

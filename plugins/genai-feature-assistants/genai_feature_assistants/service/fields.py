@@ -30,15 +30,15 @@ def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
     """Return at most 16 pairs, of 64 and 512 characters. Raises `ValidationError`."""
     found = given.mapping(name) or {}
     if len(found) > MOST_PAIRS:
-        raise ValidationError(f"{name} has at most {MOST_PAIRS} pairs", path=given.at(name))
+        raise ValidationError(f"{name} must have at most {MOST_PAIRS} pairs", path=given.at(name))
     for key, value in found.items():
         if len(key) > _METADATA_KEY:
             raise ValidationError(
-                f"a key has at most {_METADATA_KEY} characters", path=given.at(name)
+                f"a key must have at most {_METADATA_KEY} characters", path=given.at(name)
             )
         if not isinstance(value, str) or len(value) > _METADATA_VALUE:
             raise ValidationError(
-                f"a value is a text of at most {_METADATA_VALUE} characters",
+                f"a value must be a string of at most {_METADATA_VALUE} characters",
                 path=f"{given.at(name)}.{key}",
             )
     return dict(found)
@@ -51,14 +51,14 @@ def text_in(given: JsonReader, name: str, most: int) -> str | None:
         return None
     value = given.text(name)
     if len(value) > most:
-        raise ValidationError(f"{name} has at most {most} characters", path=given.at(name))
+        raise ValidationError(f"{name} must have at most {most} characters", path=given.at(name))
     return value
 
 
 def number_within(given: JsonReader, name: str, least: float, most: float) -> float | None:
     value = given.number(name)
     if value is not None and not least <= value <= most:
-        raise ValidationError(f"{name} is from {least:g} to {most:g}", path=given.at(name))
+        raise ValidationError(f"{name} must be from {least:g} to {most:g}", path=given.at(name))
     return value
 
 
@@ -66,7 +66,7 @@ def count_in(given: JsonReader, name: str, least: int, most: int | None = None) 
     value = given.whole(name)
     if value is not None and (value < least or (most is not None and value > most)):
         bound = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValidationError(f"{name} is {bound}", path=given.at(name))
+        raise ValidationError(f"{name} must be {bound}", path=given.at(name))
     return value
 
 
@@ -74,11 +74,11 @@ def tools_in(given: JsonReader, most: int = 128) -> list[dict[str, Any]]:
     """Return the tools, as the API shows them. Raises `ValidationError`."""
     found = [_tool(each) for each in given.objects("tools")]
     if len(found) > most:
-        raise ValidationError(f"there are at most {most} tools", path=given.at("tools"))
+        raise ValidationError(f"must be at most {most} tools", path=given.at("tools"))
     names = [each["function"]["name"] for each in found if each["type"] == "function"]
     kinds = [each["type"] for each in found if each["type"] != "function"]
     if len(set(names)) < len(names) or len(set(kinds)) < len(kinds):
-        raise ValidationError("two tools are the same", path=given.at("tools"))
+        raise ValidationError("duplicate tool", path=given.at("tools"))
     return found
 
 
@@ -87,7 +87,7 @@ def _tool(given: JsonReader) -> dict[str, Any]:
     if kind == "function":
         function = given.object("function")
         if function is None:
-            raise ValidationError("a tool has a function", path=given.path)
+            raise ValidationError("function is missing", path=given.path)
         found: dict[str, Any] = {"type": kind, "function": _function(function)}
     elif kind == "file_search" and "file_search" in given:
         search = given.object("file_search")
@@ -97,7 +97,7 @@ def _tool(given: JsonReader) -> dict[str, Any]:
         given.raw(kind)
         found = {"type": kind}
     else:
-        raise ValidationError("a tool has a type", path=given.path)
+        raise ValidationError("type is missing", path=given.path)
     given.nothing_else()
     return found
 
@@ -106,11 +106,11 @@ def _function(given: JsonReader) -> dict[str, Any]:
     name = given.text("name")
     if not 1 <= len(name) <= _NAME or not name.replace("_", "a").replace("-", "a").isalnum():
         raise ValidationError(
-            f"a name is of letters, digits, _ and -, and of at most {_NAME} characters",
+            f"a name must have 1 to {_NAME} characters: letters, digits, _ and -",
             path=given.at("name"),
         )
     if name in ("file_search", "code_interpreter"):
-        raise ValidationError(f"{name} is the name of another tool", path=given.at("name"))
+        raise ValidationError(f"{name} is the name of a built-in tool", path=given.at("name"))
     found: dict[str, Any] = {"name": name}
     if "description" in given:
         found["description"] = given.text("description")
@@ -156,7 +156,9 @@ def choice_in(given: JsonReader, tools: Sequence[Mapping[str, Any]]) -> Any:
     if kind == "function":
         told["function"] = {"name": "" if function is None else function.text("name")}
     if not any(_is_chosen(tool, told) for tool in tools):
-        raise ValidationError("no tool of the run is chosen here", path=given.at("tool_choice"))
+        raise ValidationError(
+            "the chosen tool is not among the tools of the run", path=given.at("tool_choice")
+        )
     return told
 
 
@@ -178,7 +180,9 @@ def format_in(given: JsonReader) -> Any:
         return {"type": kind or "text"}
     described = form.object("json_schema")
     if described is None or not described.text("name"):
-        raise ValidationError("json_schema has a name and a schema", path=form.at("json_schema"))
+        raise ValidationError(
+            "json_schema must have a name and a schema", path=form.at("json_schema")
+        )
     schema = described.mapping("schema")
     SchemaValidator(schema or {})
     return {"type": kind, "json_schema": dict(described.value)}
@@ -201,7 +205,7 @@ def truncation_in(given: JsonReader) -> dict[str, Any]:
     kind = strategy.choice("type", ("auto", "last_messages"), "auto")
     last = count_in(strategy, "last_messages", 1)
     if kind == "last_messages" and last is None:
-        raise ValidationError("last_messages is a number", path=strategy.at("last_messages"))
+        raise ValidationError("last_messages must be a number", path=strategy.at("last_messages"))
     return {"type": kind, "last_messages": last if kind == "last_messages" else None}
 
 
@@ -222,13 +226,16 @@ def attributes_in(given: JsonReader) -> dict[str, Any]:
     found = given.mapping("attributes") or {}
     path = given.at("attributes")
     if len(found) > MOST_PAIRS or any(len(key) > _KEY for key in found):
-        raise ValidationError(f"at most {MOST_PAIRS}, with names of {_KEY} characters", path=path)
+        raise ValidationError(
+            f"must have at most {MOST_PAIRS} entries, with names of at most {_KEY} characters",
+            path=path,
+        )
     for key, value in found.items():
         if not isinstance(value, (str, bool, int, float)) or (
             isinstance(value, str) and len(value) > _TEXT
         ):
             raise ValidationError(
-                f"an attribute is a number, true, false or a text of {_TEXT} characters",
+                f"an attribute must be a number, a boolean or a string up to {_TEXT} characters",
                 path=f"{path}.{key}",
             )
     return dict(found)
@@ -237,20 +244,23 @@ def attributes_in(given: JsonReader) -> dict[str, Any]:
 def must_be_filter(filter: Any, path: str, depth: int = 0) -> None:
     """Raise `ValidationError` for an invalid filter."""
     if not isinstance(filter, Mapping) or depth > _DEPTH:
-        raise ValidationError("a filter is an object", path=path)
+        raise ValidationError("a filter must be an object", path=path)
     kind = filter.get("type")
     if kind in ("and", "or"):
         inner = filter.get("filters")
         if not isinstance(inner, list):
-            raise ValidationError("filters is a list", path=f"{path}.filters")
+            raise ValidationError("filters must be a list", path=f"{path}.filters")
         for number, each in enumerate(inner):
             must_be_filter(each, f"{path}.filters[{number}]", depth + 1)
     elif kind not in (*_ORDERS, *_EQUALS):
-        raise ValidationError(f"there is no filter of type {kind!r:.40}", path=f"{path}.type")
+        raise ValidationError(f"unknown filter type {kind!r:.40}", path=f"{path}.type")
     elif not isinstance(filter.get("key"), str) or "value" not in filter:
-        raise ValidationError("a filter has a key and a value", path=path)
+        raise ValidationError("a filter must have a key and a value", path=path)
     elif (kind in ("in", "nin")) != isinstance(filter["value"], list):
-        raise ValidationError("in and nin take a list, and others none", path=f"{path}.value")
+        raise ValidationError(
+            "value must be a list for in and nin, and a single value otherwise",
+            path=f"{path}.value",
+        )
 
 
 def matches(attributes: Mapping[str, Any] | None, filter: Mapping[str, Any]) -> bool:

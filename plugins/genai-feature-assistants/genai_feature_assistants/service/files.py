@@ -53,7 +53,7 @@ def read_upload(request: RouteRequest) -> Upload:
     parts = _Parts()
     _parse(kind, request.body, parts)
     if parts.file is None:
-        raise ValidationError("there is no file", path="$.file")
+        raise ValidationError("file is missing", path="$.file")
     name, data = parts.file
     return Upload(parts.fields, _plain(name), data)
 
@@ -66,13 +66,15 @@ class _Parts:
     def add_field(self, field: Any) -> None:
         value = field.value or b""
         if len(self.fields) == _MOST_FIELDS or len(value) > _LONGEST_FIELD:
-            raise ValidationError("the form has too many fields, or one that is too long", path="$")
+            raise ValidationError("the form has too many fields, or a field is too long", path="$")
         self.fields[_text(field.field_name)] = _text(value)
 
     def add_file(self, file: Any) -> None:
         name = _text(file.field_name)
         if name != "file" or self.file is not None:
-            raise ValidationError("a form has one file, which is called file", path=f"$.{name:.40}")
+            raise ValidationError(
+                "the form must have exactly one file, called file", path=f"$.{name:.40}"
+            )
         file.file_object.seek(0)
         self.file = _text(file.file_name or b""), file.file_object.read()
 
@@ -87,12 +89,12 @@ def _parse(kind: str, body: bytes, parts: _Parts) -> None:
             {"Content-Type": kind.encode("latin-1", "replace")},
             parts.add_field,
             parts.add_file,
-            config={"MAX_MEMORY_FILE_SIZE": len(body) + 1},  # and no file of the system
+            config={"MAX_MEMORY_FILE_SIZE": len(body) + 1},  # so that it creates no temporary file
         )
         form.write(body)
         form.finalize()
     except FormParserError as error:
-        raise ValidationError(f"this is not a form: {error}", path="$") from error
+        raise ValidationError(f"invalid form: {error}", path="$") from error
 
 
 def _text(data: bytes | None) -> str:
@@ -119,7 +121,9 @@ class Files:
         upload = read_upload(request)
         purpose = upload.fields.get("purpose", "")
         if purpose not in _PURPOSES:
-            raise ValidationError(f"purpose is one of {', '.join(_PURPOSES)}", path="$.purpose")
+            raise ValidationError(
+                f"purpose must be one of {', '.join(_PURPOSES)}", path="$.purpose"
+            )
         purpose = _SHOWN_AS.get(purpose, purpose)
         return json_response(shown(self.keep(request.user, upload.name, upload.data, purpose)))
 

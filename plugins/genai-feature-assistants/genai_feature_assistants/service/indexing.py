@@ -42,7 +42,7 @@ MOST_PASSAGES = 20_000
 
 _MOST_PDF_PAGES = 2000
 _MOST_DEPTH = 5000  # of HTML: any parser takes time that grows with its square
-_CHARACTERS = 4  # of a token, about: there is no tokenizer that fits all models
+_CHARACTERS = 4  # characters per token, on average; tokenizers differ between models
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED = frozenset(
     (
@@ -82,7 +82,7 @@ def text_of(data: bytes, name: str) -> str:
         found = _decoded(data)
     found = _HALVES.sub("\ufffd", found)
     if not found.strip():
-        raise Unreadable("there is no text in it")
+        raise Unreadable("the file contains no text")
     return found
 
 
@@ -126,7 +126,7 @@ def _break_before(text: str, least: int, most: int) -> int:
 
 def _decoded(data: bytes) -> str:
     if not is_text(data):
-        raise Unreadable("it is not text, nor a kind of file that text is read of", _UNSUPPORTED)
+        raise Unreadable("the file is neither text nor of a supported type", _UNSUPPORTED)
     return decode_text(data)
 
 
@@ -138,7 +138,7 @@ def _of_html(text: str) -> str:
         if name.lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if closes else depth + 1
         if depth > _MOST_DEPTH:
-            raise Unreadable(f"it is nested deeper than {_MOST_DEPTH} levels")
+            raise Unreadable(f"the file is nested deeper than {_MOST_DEPTH} levels")
     tree = LexborHTMLParser(text)
     for node in tree.css("script, style, noscript, template, svg, iframe"):
         node.decompose()
@@ -153,12 +153,12 @@ def _of_pdf(data: bytes) -> str:
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Unreadable("it is encrypted")
+            raise Unreadable("the file is encrypted")
         return "\n\n".join(page.extract_text() for page in reader.pages[:_MOST_PDF_PAGES])
     except Unreadable:
         raise
     except Exception as error:
-        raise Unreadable(f"it is not a readable PDF: {type(error).__name__}") from error
+        raise Unreadable(f"not a readable PDF: {type(error).__name__}") from error
 
 
 _UNSUPPORTED = "unsupported_file"
@@ -325,7 +325,7 @@ class Indexing:
             if found["status"] != "in_progress":
                 return
             if job.is_exhausted:
-                raise Unreadable("it ended those who read it", "invalid_file")
+                raise Unreadable("reading it ended the worker process repeatedly", "invalid_file")
             self._end(shelf, job, self._index(user, found, limits))
         except Unreadable as error:
             self._end(shelf, job, _failed(error.code, str(error)))

@@ -87,12 +87,12 @@ def _content_in(given: JsonReader, files: Files, user: str) -> list[dict[str, An
     content = given.raw("content")
     if isinstance(content, str):
         if not content:
-            raise ValidationError("there is nothing in it", path=given.at("content"))
+            raise ValidationError("must not be empty", path=given.at("content"))
         _must_fit(content, given.at("content"))
         return [text_content(content)]
     found = [_block_in(each, files, user) for each in given.objects("content")]
     if not found:
-        raise ValidationError("there is nothing in it", path=given.at("content"))
+        raise ValidationError("must not be empty", path=given.at("content"))
     return found
 
 
@@ -104,12 +104,12 @@ def _block_in(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
         return text_content(text)
     inner = given.object(kind or "type")
     if inner is None:
-        raise ValidationError(f"there is no {kind}", path=given.path)
+        raise ValidationError(f"{kind} is missing", path=given.path)
     told = {"detail": inner.choice("detail", _DETAILS, "auto")}
     if kind == "image_url":
         url = inner.text("url")
         if not url.startswith(("https://", "http://", "data:image/")):
-            raise ValidationError("this is not an address of a picture", path=inner.at("url"))
+            raise ValidationError("must be the URL of an image", path=inner.at("url"))
         return {"type": kind, kind: {"url": url, **told}}
     files.must_be(user, {inner.text("file_id"): inner.at("file_id")})
     return {"type": kind, kind: {"file_id": inner.text("file_id"), **told}}
@@ -117,7 +117,7 @@ def _block_in(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
 
 def _must_fit(text: str, path: str) -> None:
     if len(text) > _MOST_TEXT:
-        raise ValidationError(f"a text has at most {_MOST_TEXT} characters", path=path)
+        raise ValidationError(f"a text must have at most {_MOST_TEXT} characters", path=path)
 
 
 def _attachments_in(given: JsonReader, files: Files, user: str) -> list[dict[str, Any]]:
@@ -199,7 +199,7 @@ class Messages:
             try:
                 data = self._files.data(user, id)
             except NotFound:
-                return Text(f"[a picture that was deleted: {id}]")
+                return Text(f"[a deleted image: {id}]")
             return Image(data, mimetypes.guess_type(name)[0] or "image/png")
         url = block[kind]["url"]
         head, comma, data = url.partition(",")

@@ -42,7 +42,7 @@ class RunProgress:
         self._steps = steps
         self._messages = messages
         self._to = to
-        self._told = -1  # the round of whose message pieces were told
+        self._told = -1  # round of the message that was streamed
         self._pieces = Pieces({}, {})  # of that
 
     def begin(self, conversation: str) -> None:

@@ -232,16 +232,16 @@ class RunTools:
             raise ValidationError(
                 "file_search has no vector store",
                 path="$.tools",
-                hint="give the assistant or the thread one as tool_resources.file_search",
+                hint="set tool_resources.file_search of the assistant or the thread",
             )
         if CODE in kinds:
             try:
                 self._host.tool(SANDBOX)
             except ConfigurationError as error:
                 raise ValidationError(
-                    "code_interpreter is off: there is no sandbox for code here",
+                    "code_interpreter is unavailable: no code sandbox is installed",
                     path="$.tools",
-                    hint="whoever runs the server can install the plugin genai-tools-sandbox",
+                    hint="the operator of the server can install the plugin genai-tools-sandbox",
                 ) from error
 
     def call(
@@ -284,7 +284,7 @@ class RunTools:
         query = arguments.get("query")
         told: dict[str, Any] = {"ranking_options": ranking, "results": []}
         if not isinstance(query, str) or not query.strip():
-            output = "there is no query: give one as text"
+            output = "query is missing: it must be a string"
             return Given(output, {"id": id, "type": SEARCH, SEARCH: told})
         try:
             hits = self._stores.found(
@@ -315,7 +315,7 @@ class RunTools:
             f"{mark(round, number, names[hit.key])}\n{hit.text}"
             for number, hit in enumerate(hits, first)
         ]
-        output = "\n\n".join(passages) or "nothing was found"
+        output = "\n\n".join(passages) or "no results"
         files = [hit.key for hit in hits]
         return Given(output, {"id": id, "type": SEARCH, SEARCH: told}, files)
 
@@ -330,7 +330,7 @@ class RunTools:
         code = _code_in(arguments)
         if code is None:
             told = {"input": "", "outputs": []}
-            return Given("there is no code", {"id": id, "type": CODE, CODE: told})
+            return Given("code is missing", {"id": id, "type": CODE, CODE: told})
         given = self._host.call_tool(
             SANDBOX,
             {
@@ -353,7 +353,7 @@ class RunTools:
         outputs += [{"type": "image", "image": {"file_id": file}} for file in pictures]
         done = {"input": code, "outputs": outputs}
         names = "".join(f"\n[written: sandbox:/mnt/data/{name}]" for name in made)
-        shown = f"\n[{len(pictures)} pictures are shown to the user]" if pictures else ""
+        shown = f"\n[{len(pictures)} images are shown to the user]" if pictures else ""
         output = (text + names + shown) or "[nothing was printed]"
         return Given(output, {"id": id, "type": CODE, CODE: done}, files=made)
 

@@ -103,15 +103,15 @@ class RunWork:
         over = self.host.clock.call_later(max(0.0, left), lambda: ending.cancel(_out_of_time()))
         try:
             if run["status"] == "cancelling":
-                raise Cancelled("it was cancelled")
+                raise Cancelled("the run was cancelled")
             if job.is_exhausted:
-                raise PluginError("whoever worked at it was ended, again and again")
+                raise PluginError("the worker process of the run ended repeatedly")
             _Run(self, user, progress, ending).work()
         except GenaiError as error:
             _end(progress, ended_with(ending) or error)
         except Exception:  # noqa: BLE001 - a run ends, whatever a plugin raises
             _log.exception("the run %s failed", run["id"])
-            _end(progress, PluginError("it failed; the log of the server says why"))
+            _end(progress, PluginError("internal error; see the log of the server"))
         finally:
             over.release()
         return progress.run
@@ -249,7 +249,7 @@ def _answered(conversation: ConversationHandle) -> Answer | None:
     if conversation.status != "idle" or not conversation.turns:
         return None
     if not conversation.history or conversation.history[-1].role != "assistant":
-        raise PluginError("it failed, and whoever worked at it was ended then")
+        raise PluginError("the run failed, and its worker process ended")
     return Answer(conversation.history[-1].text, state=conversation.state)
 
 

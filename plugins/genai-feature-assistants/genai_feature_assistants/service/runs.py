@@ -113,7 +113,7 @@ def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -
         given.raw(name)
     given.nothing_else()
     if run["tool_choice"] == "required" and not tools:
-        raise ValidationError("there is no tool to choose", path="$.tool_choice")
+        raise ValidationError("no tools to choose from", path="$.tool_choice")
     return run
 
 
@@ -285,7 +285,7 @@ class Runs:
         except NoRoute as error:
             raise ValidationError(error.message, path="$.model", hint=error.hint) from error
         if not any(candidate.runs for candidate in candidates):
-            raise ValidationError(f"nothing can run {model!r} now", path="$.model")
+            raise ValidationError(f"no provider can run {model!r}", path="$.model")
 
     def _reply(
         self, user: str, run: Object, *, streams: bool | None, first: Sequence[tuple[str, Object]]
@@ -313,7 +313,10 @@ class Runs:
                 yield event_of(name, value)
             now = self._states.get(user, run["thread_id"], run["id"])
             if now["status"] not in _ENDS:  # this process ends, and another continues the run
-                error = {"message": "the server ends; the run goes on", "code": "server_error"}
+                error = {
+                    "message": "the server is shutting down; the run continues",
+                    "code": "server_error",
+                }
                 yield event_of("error", {**error, "param": None, "type": "server_error"})
             yield DONE
 
@@ -329,7 +332,7 @@ def _outputs_in(given: JsonReader) -> dict[str, str]:
         output = each.text("output")
         if len(output) > _MOST_OUTPUT:
             raise ValidationError(
-                f"an output has at most {_MOST_OUTPUT} characters", path=each.at("output")
+                f"an output must have at most {_MOST_OUTPUT} characters", path=each.at("output")
             )
         outputs[each.text("tool_call_id")] = output
         each.nothing_else()
@@ -344,4 +347,4 @@ def _must_be_these(ids: set[str], outputs: Mapping[str, str]) -> None:
             path="$.tool_outputs",
         )
     if unknown:
-        raise ValidationError(f"there are no calls {unknown}", path="$.tool_outputs")
+        raise ValidationError(f"unknown calls: {unknown}", path="$.tool_outputs")

@@ -174,11 +174,11 @@ class Shelf:
         limit = number_in(query, "limit", usual, most, "$.limit")
         order = query.get("order") or "desc"
         if order not in ("asc", "desc"):
-            raise ValidationError("order is asc or desc", path="$.order")
+            raise ValidationError("order must be asc or desc", path="$.order")
         before = query.get("before") or None
         after = query.get("after") or None
         if before and after:
-            raise ValidationError("give after or before, not both", path="$.before")
+            raise ValidationError("after and before cannot be combined", path="$.before")
         try:
             found = self._documents.list(
                 after=after or before,
@@ -189,7 +189,7 @@ class Shelf:
         except NotFound:
             name = "after" if after else "before"
             raise ValidationError(
-                f"there is no {self._kind} {after or before!r}", path=f"$.{name}"
+                f"unknown {self._kind} {after or before!r}", path=f"$.{name}"
             ) from None
         more, found = len(found) > limit, found[:limit]
         if before:

@@ -155,7 +155,7 @@ class Threads:
             if file not in ids:
                 ids = [*ids, file]
             if len(ids) > MOST_CODE_FILES:
-                raise ValidationError(f"code has at most {MOST_CODE_FILES} files")
+                raise ValidationError(f"code must have at most {MOST_CODE_FILES} files")
             return {
                 **found,
                 "tool_resources": {**resources, "code_interpreter": {"file_ids": ids}},

@@ -196,13 +196,13 @@ def chunking_in(given: JsonReader) -> dict[str, Any] | None:
         return None
     static = strategy.object("static")
     if static is None:
-        raise ValidationError("static has the sizes", path=strategy.at("static"))
+        raise ValidationError("static is missing", path=strategy.at("static"))
     size = count_in(static, "max_chunk_size_tokens", _LEAST, _MOST) or _SIZE
     overlap = count_in(static, "chunk_overlap_tokens", 0)
     overlap = min(_OVERLAP, size // 2) if overlap is None else overlap
     if overlap > size // 2:
         raise ValidationError(
-            "chunk_overlap_tokens is at most half of max_chunk_size_tokens",
+            "chunk_overlap_tokens must be at most half of max_chunk_size_tokens",
             path=static.at("chunk_overlap_tokens"),
         )
     return _static(size, overlap)
@@ -240,12 +240,12 @@ def _batch_in(given: JsonReader) -> list[_Wanted]:
         given.refuse("file_ids", "chunking_strategy", "attributes")
     given.nothing_else()
     if not 1 <= len(found) <= _MOST_IN_BATCH:
-        raise ValidationError(f"a batch has 1 to {_MOST_IN_BATCH} files", path="$.file_ids")
+        raise ValidationError(f"a batch must have 1 to {_MOST_IN_BATCH} files", path="$.file_ids")
     return found
 
 
 def _where(request: RouteRequest) -> dict[str, Any]:
     state = request.query.get("filter")
     if state and state not in _STATES:
-        raise ValidationError(f"filter is one of {', '.join(_STATES)}", path="$.filter")
+        raise ValidationError(f"filter must be one of {', '.join(_STATES)}", path="$.filter")
     return {"status": state} if state else {}

@@ -52,7 +52,7 @@ class VectorStores:
         chunking = chunking_in(given)
         files = given.texts("file_ids")
         if len(files) > _MOST_FILES:
-            raise ValidationError(f"at most {_MOST_FILES} files", path="$.file_ids")
+            raise ValidationError(f"must be at most {_MOST_FILES} files", path="$.file_ids")
         given.raw("description")
         given.nothing_else()
         made = self.make(request.user, files, name, metadata, expires, chunking)
@@ -93,7 +93,7 @@ class VectorStores:
             [given.text("query")] if isinstance(given.raw("query"), str) else given.texts("query")
         )
         if not any(query.strip() for query in queries):
-            raise ValidationError("there is no query", path="$.query")
+            raise ValidationError("query is missing", path="$.query")
         most = count_in(given, "max_num_results", 1, 50) or 10
         ranking = given.object("ranking_options")
         least = ranking_in(ranking)["score_threshold"] if ranking is not None else 0.0
@@ -238,7 +238,7 @@ def _expires_in(given: JsonReader) -> dict[str, Any] | None:
     anchor = after.choice("anchor", ("last_active_at",), "last_active_at")
     days = count_in(after, "days", 1, 365)
     if days is None:
-        raise ValidationError("days is a number", path=after.at("days"))
+        raise ValidationError("days must be a number", path=after.at("days"))
     return {"anchor": anchor, "days": days}
 
 

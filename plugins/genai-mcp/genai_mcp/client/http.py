@@ -61,7 +61,7 @@ class HttpConnection:
         self._name = server.name
         self._url = filled(server, server.url)
         if not self._url.startswith(("https://", "http://")):
-            raise ConfigurationError(f"the url of {server.name} is none of http or https")
+            raise ConfigurationError(f"the url of {server.name} must be an http(s) URL")
         self._headers = {
             name.lower(): filled(server, value) for name, value in server.headers.items()
         }
@@ -164,7 +164,7 @@ class HttpConnection:
             messages = rpc.read_messages(reply.body)
         except ValidationError as error:
             if reply.status < 400:
-                raise MalformedReply(f"{self._name} does not answer: {error}") from error
+                raise MalformedReply(f"{self._name} sent an invalid reply: {error}") from error
             messages = []
         if reply.status == 404 and session:
             raise SessionGone
@@ -175,7 +175,7 @@ class HttpConnection:
                 return message.value()
         if reply.status >= 400:
             raise self._refusal(reply)
-        raise MalformedReply(f"{self._name} answers what nobody asked")
+        raise MalformedReply(f"{self._name} sent a response to an unknown request")
 
     def _of_events(self, events: ReplyStream, number: int, limits: CancelToken) -> Any:
         try:
@@ -191,20 +191,20 @@ class HttpConnection:
         finally:
             events.close()
         limits.check()
-        raise IncompleteReply(f"{self._name} ended its reply before the answer")
+        raise IncompleteReply(f"{self._name} ended its reply before the response")
 
     def _messages(self, events: ReplyStream) -> Iterator[rpc.Message]:
         size = 0
         for count, event in enumerate(events):
             size += len(event.data)
             if size > LARGEST or count >= MOST_EVENTS:
-                raise MalformedReply(f"{self._name} floods its reply")
+                raise MalformedReply(f"{self._name} sent too many events in a reply")
             if not event.data.strip():  # an id to resume from, which is unsupported
                 continue
             try:
                 yield from rpc.read_messages(event.data)
             except ValidationError as error:
-                raise MalformedReply(f"{self._name} sends an event: {error}") from error
+                raise MalformedReply(f"{self._name} sent an invalid event: {error}") from error
 
     def _listen(self, method: str, params: Mapping[str, Any]) -> None:
         """Receive change notifications until their stream ends; lists expire anyway."""
@@ -220,7 +220,7 @@ class HttpConnection:
                 with contextlib.closing(events), self._ended.on_cancel(events.close):
                     self._hear(events, heard=not method)
         except GenaiError as error:
-            _log.debug("%s is not heard any more: %s", self._name, error)
+            _log.debug("lost the connection to %s: %s", self._name, error)
         finally:
             self._heard, self.changed = False, True  # changes may have been missed
 
@@ -240,10 +240,11 @@ class HttpConnection:
     def _refusal(self, reply: ProviderReply) -> GenaiError:
         said = one_line(reply.body[:2000].decode(errors="replace"))
         error = error_of_status(
-            reply.status, f"{self._name} answers with status {reply.status}: {said or 'no reason'}"
+            reply.status,
+            f"{self._name} responded with status {reply.status}: {said or 'no reason given'}",
         )
         if isinstance(error, AuthenticationFailed):
-            error.hint = 'give it "headers", as {"Authorization": "Bearer ${A_VARIABLE}"}'
+            error.hint = 'set "headers", for example {"Authorization": "Bearer ${A_VARIABLE}"}'
         return error
 
     def _cancel(self, number: int, limits: CancelToken) -> None:
@@ -260,4 +261,4 @@ class HttpConnection:
             try:
                 self.notify(CANCELLED, {"requestId": number}, limits)
             except GenaiError as error:
-                _log.debug("%s was not told of a cancellation: %s", self._name, error)
+                _log.debug("cannot notify %s of a cancellation: %s", self._name, error)

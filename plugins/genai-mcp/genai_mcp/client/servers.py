@@ -140,11 +140,11 @@ def read_servers() -> list[Server]:
     except FileNotFoundError as error:
         if not os.environ.get(VARIABLE):
             return []
-        raise _wrong("there is no such file", path) from error
+        raise _wrong("no such file", path) from error
     except OSError as error:
-        raise _wrong(f"it cannot be read: {error.strerror}", path) from error
+        raise _wrong(f"cannot be read: {error.strerror}", path) from error
     if len(data) > _MOST:
-        raise _wrong(f"it has more than {_MOST} bytes", path)
+        raise _wrong(f"larger than {_MOST} bytes", path)
     return _servers(data, path)
 
 
@@ -154,14 +154,14 @@ def _servers(data: bytes, path: str) -> list[Server]:
         value = json.loads(text)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _wrong(f"it is not {error.encoding.upper()}", path, line) from error
+        raise _wrong(f"not {error.encoding.upper()}", path, line) from error
     except json.JSONDecodeError as error:
-        raise _wrong(f"it is not JSON: {error.msg}", path, error.lineno) from error
+        raise _wrong(f"invalid JSON: {error.msg}", path, error.lineno) from error
     except RecursionError as error:
-        raise _wrong("it is nested too deeply", path) from error
+        raise _wrong("nested too deeply", path) from error
     servers = value.get("mcpServers") if isinstance(value, dict) else None
     if not isinstance(servers, dict):
-        raise _wrong('it has no object "mcpServers"', path, 1)
+        raise _wrong('no object "mcpServers"', path, 1)
     found: dict[str, Server] = {}
     for name, entry in servers.items():
         if isinstance(entry, dict) and entry.get("disabled") is True:
@@ -178,8 +178,8 @@ def _server(
     try:
         if name != usable:
             raise ValueError(
-                f"{one_line(name)!r} is not a valid name for a server here: it is to be as "
-                f"{_NAME.pattern}, as {usable!r}"
+                f"{one_line(name)!r} is not a valid server name: it must match "
+                f"{_NAME.pattern}, for example {usable!r}"
             )
         return _checked(name, entry)
     except ValueError as error:
@@ -208,20 +208,20 @@ def _usable(name: str, others: Mapping[str, Server]) -> str:
 def _checked(name: str, entry: Any) -> Server:
     """Validate an entry; raises `ValueError` with the reason."""
     if not isinstance(entry, dict):
-        raise ValueError(f"{name} is not an object")
+        raise ValueError(f"{name} must be an object")
     command, url = entry.get("command", ""), entry.get("url", "")
     kind = entry.get("type")
     if kind == "sse":
-        raise ValueError(f"{name} is of the type sse, which MCP has given up: it needs http")
+        raise ValueError(f"{name} has the type sse, which MCP no longer supports: use http")
     if not _is_text(command) or not _is_text(url) or bool(command) == bool(url):
-        raise ValueError(f"{name} needs either a command or a url")
+        raise ValueError(f"{name} must have either a command or a url")
     if kind not in (None, "stdio", *_HTTP) or (kind is not None and (kind == "stdio") != (not url)):
-        raise ValueError(f"{name} has a type that does not fit: {one_line(str(kind))}")
+        raise ValueError(f"{name} has an invalid type: {one_line(str(kind))}")
     args, cwd = entry.get("args", []), entry.get("cwd", "")
     if not isinstance(args, list) or not all(map(_is_text, args)):
-        raise ValueError(f"the args of {name} are no list of strings")
+        raise ValueError(f"the args of {name} must be a list of strings")
     if not _is_text(cwd):
-        raise ValueError(f"the cwd of {name} is not a string")
+        raise ValueError(f"the cwd of {name} must be a string")
     return Server(
         name,
         command=command,
@@ -236,7 +236,7 @@ def _checked(name: str, entry: Any) -> Server:
 def _texts(name: str, entry: Mapping[str, Any], key: str) -> Mapping[str, str]:
     value = entry.get(key) or {}
     if not isinstance(value, dict) or not all(map(_is_text, value.values())):
-        raise ValueError(f"the {key} of {name} are no object of strings")
+        raise ValueError(f"the {key} of {name} must be an object with strings")
     return value
 
 
@@ -263,7 +263,9 @@ def filled(server: Server, text: str) -> str:
         given = os.environ.get(name) or otherwise
         if given is None:
             raise ConfigurationError(
-                f"{server.name}: the environment has no {name}", hint=f"set {name}", file=file()
+                f"{server.name}: the environment variable {name} is not set",
+                hint=f"set {name}",
+                file=file(),
             )
         return given
 

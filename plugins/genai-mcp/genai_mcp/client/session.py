@@ -89,14 +89,16 @@ class Session:
         for _ in range(MOST_PAGES):
             page = self._ask("tools/list", cursor, limits)
             if not isinstance(page.get("tools"), list):
-                raise MalformedReply(f"{self._name} lists no tools, but something else")
+                raise MalformedReply(f"{self._name} sent an invalid list of tools")
             found += page["tools"]
             seconds = min(seconds, _milliseconds(page.get("ttlMs")) / 1000)
             following = page.get("nextCursor")
             if not isinstance(following, str) or cursor.get("cursor") == following:
                 return found, seconds
             cursor = {"cursor": following}
-        _log.warning("%s lists more than %d pages of tools", self._name, MOST_PAGES)
+        _log.warning(
+            "%s has more than %d pages of tools; further pages are ignored", self._name, MOST_PAGES
+        )
         return found, seconds
 
     def call(
@@ -125,16 +127,16 @@ class Session:
                 self._open_anew(opened, limits)
                 result = self._request(method, params, limits, headers)
         except SessionGone:
-            raise ServiceUnavailable(f"{self._name} forgets its sessions at once") from None
+            raise ServiceUnavailable(f"{self._name} repeatedly forgets its session") from None
         except RpcError as error:
             raise self._refused(error) from error
         kind = result.get("resultType", "complete")
         if kind == "input_required":
             raise BadRequest(
-                f"{self._name} wants to know more, which nobody here can answer: {_wanted(result)}"
+                f"{self._name} requires input, which is not supported: {_wanted(result)}"
             )
         if kind != "complete":
-            raise MalformedReply(f"{self._name} answers in a way that is not known")
+            raise MalformedReply(f"{self._name} sent a result of unknown type")
         return result
 
     def _request(
@@ -147,7 +149,7 @@ class Session:
         sent = {**params, **self._meta()}
         result = self._connection.request(method, sent, limits, headers or {})
         if not isinstance(result, Mapping):
-            raise MalformedReply(f"{self._name} answers with no object")
+            raise MalformedReply(f"{self._name} sent a result that is not an object")
         return result
 
     def _meta(self) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class Session:
         except RpcError as error:
             raise self._refused(error) from error
         except SessionGone:
-            raise ServiceUnavailable(f"{self._name} forgets its sessions at once") from None
+            raise ServiceUnavailable(f"{self._name} repeatedly forgets its session") from None
         if not self._tells_of_changes():
             return
         wanted = {"notifications": {"toolsListChanged": True}, **self._meta()}
@@ -186,7 +188,7 @@ class Session:
         or not at all. Raises `RpcError` or an error of the connection.
         """
         self._connection.version = MODERN
-        with Within(self._probe, f"asking {self._name} what it speaks", limits) as probe:
+        with Within(self._probe, f"negotiating with {self._name}", limits) as probe:
             try:
                 result = self._discover(probe)
             except RpcError as error:
@@ -234,8 +236,8 @@ class Session:
         version = result.get("protocolVersion")
         if version not in HANDSHAKES:
             raise BadRequest(
-                f"{self._name} speaks version {one_line(str(version))} of MCP, which is not "
-                f"known here: {', '.join((MODERN, *HANDSHAKES))}"
+                f"{self._name} uses MCP version {one_line(str(version))}; "
+                f"supported versions: {', '.join((MODERN, *HANDSHAKES))}"
             )
         self._connection.version = version
         self._capabilities = _mapping(result.get("capabilities"))
@@ -243,7 +245,7 @@ class Session:
         self._connection.notify("notifications/initialized", {}, limits)
 
     def _refused(self, error: RpcError) -> GenaiError:
-        return BadRequest(f"{self._name} refuses: {error.message} (error {error.code})")
+        return BadRequest(f"{self._name} returned an error: {error.message} (error {error.code})")
 
 
 def _milliseconds(value: Any) -> float:
@@ -271,4 +273,4 @@ def _server(info: Any) -> str:
 def _wanted(result: Mapping[str, Any]) -> str:
     requests = _mapping(result.get("inputRequests")).values()
     methods = {str(_mapping(each).get("method")) for each in requests}
-    return one_line(", ".join(sorted(methods))) or "it does not say what"
+    return one_line(", ".join(sorted(methods))) or "unspecified"

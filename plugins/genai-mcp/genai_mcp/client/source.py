@@ -46,7 +46,7 @@ def output_of(result: Mapping[str, Any]) -> ToolOutput:
     """Convert the result of a tool; raises `MalformedReply` if it is invalid."""
     content = result.get("content", [])
     if not isinstance(content, list):
-        raise MalformedReply("its content is not a list")
+        raise MalformedReply("content must be a list")
     parts = [_part(each) for each in islice(content, _MOST_PARTS)]
     if not parts and "structuredContent" in result:
         parts = [Text(write_json(result["structuredContent"]).decode())]
@@ -61,15 +61,15 @@ def _part(item: Any) -> Text | Image:
         return Text(item["text"])
     if kind == "image":
         data = _bytes(item.get("data"))
-        return Image(data, _word(item, "mimeType")) if data else Text("(a picture without data)")
+        return Image(data, _word(item, "mimeType")) if data else Text("(an image without data)")
     if kind == "audio":
         size = len(_bytes(item.get("data")))
-        return Text(f"(a sound, {_word(item, 'mimeType') or 'of unknown type'}, {size} bytes)")
+        return Text(f"(audio, {_word(item, 'mimeType') or 'of unknown type'}, {size} bytes)")
     if kind == "resource_link":
         return Text(f"(a resource: {_described(item)})")
     if kind == "resource" and isinstance(item.get("resource"), Mapping):
         return _resource(item["resource"])
-    return Text(f"(content of a kind that is not known: {one_line(str(kind))})")
+    return Text(f"(content of unknown type: {one_line(str(kind))})")
 
 
 def _resource(resource: Mapping[str, Any]) -> Text:
@@ -124,17 +124,17 @@ def tools_of(
     found: dict[str, Tool] = {}
     for number, definition in enumerate(definitions):
         if number == MOST_TOOLS:
-            _log.warning("%s has more than %d tools: the rest is left out", server, MOST_TOOLS)
+            _log.warning("%s has more than %d tools; further tools are ignored", server, MOST_TOOLS)
             break
         try:
             tool = _tool(server, definition, call, has_headers)
             if tool.name in found:
-                raise ValidationError(f"there is another one that is called {tool.name} here")
+                raise ValidationError(f"its name {tool.name} is already used")
             found[tool.name] = tool
         except (ValidationError, RecursionError) as error:
             name = definition.get("name") if isinstance(definition, Mapping) else definition
             _log.warning(
-                "%s: the tool %s is left out: %s", server, one_line(str(name)), one_line(str(error))
+                "%s: the tool %s is ignored: %s", server, one_line(str(name)), one_line(str(error))
             )
     return list(found.values())
 
@@ -147,9 +147,9 @@ def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
     if not isinstance(name, str) or not name:
         raise ValidationError("it has no name")
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise ValidationError("its inputSchema is none of an object")
+        raise ValidationError("its inputSchema must have the type object")
     if len(write_json(schema)) > MOST_SCHEMA:
-        raise ValidationError(f"its inputSchema has more than {MOST_SCHEMA} bytes")
+        raise ValidationError(f"its inputSchema is larger than {MOST_SCHEMA} bytes")
     places = mirrored.places(schema) if has_headers else {}
 
     def run(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
@@ -269,7 +269,7 @@ class McpSource(ToolSource):
         if not self._closed.is_set() and not self._is_alive():
             before, self._connection = self._connection, None
             if before is not None:
-                _log.warning("%s is started anew", self.name)
+                _log.warning("restarting %s", self.name)
                 before.close()
             self._tools = None
             self._connection = _connected(self._server)

@@ -166,7 +166,7 @@ class StdioConnection:
         try:
             self._outbox.put_nowait(message + b"\n")
         except queue.Full:
-            raise ServiceUnavailable(f"{self._name} does not read what it is sent") from None
+            raise ServiceUnavailable(f"{self._name} does not read its input") from None
 
     def _write(self) -> None:
         stdin = self._process.stdin
@@ -190,7 +190,7 @@ class StdioConnection:
             reason = ""
         except MalformedReply as error:
             reason = f": {error}"
-        except Exception as error:  # noqa: BLE001 - else whoever waits would not be told
+        except Exception as error:  # noqa: BLE001 - otherwise the waiting caller would hang
             reason = f": {one_line(str(error))}"
         if self._end is None:
             if reason:
@@ -202,11 +202,11 @@ class StdioConnection:
     def _take(self, line: bytes) -> None:
         self._unasked += 1
         if self._unasked > MOST_UNASKED:
-            raise MalformedReply("it floods its output")
+            raise MalformedReply("it wrote too much output")
         try:
             messages = rpc.read_messages(line)
         except ValidationError as error:
-            _log.debug("%s writes what is not a message: %s", self._name, error)
+            _log.debug("%s wrote a line that is not a message: %s", self._name, error)
             return
         for message in messages:
             if isinstance(message, rpc.Answer):
@@ -225,7 +225,7 @@ class StdioConnection:
         if waiting is None:
             if answer.id is not None and answer.id == self._listening:
                 self._heard, self.changed = False, True
-            _log.debug("%s answers what nobody asked", self._name)
+            _log.debug("%s sent a response to an unknown request", self._name)
             return
         waiting.answer = answer
         waiting.done.set()
@@ -254,7 +254,7 @@ class StdioConnection:
     def _last_words(self) -> str:
         self._threads[0].join(GRACE)
         lines = self._errors.decode(errors="replace").strip().splitlines()
-        return f"; it said: {one_line(' / '.join(lines[-5:]))}" if lines else ""
+        return f"; its last output: {one_line(' / '.join(lines[-5:]))}" if lines else ""
 
     def _stop(self, why: ServiceUnavailable) -> None:
         """Fail all waiting and future requests."""
@@ -310,7 +310,7 @@ def _started(server: Server) -> subprocess.Popen[bytes]:
         )
     except (OSError, ValueError) as error:
         # the command is not shown, because it can contain secrets from variables
-        reason = getattr(error, "strerror", None) or "it cannot be a command"
+        reason = getattr(error, "strerror", None) or "invalid command"
         raise ConfigurationError(
             f"{server.name} cannot be started: {reason}: {one_line(server.command)}"
         ) from error

@@ -273,8 +273,8 @@ def caller_of(request: Request, version: str, capabilities: Mapping[str, Any]) -
     if not version:
         raise RpcError(
             INVALID_PARAMS,
-            f"a request is to have {_VERSION} and {_CAPABILITIES} in its _meta, for {MODERN}, or "
-            "to come after initialize",
+            f"a request must have {_VERSION} and {_CAPABILITIES} in its _meta ({MODERN}), or "
+            "follow initialize",
         )
     return Caller(modern=False, asks=version in _ASK_SINCE and messages.can_ask(capabilities))
 
@@ -283,7 +283,7 @@ def _of_meta(meta: Mapping[str, Any]) -> Caller:
     version, capabilities = meta.get(_VERSION), meta.get(_CAPABILITIES)
     if not isinstance(version, str) or not isinstance(capabilities, Mapping):
         raise RpcError(
-            INVALID_PARAMS, f"its _meta lacks {_VERSION} or {_CAPABILITIES}, or they are wrong"
+            INVALID_PARAMS, f"_meta lacks {_VERSION} or {_CAPABILITIES}, or they are invalid"
         )
     if version != MODERN:
         raise messages.wrong_version(version)
@@ -368,12 +368,12 @@ class Calls:
         """
         name, arguments = request.params.get("name"), request.params.get("arguments", {})
         if not isinstance(name, str) or not isinstance(arguments, Mapping):
-            raise RpcError(INVALID_PARAMS, "a call needs a name, and arguments that are an object")
+            raise RpcError(INVALID_PARAMS, "a call must have a name and an object as arguments")
         state = request.params.get("requestState")
         if caller.modern and state is not None:
             kept = self._service.waiting.take(str(state), name, arguments)
             if kept is None:
-                raise RpcError(INVALID_PARAMS, "its requestState is not known, or not any more")
+                raise RpcError(INVALID_PARAMS, "unknown or expired requestState")
             responses = request.params.get("inputResponses")
             if not isinstance(responses, Mapping) or _APPROVAL not in responses:
                 return kept.work, kept.question, None

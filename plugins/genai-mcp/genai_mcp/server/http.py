@@ -74,7 +74,7 @@ def _decoded(headers: Mapping[str, str], name: str) -> str | None:
         return None
     text = mirrored.header_text(value.strip())
     if text is None:
-        raise RpcError(HEADER_MISMATCH, f"the header {name} has characters that none may have")
+        raise RpcError(HEADER_MISMATCH, f"the header {name} has invalid characters")
     return text
 
 
@@ -82,7 +82,7 @@ def _check(name: str, given: str | None, expected: str | None) -> None:
     if given is None and expected is not None:
         raise RpcError(HEADER_MISMATCH, f"the header {name} is missing")
     if given != expected:
-        raise RpcError(HEADER_MISMATCH, f"the header {name} says something else than the body")
+        raise RpcError(HEADER_MISMATCH, f"the header {name} does not match the body")
 
 
 def _are_equal_numbers(one: str, other: str) -> bool:
@@ -145,7 +145,7 @@ class Endpoint:
         with self._lock:
             session = self._sessions.pop(request.headers.get("mcp-session-id", ""), None)
         if session is None:
-            return _error(404, INVALID_REQUEST, "there is no such session")
+            return _error(404, INVALID_REQUEST, "unknown session")
         session.close()
         return RouteResponse(status=204)
 
@@ -198,16 +198,16 @@ class Endpoint:
             )
         name = request.headers.get("mcp-session-id", "")
         if not name:
-            why = f"it has no mcp-session-id, and no {OWN}protocolVersion in its _meta"
+            why = f"the request has neither mcp-session-id nor {OWN}protocolVersion in its _meta"
             return _error(400, INVALID_REQUEST, why, _id(received))
         with self._lock:
             session = self._sessions.get(name)
             if session is not None:
                 self._sessions.move_to_end(name)
         if session is None:
-            return _error(404, INVALID_REQUEST, "there is no such session", _id(received))
+            return _error(404, INVALID_REQUEST, "unknown session", _id(received))
         if is_batch and (session.version != _BATCHES or not received):
-            return _error(400, INVALID_REQUEST, "a body is to be one message")
+            return _error(400, INVALID_REQUEST, "the body must be one message")
         exchanges = [each for message in received if (each := session.receive(message))]
         if not exchanges:
             return RouteResponse(status=202)
@@ -221,10 +221,12 @@ def _refusal(request: RouteRequest) -> RouteResponse | None:
     """Return the response to an invalid POST; None if it is valid."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # other origins need a preflight for it
-        return _error(415, INVALID_REQUEST, "the content-type is to be application/json")
+        return _error(415, INVALID_REQUEST, "the content-type must be application/json")
     accepted = request.headers.get("accept", "*/*")
     if "*/*" not in accepted and not all(each in accepted for each in ("application/json", _SSE)):
-        return _error(406, INVALID_REQUEST, f"it is to accept application/json and {_SSE}")
+        return _error(
+            406, INVALID_REQUEST, f"the accept header must include application/json and {_SSE}"
+        )
     return _wrong_origin(request)
 
 
@@ -239,11 +241,11 @@ def _wrong_origin(request: RouteRequest) -> RouteResponse | None:
         name = None
     if name in _LOOPBACK:
         return None
-    return _error(403, INVALID_REQUEST, "pages of that origin may not come here")
+    return _error(403, INVALID_REQUEST, "pages of this origin cannot use this server")
 
 
 def _is_modern(request: RouteRequest) -> bool:
-    """Whether a request is self-contained: its version is none of those with sessions."""
+    """Whether a request is self-contained: its version is not one of those with sessions."""
     version = request.headers.get("mcp-protocol-version", "")
     return bool(version) and version not in HANDSHAKES and "mcp-session-id" not in request.headers
 

@@ -86,7 +86,7 @@ def elicitation(question: Question) -> dict[str, Any]:
     allow = {
         "type": "boolean",
         "title": "Allow it",
-        "description": "Whether it may be done, this once.",
+        "description": "Whether to allow this call.",
         "default": False,
     }
     form = {"type": "object", "properties": {_ALLOW: allow}, "required": [_ALLOW]}
@@ -137,7 +137,7 @@ def result_of_answer(answer: Answer) -> Result:
     text = answer.summary
     if len(text) > MOST_TEXT:
         rest = len(text) - MOST_TEXT
-        text = f"{text[:MOST_TEXT]}\n(cut here: {rest} more characters)"
+        text = f"{text[:MOST_TEXT]}\n(truncated: {rest} more characters)"
     parts = [_text(text)]
     result: dict[str, Any] = {"content": parts, "isError": False}
     if isinstance(answer.data, Mapping) and answer.data:
@@ -146,7 +146,7 @@ def result_of_answer(answer: Answer) -> Result:
             parts.append(_text(data.decode()))  # for clients that do not read `structuredContent`
             result["structuredContent"] = answer.data
         else:
-            parts.append(_text(f"(data of {len(data)} bytes was left out)"))
+            parts.append(_text(f"(data of {len(data)} bytes omitted)"))
     return result
 
 
@@ -167,7 +167,7 @@ def _parts(content: Iterable[Text | Image]) -> Iterable[dict[str, Any]]:
             data = b64encode(part.data).decode()
             yield {"type": "image", "data": data, "mimeType": part.media_type or _kind(part.data)}
         else:  # the client decides whether to fetch it
-            yield _text(f"(a picture: {part.url})")
+            yield _text(f"(an image: {part.url})")
 
 
 def _text(text: str) -> dict[str, Any]:

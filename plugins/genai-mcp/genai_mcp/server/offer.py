@@ -130,7 +130,7 @@ class Offer:
         if tool.approval == "ask" and not approved:
             approved = (yield _question(tool.name, arguments)) is True
             if not approved:
-                return failed(f"a human was asked whether {tool.name} may run, and said no")
+                return failed(f"the user did not approve the tool {tool.name}")
         output = self._host.call_tool(tool.name, arguments, approved=approved, limits=limits)
         return result_of_output(output)
 
@@ -170,7 +170,9 @@ class Offer:
         kind = "" if waiting is None else waiting.kind
         calls = _calls(waiting.payload) if waiting is not None and kind == _APPROVAL else []
         if not calls:
-            raise TurnPaused(f"it waits for {kind!r}, which nobody here can give", kind=kind)
+            raise TurnPaused(
+                f"the turn is paused for {kind!r}, which is not supported here", kind=kind
+            )
         decisions = {}
         for id, name, arguments in calls:
             is_approved = self._is_approved(name)
@@ -208,12 +210,12 @@ def _of_tool(tool: AvailableTool) -> Offered | None:
 _QUESTION: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "message": {"type": "string", "minLength": 1, "description": "What to say to it."},
+        "message": {"type": "string", "minLength": 1, "description": "The message."},
         "model": {
             "type": "string",
             "minLength": 1,
-            "description": "The model that answers, as `smollm2` or `smollm2@local`; the "
-            "default one unless given.",
+            "description": "The model, for example `smollm2` or `smollm2@local`; the "
+            "default model if omitted.",
         },
     },
     "required": ["message"],
@@ -225,7 +227,7 @@ def _described(name: str, feature: Feature[Any]) -> dict[str, Any]:
     what = clean(feature.help, 500).strip() or feature.name
     return {
         "name": name,
-        "description": f"Ask {feature.name}: {what}. Each call is a conversation of its own.",
+        "description": f"Ask {feature.name}: {what}. Each call is a separate conversation.",
         "inputSchema": _QUESTION,
     }
 
@@ -233,7 +235,7 @@ def _described(name: str, feature: Feature[Any]) -> dict[str, Any]:
 def _question(tool: str, arguments: Mapping[str, Any]) -> Question:
     tool = one_line(tool)
     shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
-    refusal = f"{tool} runs only if a human approves of it, and this client has no way to ask"
+    refusal = f"{tool} requires approval, and this client cannot ask the user"
     return Question(
         f"May the tool {tool} run, with these arguments?\n{shown}",
         f"{refusal}: {_ALLOWED.format(name=tool)}",

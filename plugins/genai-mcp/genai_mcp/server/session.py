@@ -87,9 +87,9 @@ class Session:
         if self._closed:
             return RpcError(rpc.INTERNAL_ERROR, "the session is closed")
         if request.id in self._under_way:
-            return RpcError(INVALID_REQUEST, "its id is that of one under way")
+            return RpcError(INVALID_REQUEST, "the id is already used by a request in progress")
         if request.method in SLOW and not self._service.places.acquire(blocking=False):
-            return RpcError(rpc.INTERNAL_ERROR, "too many requests are under way")
+            return RpcError(rpc.INTERNAL_ERROR, "too many concurrent requests")
         return None
 
     def _cancel(self, id: Any) -> None:
@@ -111,7 +111,7 @@ class Session:
         except Exception as error:  # noqa: BLE001 - the others are served on
             _log.warning("%s failed", one_line(request.method), exc_info=error)
             if not exchange.cancelled:
-                why = "the server failed; its log says why"
+                why = "internal error; see the log of the server"
                 yield messages.error(request.id, rpc.INTERNAL_ERROR, why)
         finally:
             with self._lock:
@@ -130,7 +130,7 @@ class Session:
             return
         known = _MODERN if caller.modern else _OLD
         if request.method not in known:
-            what = f"unknown method {one_line(request.method)!r} here"
+            what = f"unknown method {one_line(request.method)!r}"
             raise RpcError(METHOD_NOT_FOUND, what)
         value = known[request.method](self, request.params)
         if not exchange.cancelled:
@@ -146,10 +146,10 @@ class Session:
     def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         version, capabilities = params.get("protocolVersion"), params.get("capabilities")
         if not isinstance(version, str) or not isinstance(capabilities, Mapping):
-            raise RpcError(INVALID_PARAMS, "it names no protocolVersion, or no capabilities")
+            raise RpcError(INVALID_PARAMS, "protocolVersion or capabilities are missing")
         with self._lock:
             if self.version:
-                raise RpcError(INVALID_REQUEST, "the session is open already")
+                raise RpcError(INVALID_REQUEST, "the session is already open")
             self._capabilities = capabilities
             self.version = version if version in HANDSHAKES else HANDSHAKES[0]
         return {
@@ -194,5 +194,5 @@ def _name_of_cursor(cursor: Any) -> str:
     except (AttributeError, ValueError):
         name = ""
     if not name:
-        raise RpcError(INVALID_PARAMS, "the cursor is none that was given here")
+        raise RpcError(INVALID_PARAMS, "unknown cursor")
     return name

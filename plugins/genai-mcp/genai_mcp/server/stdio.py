@@ -156,10 +156,10 @@ class StdioServer:
                 if self._outbox.broken:
                     return
         except MalformedReply as error:
-            _log.warning("the client is not listened to any more: %s", error)
+            _log.warning("stopped reading from the client: %s", error)
             self._put(messages.error(None, rpc.INVALID_REQUEST, str(error)))
         except OSError as error:
-            _log.warning("the client cannot be heard any more: %s", error)
+            _log.warning("cannot read from the client: %s", error)
         finally:
             self.end()
 
@@ -167,7 +167,7 @@ class StdioServer:
         try:
             received = rpc.read_messages(line)
             if rpc.is_batch(line) and self._session.version != _BATCHES:
-                raise WrongMessage("a line is to be one message")
+                raise WrongMessage("a line must be one message")
         except WrongMessage as error:
             self._put(messages.error(error.id, error.rpc_code, str(error)))
             return
@@ -198,5 +198,5 @@ class StdioServer:
     def _put(self, sent: messages.Outgoing) -> None:
         """Send from the reading thread, without waiting."""
         if not self._outbox.put(write_json(sent), waits=False) and not self._ended.is_set():
-            _log.warning("the client does not read what it is answered: it is not served any more")
+            _log.warning("the client does not read the responses; its session ends")
             self.end()
