@@ -19,14 +19,27 @@ def status_of(problem: HttpProblem) -> int:
     return 400 if problem.code in _CLIENTS_FAULT else problem.status
 
 
-# a colon may be part of a model name such as `llama3:latest`
-_OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*")
-_GOOGLE = ("x-goog-api-key", "x-goog-api-client")
-_OF_ANTHROPIC = re.compile(r"/v1/(messages|complete)(/.*)?")
-_OF_OLLAMA = re.compile(
-    r"/api/(chat|tags|generate|show|ps|embed|embeddings|version|pull|push|create|copy|delete)"
+_V1 = re.compile(r"/v1(/.*)?")
+_APIS: tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...] = (
+    # a colon may be part of a model name such as `llama3:latest`
+    (
+        "gemini",
+        re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*"),
+        (),
+    ),
+    ("anthropic", re.compile(r"/v1/(messages|complete)(/.*)?"), ()),
+    ("gemini", _V1, ("x-goog-api-key", "x-goog-api-client")),
+    ("anthropic", _V1, ("anthropic-version",)),
+    ("openai", _V1, ()),
+    (
+        "ollama",
+        re.compile(
+            r"/api/(chat|tags|generate|show|ps|embed|embeddings|version|pull|push|create|copy|delete)"
+        ),
+        (),
+    ),
 )
-_OF_OPENAI = re.compile(r"/v1(/.*)?")
+"""APIs by path and headers, of which one is enough. The first that matches applies."""
 
 
 def error_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> RouteResponse:
@@ -39,15 +52,10 @@ def error_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> 
 
 def _api(path: str, headers: Mapping[str, str]) -> str:
     """The package of the API; empty for the host's own form."""
-    if _OF_GEMINI.fullmatch(path):
-        return "gemini"
-    if _OF_ANTHROPIC.fullmatch(path):
-        return "anthropic"
-    if _OF_OPENAI.fullmatch(path):
-        if any(name in headers for name in _GOOGLE):
-            return "gemini"
-        return "anthropic" if "anthropic-version" in headers else "openai"
-    return "ollama" if _OF_OLLAMA.fullmatch(path) else ""
+    for api, pattern, names in _APIS:
+        if pattern.fullmatch(path) and (not names or any(name in headers for name in names)):
+            return api
+    return ""
 
 
 @cache

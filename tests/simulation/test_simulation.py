@@ -25,6 +25,12 @@ def test_kills_lose_nothing_and_repeat_nothing() -> None:
     assert failures(*run_seeds(1, 150, ("kill",))) == []
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_no_fault_of_5000_turns_spoils_anything() -> None:
+    assert failures(*run_seeds(1000, 5000)) == []
+
+
 @pytest.mark.part
 @pytest.mark.parametrize(
     "plan",
