@@ -74,6 +74,6 @@ def test_a_file_that_is_wrong_is_told(file: Path, capfd: pytest.CaptureFixture[s
     file.write_text('{"mcpServers":\n {]}', encoding="utf-8")
     assert run(["tools"]) == 0
     said = capfd.readouterr().err
-    assert f"the tools of mcp are not there for now: {file}:2: it is n" in said
+    assert f"the tools of mcp are not there for now: {file}:2: invalid JSON" in said
     assert run(["mcp"]) == 1
     assert f"{file}:2" in capfd.readouterr().err

@@ -413,7 +413,10 @@ def test_it_gets_no_more_of_the_environment_than_it_needs(
     [
         ("def listed(message): answer(message['id'], {'tools': {}})", "invalid list of tools"),
         ("def listed(message): answer(message['id'], 5)", "result that is not an object"),
-        ("def listed(message): refuse(message['id'])", r"refuses: no such method \(error -32601"),
+        (
+            "def listed(message): refuse(message['id'])",
+            r"returned an error: no such method \(error -32601",
+        ),
         ("def called(message): answer(message['id'], {'content': 5})", "content must be a list"),
         (
             """

@@ -189,7 +189,7 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
                 {"jsonrpc": "2.0", "id": n, "error": {"code": -5, "message": "sold\nout"}}, 400
             ),
             BadRequest,
-            r"shop refuses: sold out \(error -5\)",
+            r"shop returned an error: sold out \(error -5\)",
         ),
     ],
 )

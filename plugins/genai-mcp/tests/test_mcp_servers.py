@@ -60,10 +60,10 @@ def test_the_environment_may_name_another_file(
     [
         (b'{\n  "mcpServers": {\n    "a": }\n}', "invalid JSON", 3),
         (b'{\n"mcpServers": "\xff"}', "not UTF-8", 2),
-        (b"[" * 100_000, "it is n", None),
+        (b"[" * 100_000, "nested too deeply", None),
         (b"[]", "mcpServers", 1),
         (b'{"servers": {}}', "mcpServers", 1),
-        (b" " * (1 << 20) + b" ", "more than", None),
+        (b" " * (1 << 20) + b" ", "larger than", None),
     ],
     ids=["syntax", "utf-8", "deep", "list", "other", "large"],
 )
@@ -139,7 +139,7 @@ def test_a_name_that_none_can_have_is_told(file: Path) -> None:
         "server-1m",
     ]
     assert "'My Server' is not a valid server name" in str(servers[0].fault)
-    assert "as 'my-server'" in str(servers[0].fault)
+    assert "for example 'my-server'" in str(servers[0].fault)
     assert "\x1b" not in str(servers[4].fault)
 
 

@@ -99,7 +99,7 @@ def test_sql(draw: Draw) -> None:
         ("bar", {"sql": "SELECT 1", "table": "sales"}, "use either table or sql"),
         ("bar", {}, "label is missing"),
         ("bar", {"label": "x"}, "unknown column of sales 'x'"),
-        ("bar", {"label": "day", "table": "sale"}, "no table 'sale': did you mean sales?"),
+        ("bar", {"label": "day", "table": "sale"}, "unknown table 'sale': did you mean sales?"),
         (
             "bar",
             {"label": "day", "values": [{"column": "region"}]},

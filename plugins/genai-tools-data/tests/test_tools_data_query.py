@@ -176,10 +176,10 @@ def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
         (Query("t", filters=[Filter("text", "in", [1] * 501)]), "more than 500 values"),
         (Query("t", filters=[Filter("text", "contains", "x" * 1001)]), "looks for more than 1000"),
         (Query("t", filters=[Filter("text", "starts with", "x" * 1001)]), "for more than 1000"),
-        (Query("t", order_by=[Order("x")], group_by=["text"]), "no column of the result 'x'"),
+        (Query("t", order_by=[Order("x")], group_by=["text"]), "unknown column of the result 'x'"),
         (Query("t", limit=0), "limit must be at least 1"),
         (Query("t", offset=-1), "offset must be at least 0"),
-        (Query("t", ["text"] * 101), "more than 100 columns"),
+        (Query("t", ["text"] * 101), "more than 100 items"),
     ],
 )
 def test_what_is_refused_says_what_would_do(query: Query, told: str) -> None:
