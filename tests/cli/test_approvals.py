@@ -262,7 +262,7 @@ class TestAsking:
         said += [True, False]
         code, out, err = ask(terminal)
         assert code == 0
-        assert out == "I will.\nwiped a human found\n"
+        assert out == "I will.\nwiped the use found\n"
         assert ran(tools) == ["wipe", "look"]
         assert err.count("asks for wipe, drop, look") == 1
 

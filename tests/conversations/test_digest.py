@@ -173,7 +173,7 @@ def test_the_order_of_a_mapping_does_not_count_that_of_a_list_does() -> None:
 @pytest.mark.process
 def test_a_digest_is_the_same_in_another_process() -> None:
     program = (
-        "from genai_host.conversations.record import digest\n"
+        "from genai_host.conversations.digests import digest\n"
         "from genai_host.api import Prompt, Message\n"
         "step = Prompt([Message('user', 'hi')], parameters={'a': {'x', 'y', 'z'}, 'b': 1})\n"
         "print(digest(step))"

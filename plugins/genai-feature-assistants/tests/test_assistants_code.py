@@ -109,7 +109,7 @@ def test_calls_without_code_are_told_so(make_api: MakeApi) -> None:
     api = make_api(answer, sandbox=sandbox.plugin())
     thread = api.thread("count")
     assert api.run(thread, api.assistant(CODE))["status"] == "completed"
-    assert "no code" in api.texts(thread)[-1][1]
+    assert "code is missing" in api.texts(thread)[-1][1]
     assert sandbox.asked == []
 
 

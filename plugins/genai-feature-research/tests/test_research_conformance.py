@@ -32,7 +32,7 @@ class TestResearchWithAllPasses(TestResearch):
 
     def test_it_does_without_its_optional_roles(self) -> None:
         conversation = self.open(optional=False)
-        with pytest.raises(NoRoute, match="moderate"):
+        with pytest.raises(NoRoute, match="moderation"):
             conversation.say("hi")
 
 

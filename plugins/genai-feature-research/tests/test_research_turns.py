@@ -196,7 +196,7 @@ def test_item_3_what_nobody_can_moderate_is_not_answered(make_host: MakeHost) ->
     scene = Scene(make_host)
     scene.host.instances.disable("fake")
     conversation = scene.host.open("research", "mock", settings={"moderate": True})
-    with pytest.raises(NoRoute, match="moderate"):
+    with pytest.raises(NoRoute, match="moderation"):
         conversation.say("hi")
 
 

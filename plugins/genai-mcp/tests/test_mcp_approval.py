@@ -293,7 +293,7 @@ class TestApproval:
         provider: Any = host.instances["mock"].provider
         said = json.dumps(provider.requests[-1])
         assert '"x"' in said
-        assert "human" in said  # who did not want the other one
+        assert "did not approve" in said  # the other one
 
     def test_and_are_approved_beforehand(self, scripted: MakeHost, version: str) -> None:
         talk = Talk(service_of(self.agent(scripted), model="mock", approved=["buy"]), version)

@@ -277,7 +277,7 @@ class TestOutages(_Asking):
             (json_reply({}, 401), AuthenticationFailed, "requires a key"),
             (json_reply({}, 404), BadRequest, "status 404"),
             (json_reply({}, 500), ServiceUnavailable, "status 500"),
-            (reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), BadRequest, "elsewhere"),
+            (reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), BadRequest, "redirects"),
             (reply(b"<html>hello</html>"), MalformedReply, "not JSON"),
             (reply(b"[" * 100_000), MalformedReply, "not JSON"),
             (reply(b"\xff\xfe"), MalformedReply, "not JSON"),

@@ -98,7 +98,7 @@ def test_results(expression: str, result: str) -> None:
         ("abs.__call__(1)", "unknown function"),
         ("sum(*(1, 2))", "only positional arguments"),
         ("round(1, digits=2)", "only positional arguments"),
-        ("sqrt()", "does not take 0 numbers"),
+        ("sqrt()", "does not take 0 arguments"),
         ("(lambda: 1)()", "unknown function"),
         ("a := 5", "invalid expression"),
         ("1 +", "invalid expression"),

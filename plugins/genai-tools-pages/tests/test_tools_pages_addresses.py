@@ -172,7 +172,7 @@ class TestBetweenTwoAnswers:
     def test_each_redirect_is_looked_at_again(self, site: PageSite) -> None:
         site.answers["/there"] = redirect("/")
         addresses = self.addresses("127.0.0.1", "127.0.0.2")
-        with pytest.raises(PermissionDenied, match=r"turns\.example is at 127\.0\.0\.2"):
+        with pytest.raises(PermissionDenied, match=r"turns\.example has the address 127\.0\.0\.2"):
             read(site.link("/there", "turns.example"), reader(addresses), 20)
         assert len(site.heads) == 1
 
