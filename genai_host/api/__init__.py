@@ -13,10 +13,12 @@ Besides this package, plugins import `genai_host.errors` and names of `genai_hos
 - `providers`: `Provider`, the transport of requests; HTTP; expiring tokens
 - `http_provider`: base class and factory for providers over HTTP
 - `models`: models and offerings, as data; parameters that dialects share
-- `features`: `Feature`, its steps, its answer, the events of a turn
+- `features`: `Feature`, its answer, the events of a turn
+- `steps`: the steps that features yield
 - `tools`: tools, sources of tools, reactions
 - `function_tools`: tools from typed functions
-- `http_routes`: HTTP routes of plugins; requests and responses; a reader of JSON bodies
+- `http_routes`: HTTP routes of plugins; requests and responses
+- `json_reader`: a reader of JSON bodies
 - `hooks`: the hooks; commands and executors of plugins
 - `cancellation`: `Cancellation`, which any thread can cancel
 - `child_process`: a function in another process, within limits
@@ -90,45 +92,19 @@ from genai_host.api.error_replies import (
     one_line,
     service_error,
 )
-from genai_host.api.features import (
-    All,
-    AllSettled,
-    Answer,
-    CallFunction,
-    CallTool,
-    CallTools,
-    CountTokens,
-    Detail,
-    Embed,
-    Event,
-    Feature,
-    FeatureSteps,
-    ListTools,
-    Moderate,
-    NewId,
-    Now,
-    Pause,
-    Progress,
-    Prompt,
-    RateLimit,
-    Step,
-    Turn,
-)
+from genai_host.api.features import Answer, Detail, Event, Feature, FeatureSteps, Turn
 from genai_host.api.function_tools import tool
 from genai_host.api.hooks import Command, ExecutorType, hookimpl
 from genai_host.api.http_provider import HttpProvider, http_provider, listed_models
 from genai_host.api.http_routes import (
     HttpProblem,
     HttpRoute,
-    JsonReader,
     RouteRequest,
     RouteResponse,
-    body_of,
-    bytes_of,
     http_status,
     json_response,
-    number_in,
 )
+from genai_host.api.json_reader import JsonReader, body_of, bytes_of, number_in
 from genai_host.api.json_text import ValueBudget, check_numbers, read_json, write_json
 from genai_host.api.messages import (
     PARTS,
@@ -163,6 +139,24 @@ from genai_host.api.providers import (
 )
 from genai_host.api.schema import SchemaValidator, schema_of
 from genai_host.api.settings import NoSettings, Secret, about, read_settings
+from genai_host.api.steps import (
+    All,
+    AllSettled,
+    CallFunction,
+    CallTool,
+    CallTools,
+    CountTokens,
+    Embed,
+    ListTools,
+    Moderate,
+    NewId,
+    Now,
+    Pause,
+    Progress,
+    Prompt,
+    RateLimit,
+    Step,
+)
 from genai_host.api.streamed_body import StreamedBody
 from genai_host.api.tools import (
     Approval,

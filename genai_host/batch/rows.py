@@ -20,7 +20,7 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api.http_routes import JsonReader, is_deep
+from genai_host.api.json_reader import JsonReader, is_deep
 from genai_host.api.json_text import ValueBudget
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util.text import short_repr

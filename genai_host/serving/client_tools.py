@@ -21,7 +21,7 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
 )
-from genai_host.api.http_routes import is_deep
+from genai_host.api.json_reader import is_deep
 from genai_host.api.json_text import ValueBudget
 from genai_host.errors import ValidationError
 

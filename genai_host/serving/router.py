@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from attrs import evolve
 
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import MOST_DROPPED
+from genai_host.api.json_reader import MOST_DROPPED
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.util.text import short_repr

@@ -12,7 +12,7 @@ import pytest
 
 from genai_host.api import Message, RouteRequest, Text
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.http_routes import MOST_LEVELS, JsonReader, body_of
+from genai_host.api.json_reader import MOST_LEVELS, JsonReader, body_of
 from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
 from genai_host.server.anthropic import requests as anthropic_tools

@@ -21,7 +21,7 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.http_routes import JsonReader
+from genai_host.api.json_reader import JsonReader
 from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import result_and_files
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import body_of, number_in
+from genai_host.api.json_reader import body_of, number_in
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.anthropic.replies import NO_THREADS, PING, Writer, problem_reply

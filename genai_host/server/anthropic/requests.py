@@ -17,7 +17,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import ToolSchema
-from genai_host.api.http_routes import JsonReader
+from genai_host.api.json_reader import JsonReader
 from genai_host.errors import ValidationError
 from genai_host.host import Host
 from genai_host.server.anthropic.conversation import longest, messages_in, ttl_in

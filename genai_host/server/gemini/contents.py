@@ -20,7 +20,7 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.http_routes import JsonReader
+from genai_host.api.json_reader import JsonReader
 from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import Pairing, merge_consecutive, result_and_files

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from attrs import frozen
 
 from genai_host.api import Operation, RouteRequest, RouteResponse, Usage, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api.json_reader import JsonReader, body_of
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.gemini.contents import messages_in, text_of

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import field, frozen
 
 from genai_host.api import ToolSchema
-from genai_host.api.http_routes import JsonReader
+from genai_host.api.json_reader import JsonReader
 from genai_host.api.json_text import read_json
 from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import check_schema, each_once, offered_tool, one_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from genai_host.api import Image, RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import body_of, number_in
+from genai_host.api.json_reader import body_of, number_in
 from genai_host.conversations.conversation import Conversation
 from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import TurnSummary, turns_of

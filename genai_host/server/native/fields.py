@@ -20,7 +20,7 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.http_routes import JsonReader
+from genai_host.api.json_reader import JsonReader
 from genai_host.api.messages import Part
 from genai_host.errors import GenaiError, NotFound, ValidationError
 from genai_host.host import Host

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import body_of
+from genai_host.api.json_reader import body_of
 from genai_host.config import edit_config, read_config
 from genai_host.errors import Conflict, NotFound, ValidationError
 from genai_host.host import Host

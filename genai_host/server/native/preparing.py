@@ -23,7 +23,7 @@ from genai_host.api import (
     json_response,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.http_routes import body_of
+from genai_host.api.json_reader import body_of
 from genai_host.errors import Conflict, GenaiError, PermissionDenied, PluginError, ProviderTimeout
 from genai_host.host import Host
 from genai_host.providers.instance import ProviderInstance

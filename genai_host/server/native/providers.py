@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import RouteRequest, RouteResponse, Secret, json_response
-from genai_host.api.http_routes import body_of
+from genai_host.api.json_reader import body_of
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import describe
 from genai_host.config import edit_config, must_be_writable, read_config

@@ -32,7 +32,7 @@ from genai_host.api import (
     json_response,
 )
 from genai_host.api.features import Event
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api.json_reader import JsonReader, body_of
 from genai_host.api.json_text import write_json
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused, ValidationError

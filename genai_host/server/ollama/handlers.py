@@ -21,7 +21,7 @@ from genai_host.api import (
     RouteResponse,
     json_response,
 )
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api.json_reader import JsonReader, body_of
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.ollama.replies import (

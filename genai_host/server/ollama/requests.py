@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, ToolSchema
-from genai_host.api.http_routes import JsonReader, bytes_of
+from genai_host.api.json_reader import JsonReader, bytes_of
 from genai_host.errors import ValidationError
 from genai_host.prompts.attachments import part_of
 from genai_host.serving.client_tools import (

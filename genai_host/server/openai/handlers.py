@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genai_host.api import ModerationResult, RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.api.json_reader import JsonReader, body_of
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.errors import ValidationError
 from genai_host.host import Host

@@ -20,7 +20,7 @@ from genai_host.api import (
     ToolCall,
     ToolSchema,
 )
-from genai_host.api.http_routes import JsonReader, bytes_of
+from genai_host.api.json_reader import JsonReader, bytes_of
 from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import (
     CHOICES,

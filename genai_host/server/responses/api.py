@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from genai_host.api import CancelToken, Completion, RouteRequest, RouteResponse, json_response
-from genai_host.api.http_routes import body_of, number_in
+from genai_host.api.json_reader import body_of, number_in
 from genai_host.api.json_text import read_json, write_json
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, StoreError, ValidationError

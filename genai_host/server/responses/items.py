@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from genai_host.api.http_routes import bytes_of
+from genai_host.api.json_reader import bytes_of
 from genai_host.errors import NotFound, ValidationError
 
 K = TypeVar("K")

@@ -28,7 +28,7 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.http_routes import bytes_of
+from genai_host.api.json_reader import bytes_of
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import Role
 from genai_host.errors import ValidationError

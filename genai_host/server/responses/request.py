@@ -15,7 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import ToolSchema
-from genai_host.api.http_routes import JsonReader
+from genai_host.api.json_reader import JsonReader
 from genai_host.errors import ValidationError
 from genai_host.server.responses.items import (
     Fields,

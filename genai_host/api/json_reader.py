@@ -1,0 +1,259 @@
+"""A reader of the JSON bodies of requests.
+
+`JsonReader` checks the type of each field. A wrong field is answered with a 400 that names it:
+
+    body = body_of(request)
+    body.text("model")                  # "" if it is missing
+    for message in body.objects("messages"):
+        message.choice("role", ("user", "assistant"))
+    body.nothing_else()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from genai_host.api.http_routes import RouteRequest
+from genai_host.errors import (
+    ValidationError,
+)
+from genai_host.util.text import short_repr
+from genai_host.util.text_encoding import decode_base64
+
+MOST_LEVELS = 100
+"""Maximum nesting of a body: later code may recurse once per level."""
+
+MOST_DROPPED = 20
+"""Maximum number of ignored fields that a reply lists."""
+
+_HUMP = re.compile(r"_([a-z0-9])")
+
+
+def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
+    """A reader for the JSON object in the body of a request.
+
+    Args:
+        request: The request.
+        camel: Whether `top_p` is accepted for `topP`.
+
+    Raises:
+        ValidationError: The body is not a JSON object, or nested too deeply.
+    """
+    value = request.json()
+    if is_deep(value):
+        raise ValidationError(f"the body is nested more than {MOST_LEVELS} levels deep", path="$")
+    return JsonReader(value, "$", camel=camel, dropped=request.dropped)
+
+
+class JsonReader:
+    """Reads fields of a client's JSON object and checks their types. A null field counts as
+    missing.
+
+    Methods that read a field raise `ValidationError` with its path if the type does not match.
+
+    Attributes:
+        path: Location in the body, for example `$.messages[0]`.
+        value: The object.
+        read: Names of the fields read so far.
+        dropped: Collects the paths of ignored fields, including those of nested objects.
+    """
+
+    __slots__ = ("_camel", "_names", "dropped", "path", "read", "value")
+
+    def __init__(
+        self, value: Any, path: str, *, camel: bool = False, dropped: list[str] | None = None
+    ) -> None:
+        if not isinstance(value, dict):
+            raise ValidationError(f"{short_repr(value)} is not an object", path=path)
+        self.path = path
+        self.value: Mapping[str, Any] = value
+        self.dropped = [] if dropped is None else dropped
+        self._camel = camel
+        self._names: dict[str, str] = {}  # original spelling
+        self.read: set[str] = set()
+        for written, each in value.items():
+            name = _in_camel_case(written) if camel else written
+            if name in self._names:
+                raise ValidationError(f"duplicate field {name}", path=f"{path}.{written}")
+            if each is not None:
+                self._names[name] = written
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def names(self) -> Iterable[tuple[str, str]]:
+        """Name and original spelling of each field."""
+        return self._names.items()
+
+    def at(self, name: str) -> str:
+        """Path of a field, even if it is missing."""
+        return f"{self.path}.{self._names.get(name, name)}"
+
+    def raw(self, name: str) -> Any:
+        """Any value; None if it is missing."""
+        self.read.add(name)
+        return self.value[self._names[name]] if name in self._names else None
+
+    def text(self, name: str, usual: str = "") -> str:
+        value = self.raw(name)
+        if value is None:
+            return usual
+        if not isinstance(value, str):
+            raise self.wrong(name, "not a string")
+        return value
+
+    def choice(self, name: str, choices: Collection[str], usual: str = "") -> str:
+        """A string out of several."""
+        value = self.text(name, usual)
+        if name in self and value not in choices:
+            raise self.wrong(name, f"not one of {', '.join(choices)}")
+        return value
+
+    def flag(self, name: str) -> bool | None:
+        value = self.raw(name)
+        if value is not None and not isinstance(value, bool):
+            raise self.wrong(name, "neither true nor false")
+        return value
+
+    def whole(self, name: str) -> int | None:
+        """An integer in any spelling: `3`, `3.0`, `"3"`."""
+        value = self.raw(name)
+        if value is None or type(value) is int:
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII):
+            return int(value)
+        raise self.wrong(name, "not an integer")
+
+    def number(self, name: str) -> int | float | None:
+        value = self.raw(name)
+        if value is not None and type(value) not in (int, float):
+            raise self.wrong(name, "not a number")
+        return value  # type: ignore[no-any-return]  # it was looked at
+
+    def data(self, name: str) -> bytes:
+        """Decoded base64, in either alphabet."""
+        return bytes_of(self.text(name), self.at(name))
+
+    def values(self, name: str) -> Sequence[Any]:
+        """A list; empty if it is missing."""
+        value = self.raw(name)
+        if value is not None and not isinstance(value, list):
+            raise self.wrong(name, "not a list")
+        return value or ()
+
+    def texts(self, name: str) -> Sequence[str]:
+        values = self.values(name)
+        for number, each in enumerate(values):
+            if not isinstance(each, str):
+                raise ValidationError(
+                    f"{short_repr(each)} is not text", path=f"{self.at(name)}[{number}]"
+                )
+        return values
+
+    def object(self, name: str) -> JsonReader | None:
+        value = self.raw(name)
+        return None if value is None else self._inner(value, self.at(name))
+
+    def objects(self, name: str) -> Sequence[JsonReader]:
+        return [
+            self._inner(each, f"{self.at(name)}[{number}]")
+            for number, each in enumerate(self.values(name))
+        ]
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        """An object with arbitrary names."""
+        value = self.raw(name)
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(name, "not an object")
+        return value
+
+    def refuse(self, *names: str) -> None:
+        """Refuse fields that are not supported here.
+
+        Raises:
+            ValidationError: A field is present and has an effect.
+        """
+        for name in names:
+            if self.raw(name):
+                raise ValidationError(f"{name} is not supported here", path=self.at(name))
+
+    def drop(self, *names: str) -> None:
+        """Ignore fields, if present: the reply is correct without them."""
+        for name in names:
+            if self.raw(name) is not None and len(self.dropped) <= MOST_DROPPED:
+                self.dropped.append(self.at(name).removeprefix("$."))
+
+    def drop_others(self) -> None:
+        """Ignore all fields not read so far. Formats grow, and an answer seldom depends on new
+        fields."""
+        self.drop(*(name for name in self._names if name not in self.read))
+
+    def nothing_else(self) -> None:
+        """Check that all fields were read.
+
+        Raises:
+            ValidationError: There is another field.
+        """
+        for name, written in self._names.items():
+            if name not in self.read:
+                raise ValidationError(f"unknown field {short_repr(written)} here", path=self.path)
+
+    def _inner(self, value: Any, path: str) -> JsonReader:
+        return JsonReader(value, path, camel=self._camel, dropped=self.dropped)
+
+    def wrong(self, name: str, why: str) -> ValidationError:
+        return ValidationError(f"{name}: {short_repr(self.raw(name))} is {why}", path=self.at(name))
+
+
+def bytes_of(text: str, path: str) -> bytes:
+    """Decode Base64; see `decode_base64`.
+
+    Raises:
+        ValidationError: The text is not Base64.
+    """
+    try:
+        return decode_base64(text)
+    except ValueError as error:
+        raise ValidationError(str(error), path=path) from error
+
+
+def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:
+    """A positive integer from a query.
+
+    Args:
+        query: The query parameters.
+        name: Name of the parameter.
+        usual: Default.
+        most: Maximum.
+        path: Location for the error; empty for `?name`.
+
+    Raises:
+        ValidationError: The value is not an integer from 1 to `most`.
+    """
+    text = query.get(name) or str(usual)
+    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
+        raise ValidationError(f"{name} must be a number from 1 to {most}", path=path or f"?{name}")
+    return int(text)
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a value is nested more than `MOST_LEVELS` levels deep."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        level = [
+            item
+            for each in level
+            if isinstance(each, (dict, list))
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _in_camel_case(name: str) -> str:
+    return _HUMP.sub(lambda hump: hump[1].upper(), name) if "_" in name else name
