@@ -91,7 +91,7 @@ def _details(given: Iterable[Detail]) -> tuple[Detail, ...]:
     return tuple(given)
 
 
-def _pictures(given: Iterable[Image]) -> tuple[Image, ...]:
+def _images(given: Iterable[Image]) -> tuple[Image, ...]:
     return tuple(given)
 
 
@@ -100,7 +100,7 @@ def _messages(given: Iterable[Message]) -> tuple[Message, ...]:
 
 
 _DETAILS = Must("details", lambda given: all(isinstance(each, Detail) for each in given))
-_PICTURES = Must("images", lambda given: all(isinstance(each, Image) for each in given))
+_IMAGES = Must("images", lambda given: all(isinstance(each, Image) for each in given))
 _MESSAGES = Must("messages", lambda given: all(isinstance(each, Message) for each in given or ()))
 
 
@@ -116,11 +116,11 @@ class Answer:
         summary: Text of the answer.
         details: Background of the answer; the host inserts the steps of the turn before it.
         data: JSON for programs; it matches `Turn.schema` if there is one.
-        adds: Messages to add to the history; None for the user's message and the summary.
+        new_messages: Messages to add to the history; None for the user's message and the summary.
         state: JSON for the next `Turn.state`.
         usage: Tokens used by all prompts of the turn; set by the host.
         cost: Cost of all model calls of the turn; set by the host.
-        pictures: Images for the user; the host inserts the images of tools before them.
+        images: Images for the user; the host inserts the images of tools before them.
 
     Raises:
         TypeError: A field has a value of the wrong type.
@@ -129,13 +129,13 @@ class Answer:
     summary: str = field(validator=TEXT)
     details: Sequence[Detail] = field(default=(), converter=_details, validator=_DETAILS)
     data: Any = None
-    adds: Sequence[Message] | None = field(
+    new_messages: Sequence[Message] | None = field(
         default=None, converter=convert.optional(_messages), validator=_MESSAGES
     )
     state: Any = None
     usage: Usage = field(factory=Usage)
     cost: Cost = field(factory=Cost)
-    pictures: Sequence[Image] = field(default=(), converter=_pictures, validator=_PICTURES)
+    images: Sequence[Image] = field(default=(), converter=_images, validator=_IMAGES)
 
     @property
     def text(self) -> str:

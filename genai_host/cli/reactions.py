@@ -57,7 +57,7 @@ def show_reactions_of(
     app: App, answer: Answer, save_images: str | None, *, show: Callable[[str], None] | None = echo
 ) -> None:
     """Show the tool output of a turn. See `show_reactions`."""
-    show_reactions(app, answer.reactions, answer.pictures, save_images, answer.text, show=show)
+    show_reactions(app, answer.reactions, answer.images, save_images, answer.text, show=show)
 
 
 def show_reactions(

@@ -224,7 +224,7 @@ class TurnUsage:
         self._details: dict[Path, Detail] = {}
         self._costs: dict[Path, Cost] = {}
         self._completions: dict[Path, Completion] = {}
-        self._pictures: dict[Path, list[Image]] = {}
+        self._images: dict[Path, list[Image]] = {}
         self._told = tuple(history)
         self._new: list[Message] = []
 
@@ -234,9 +234,9 @@ class TurnUsage:
         return [self._details[path] for path in sorted(self._details)]
 
     @property
-    def pictures(self) -> list[Image]:
+    def images(self) -> list[Image]:
         """Images of tools, in the order of their calls."""
-        return [each for path in sorted(self._pictures) for each in self._pictures[path]]
+        return [each for path in sorted(self._images) for each in self._images[path]]
 
     @property
     def cost(self) -> Cost:
@@ -254,9 +254,10 @@ class TurnUsage:
         limits = self._limits
         if self._steps > limits.steps:
             raise LimitExceeded(f"turn stopped after {limits.steps} steps", limit="steps")
-        if self._round_trips > limits.max_model_calls:
+        most = limits.max_model_calls
+        if self._round_trips > most:
             raise LimitExceeded(
-                f"turn stopped after {limits.max_model_calls} model calls without a final answer",
+                f"turn reached its limit of model calls ({most}) without an answer",
                 limit="round_trips",
             )
         if limits.cost is not None and isinstance(step, _CALLS):
@@ -290,7 +291,7 @@ class TurnUsage:
                 self._completions[path] = result
             elif isinstance(result, ToolOutput):
                 found = [part for part in result.content if isinstance(part, Image)]
-                self._pictures[path] = found
+                self._images[path] = found
             charged = [each for each in failed if each.cost != 0.0]
             calls = [*charged, result] if isinstance(result, _RESULTS) else charged
             for call in calls:

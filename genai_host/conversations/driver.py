@@ -161,9 +161,9 @@ class Driver:
             answer = self._recordable(answer)
         account = self._account
         details = [*account.details, *answer.details]
-        pictures = [*account.pictures, *answer.pictures]
+        images = [*account.images, *answer.images]
         return evolve(
-            answer, details=details, usage=account.usage, cost=account.cost, pictures=pictures
+            answer, details=details, usage=account.usage, cost=account.cost, images=images
         )
 
     @property
@@ -209,7 +209,7 @@ class Driver:
 
     def _recordable(self, answer: Answer) -> Answer:
         """The answer with its state and details as they are after a restore."""
-        others = answer.details or answer.adds or answer.pictures
+        others = answer.details or answer.new_messages or answer.images
         if answer.state is None and answer.data is None and not others:
             return answer  # in most cases there is only text
         try:

@@ -260,17 +260,25 @@ def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
             {"kind": each.kind, "title": each.title, **({"data": each.data} if each.data else {})}
             for each in answer.details
         ]
-    for name in ("data", "adds", "state"):
+    for name in ("data", "new_messages", "state"):
         value = getattr(answer, name)
         if value is not None:
             form[name] = codec.to_json(value)
-    if answer.pictures:
-        form["pictures"] = codec.to_json(answer.pictures)
+    if answer.images:
+        form["images"] = codec.to_json(answer.images)
     for name in ("usage", "cost"):
         value = codec.to_json(getattr(answer, name))
         if value:
             form[name] = value
     return form
+
+
+_OLD_FIELDS = {"adds": "new_messages", "pictures": "images"}
+
+
+def answer_fields(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a recorded answer, with the current names."""
+    return {_OLD_FIELDS.get(name, name): value for name, value in form.items()}
 
 
 def _entry(item: object, codec: Codec) -> Entry:
@@ -281,5 +289,7 @@ def _entry(item: object, codec: Codec) -> Entry:
     if form is None:
         raise ValidationError(f"unknown entry {tag!r}")
     fields = {name: value for name, value in item.items() if name != "entry"}
+    if form is TurnEnded and isinstance(fields.get("answer"), Mapping):
+        fields["answer"] = answer_fields(fields["answer"])
     entry: Entry = codec.from_json(fields, form)
     return entry

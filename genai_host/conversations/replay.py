@@ -301,8 +301,8 @@ def check(entries: Iterable[Entry], codec: Codec) -> None:
 
 
 def added(answer: Answer, message: Message) -> tuple[Message, ...]:
-    """Messages that an answer adds to the history: `Answer.adds`, or else the message and the
+    """Messages that an answer adds to the history: `Answer.new_messages`, or the message and the
     summary."""
-    if answer.adds is not None:
-        return tuple(answer.adds)
+    if answer.new_messages is not None:
+        return tuple(answer.new_messages)
     return (message, Message("assistant", answer.summary))

@@ -297,7 +297,7 @@ def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> 
     said = Answer(
         completion.text,
         data=completion.value,
-        adds=[message, completion.message],
+        new_messages=[message, completion.message],
         usage=completion.usage,
     )
     record.append(TurnEnded(0, said))

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import count
+from genai_host.conversations.record import answer_fields
 from genai_host.errors import StoreError
 from genai_host.store.database import Database, storable, time_of
 from genai_host.store.search import tokenize
@@ -227,10 +228,11 @@ class _Derived:
         if row.turn not in self._again:  # the turn began before these entries
             self._again[row.turn] = self._is_said_again(row)
         self._takes_back |= self._again[row.turn]
-        if answer.get("adds") is None:
+        messages = answer_fields(answer).get("new_messages")
+        if messages is None:
             self._add(row.turn, "assistant", answer["summary"])
             return
-        for message in answer["adds"]:
+        for message in messages:
             if message["role"] == "assistant":
                 self._said(row.turn, message)
 

@@ -236,7 +236,7 @@ class TestItem04:
         assert isinstance(reply.error, LimitExceeded)
         body = reply.to_json()
         assert body["error"]["code"] == "limit_exceeded"
-        assert f"after {expected} model calls" in body["error"]["message"]
+        assert f"model calls ({expected})" in body["error"]["message"]
         assert len(body["history"]) == 1 + 2 * expected
         assert body["history"][-1]["content"] == "found"
 
@@ -565,7 +565,7 @@ class TestItem11:
         assert [code for code, _ in heard][-3:] == ["3", "2", "d"]
         assert sum(code == "d" for code, _ in heard) == 1
         error, [state], finish = (data for _, data in heard[-3:])
-        assert "after 6 model calls" in error
+        assert "model calls (6)" in error
         assert len(state["value"]["history"]) == 13
         assert finish["finishReason"] == "error"
 

@@ -235,7 +235,7 @@ class TestItem04:
         assert (reply.status_code, model.calls) == (422, 6)
         body = reply.json()
         assert body["error"]["code"] == "limit_exceeded"
-        assert "after 6 model calls" in body["error"]["message"]
+        assert "model calls (6)" in body["error"]["message"]
         assert body["error"]["hint"]
         assert len(body["history"]) == 13
         assert body["session_id"] == SESSION

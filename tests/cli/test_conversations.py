@@ -188,7 +188,9 @@ class TestShow:
         assert told["answer"]["details"][0]["kind"] == "prompt"
 
     def test_an_answer_that_added_nothing_is_shown(self, terminal: Terminal) -> None:
-        made(TurnStarted(0, Message("user", "q"), "1", 0), TurnEnded(0, Answer("a", adds=())))
+        made(
+            TurnStarted(0, Message("user", "q"), "1", 0), TurnEnded(0, Answer("a", new_messages=()))
+        )
         assert "## assistant\n\na\n" in terminal("conversations", "show", "last")[1]
 
     def test_one_that_waits_says_so(self, terminal: Terminal) -> None:

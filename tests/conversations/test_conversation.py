@@ -144,7 +144,7 @@ class TestHistory:
     def test_a_feature_decides_what_enters_it(self, make_host: Callable[..., Host]) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from Prompt([turn.message])
-            return Answer("shown", adds=[Message("user", "instead")])
+            return Answer("shown", new_messages=[Message("user", "instead")])
 
         host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
         conversation = host.open("f", "mock")
@@ -181,9 +181,9 @@ class TestBadAnswers:
         [
             (lambda: Answer(123), "Answer: summary must be a string, not 123"),  # type: ignore[arg-type]
             (lambda: Answer(None), "Answer: summary must be a string, not None"),  # type: ignore[arg-type]
-            (lambda: Answer("", adds=["hi"]), "Answer: adds must be messages"),  # type: ignore[list-item]
-            (lambda: Answer("", adds="hi"), "Answer: adds must be messages"),  # type: ignore[arg-type]
-            (lambda: Answer("", adds=Message("user", "x")), "not iterable"),  # type: ignore[arg-type]
+            (lambda: Answer("", new_messages=["hi"]), "Answer: new_messages must be messages"),  # type: ignore[list-item]
+            (lambda: Answer("", new_messages="hi"), "Answer: new_messages must be messages"),  # type: ignore[arg-type]
+            (lambda: Answer("", new_messages=Message("user", "x")), "not iterable"),  # type: ignore[arg-type]
             (lambda: Answer("", details=[{}]), "Answer: details must be details"),  # type: ignore[list-item]
             (lambda: Answer("", details=[Detail("a", 1)]), "Detail: title must be a string"),  # type: ignore[arg-type]
             (lambda: Answer("", details=[Detail("a", "b", [1])]), "Detail: data must be a mapping"),  # type: ignore[arg-type]
@@ -229,7 +229,7 @@ class TestBadAnswers:
     def test_what_is_added_may_come_from_a_generator(self, make_host: Callable[..., Host]) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
-            return Answer("", adds=(Message("user", text) for text in "ab"))
+            return Answer("", new_messages=(Message("user", text) for text in "ab"))
 
         host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         conversation = host.open("f")

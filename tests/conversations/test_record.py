@@ -95,7 +95,7 @@ def test_a_conversation_may_leave_no_record(host: Host) -> None:
 
 
 def test_no_field_of_an_answer_is_left_out() -> None:
-    told = {"summary", "details", "data", "adds", "state", "usage", "cost", "pictures"}
+    told = {"summary", "details", "data", "new_messages", "state", "usage", "cost", "images"}
     assert {each.name for each in fields(Answer)} == told
 
 
@@ -105,8 +105,8 @@ def test_no_field_of_an_answer_is_left_out() -> None:
         Answer("plain"),
         Answer("told", [Detail("a", "b"), Detail("c", "d", {"e": [1, {"f": None}]})]),
         Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4), Cost(0.5, 1)),
-        Answer("empty", adds=()),
-        Answer("seen", pictures=[Image(b"123", "image/png"), Image(url="https://a.example/")]),
+        Answer("empty", new_messages=()),
+        Answer("seen", images=[Image(b"123", "image/png"), Image(url="https://a.example/")]),
     ],
 )
 def test_answers_have_the_form_of_the_codec(answer: Answer) -> None:
@@ -114,6 +114,16 @@ def test_answers_have_the_form_of_the_codec(answer: Answer) -> None:
     entry = TurnEnded(7, answer)
     assert form_of(entry, codec) == {"entry": "turn_ended", **codec.to_json(entry)}
     assert InMemoryRecord.from_json([form_of(entry, codec)], codec).entries == (entry,)
+
+
+def test_answers_are_read_with_their_former_names() -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "q"}]}
+    image = {"type": "image", "data": "MTIz", "media_type": "image/png"}
+    answer = {"summary": "a", "adds": [message], "pictures": [image]}
+    form = {"entry": "turn_ended", "turn": 7, "answer": answer}
+    [entry] = InMemoryRecord.from_json([form]).entries
+    read = Answer("a", new_messages=[Message("user", "q")], images=[Image(b"123", "image/png")])
+    assert entry == TurnEnded(7, read)
 
 
 def test_it_round_trips_through_json(host: Host) -> None:
@@ -183,7 +193,10 @@ class TestRetelling:
 
     def test_turns_that_added_nothing_are_taken_back_alike(self) -> None:
         silent: list[list[Entry]] = [
-            [TurnStarted(n, Message("user", f"q{n}"), "1", 0), TurnEnded(n, Answer("a", adds=()))]
+            [
+                TurnStarted(n, Message("user", f"q{n}"), "1", 0),
+                TurnEnded(n, Answer("a", new_messages=())),
+            ]
             for n in range(3)
         ]
         told = replay([OPENED, *silent[0], *silent[1], *silent[2], Rewound(0, 2)])

@@ -105,7 +105,7 @@ def a_feature_that_cannot_handle_a_failure(turn: Turn[Any]) -> FeatureSteps:
 def a_feature_that_doubles_the_history(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([*turn.history, turn.message])
     said = [*turn.history, turn.message, Message("assistant", completion.text)]
-    return Answer(completion.text, adds=said)
+    return Answer(completion.text, new_messages=said)
 
 
 @fail(

@@ -261,7 +261,7 @@ def test_every_call_is_answered_once_under_its_id_and_in_order(
     host: Host, asked: Asked, model: str, streamed: bool
 ) -> None:
     answer = answer_of(host, model, text_for(model), streamed)
-    parts = [part for message in answer.adds or () for part in message.content]
+    parts = [part for message in answer.new_messages or () for part in message.content]
     ids = [part.id for part in parts if isinstance(part, ToolCall)]
     assert len(set(ids)) == 3
     assert [part.id for part in parts if isinstance(part, ToolResult)] == ids

@@ -174,7 +174,7 @@ def test_a_model_that_was_called_often_enough_is_not_called_again(
     host: Host, between: Between, looked: list[str], model: str
 ) -> None:
     conversation = host.open("agent", model, settings={"round_trips": 1})
-    with pytest.raises(LimitExceeded, match="called 1 times"):
+    with pytest.raises(LimitExceeded, match=r"model calls \(1\)"):
         conversation.say("What colour is the sky?")
     assert len(between.bodies) == len(looked) == 1
     assert conversation.history == ()

@@ -261,9 +261,9 @@ def test_an_error_in_mid_stream(side: Side) -> None:
 
 
 def test_batches_are_refused(side: Side) -> None:
-    with pytest.raises(anthropic.NotFoundError, match="batches"):
+    with pytest.raises(anthropic.NotFoundError, match="Batches"):
         side.client.messages.batches.list()
-    with pytest.raises(anthropic.NotFoundError, match="batches"):
+    with pytest.raises(anthropic.NotFoundError, match="Batches"):
         side.client.messages.batches.create(requests=[{"custom_id": "a", "params": ASK}])
 
 

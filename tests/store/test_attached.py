@@ -40,7 +40,7 @@ def turn(number: int, *content: Any) -> list[Entry]:
         TurnStarted(number, message, "1", 0),
         StepStarted(number, (0,), "tool", "d"),
         StepEnded(number, (0,), result),
-        TurnEnded(number, Answer("a", adds=(message, reply), data={"of": "a"})),
+        TurnEnded(number, Answer("a", new_messages=(message, reply), data={"of": "a"})),
     ]
 
 

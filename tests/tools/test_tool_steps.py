@@ -222,7 +222,7 @@ class TestSeen:
             yield from CallTools(calls("see", say="b"))
             own = Detail("own", "mine", {"reactions": [{"type": "y"}, {"no": "type"}, 5]})
             mine = Image(url="https://a.example/")
-            return Answer(str(len(first)), details=[own], pictures=[mine])
+            return Answer(str(len(first)), details=[own], images=[mine])
 
         return host_of(make_host, respond, Tool("see", "x", see))
 
@@ -238,7 +238,7 @@ class TestSeen:
             {"type": "x", "say": "b"},
             {"type": "y"},
         )
-        assert answer.pictures == (*[self.PICTURE] * 3, Image(url="https://a.example/"))
+        assert answer.images == (*[self.PICTURE] * 3, Image(url="https://a.example/"))
 
     def test_it_is_on_record(self, make_host: MakeHost) -> None:
         host = self.host(make_host)
@@ -251,13 +251,13 @@ class TestSeen:
         assert isinstance(last, TurnEnded)
         assert last.answer is not None
         assert last.answer.reactions == answer.reactions
-        assert last.answer.pictures == answer.pictures
+        assert last.answer.images == answer.images
         assert cut(host, recorded(conversation), len(form) - 1).resume() == answer
 
     def test_what_is_no_picture_is_refused(self) -> None:
         wrong: Any = ["x"]
-        with pytest.raises(TypeError, match="pictures must be images"):
-            Answer("", pictures=wrong)
+        with pytest.raises(TypeError, match="images must be images"):
+            Answer("", images=wrong)
 
 
 class TestEnding:

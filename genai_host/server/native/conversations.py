@@ -137,7 +137,7 @@ def image(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     entries = host.store_for(request.user).entries(conversation_in(request, host), host.codec)
     for told in turns_of(entries):
         if str(told.number) == turn and told.answer is not None:
-            for place, each in enumerate(told.answer.pictures):
+            for place, each in enumerate(told.answer.images):
                 if str(place) == number and each.data:
                     return RouteResponse(each.data, headers={"content-type": _kind_of(each)})
     raise NotFound("unknown image")

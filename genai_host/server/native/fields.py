@@ -136,7 +136,7 @@ def answered(
         record_error: Why the answer could not be saved; None if it was.
     """
     row = answer_row(answer, codec)
-    row["images"] = [{"media_type": each.media_type or "image/png"} for each in answer.pictures]
+    row["images"] = [{"media_type": each.media_type or "image/png"} for each in answer.images]
     if record_error is not None:
         row["record_error"] = failed(record_error)
     return {"turn": turn, **row}

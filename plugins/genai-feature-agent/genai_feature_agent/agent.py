@@ -61,8 +61,8 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     envelope = yield from loop.run(envelope)
     reactions = all_reactions(envelope.messages, envelope.reactions)
     data: Any = {"reactions": reactions} if turn.schema is None else loop.value
-    adds = envelope.messages[len(turn.history) :]
-    return Answer(_summary(envelope, reactions), data=data, adds=adds)
+    new_messages = envelope.messages[len(turn.history) :]
+    return Answer(_summary(envelope, reactions), data=data, new_messages=new_messages)
 
 
 def _summary(envelope: Envelope, reactions: list[dict[str, Any]]) -> str:

@@ -170,13 +170,13 @@ class AgentLoop:
         times = self._max_round_trips
         if envelope.round_trips >= times:
             raise LimitExceeded(
-                f"turn stopped after {times} model calls without a final answer",
+                f"turn reached its limit of model calls ({times}) without an answer",
                 limit="round_trips",
                 hint="split the request, or raise the setting round_trips",
             )
         if self._max_cost is not None and envelope.cost >= self._max_cost:
             raise LimitExceeded(
-                f"turn stopped after a cost of {envelope.cost:g} US dollars without a final answer",
+                f"turn reached its limit of cost ({envelope.cost:g} US dollars) without an answer",
                 limit="cost",
                 hint="split the request, or raise the setting cost",
             )

@@ -258,7 +258,7 @@ class Told:
         """All messages; outputs of calls pending in the history precede the new user message."""
         history, before = self.request.history, 0
         if self.answer is not None:
-            return (*history, *(self.answer.adds or ()))
+            return (*history, *(self.answer.new_messages or ()))
         if Envelope(history).pending and self.added and self.added[0].role == "tool":
             before = 1
         if Envelope((*history, *self.added[:before])).pending:

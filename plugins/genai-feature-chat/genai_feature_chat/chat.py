@@ -43,4 +43,4 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
         found = yield from extraction(completion.text, turn.schema)
         must_be_done(found)
         value = found.value
-    return Answer(completion.text, data=value, adds=None if settings.keep_history else ())
+    return Answer(completion.text, data=value, new_messages=None if settings.keep_history else ())

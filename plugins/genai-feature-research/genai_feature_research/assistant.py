@@ -291,8 +291,8 @@ class Assistant:
 
     def _result(self, asked: AssistantRequest, answer: Answer) -> dict[str, Any]:
         said = (asked.input_text, answer.summary)
-        assert answer.adds  # the feature adds both messages
-        added = Added.in_message(answer.adds[-1])
+        assert answer.new_messages  # the feature adds both messages
+        added = Added.in_message(answer.new_messages[-1])
         assert added is not None
         memory = asked.memory.with_(evolve(added, entries=said))
         behind = next(_behind(answer.details))

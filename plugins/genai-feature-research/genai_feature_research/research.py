@@ -335,7 +335,7 @@ class Research:
             text,
             details=[Detail(KIND, "prompt and findings", {**behind, "reactions": reactions})],
             data=told if self._schema is None else self._value,
-            adds=[self._message, Message("assistant", [Text(text), added.to_part()])],
+            new_messages=[self._message, Message("assistant", [Text(text), added.to_part()])],
         )
 
     def _remember(self, text: str) -> Steps:

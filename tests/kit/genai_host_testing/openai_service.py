@@ -115,7 +115,7 @@ def _look(turn: Turn[NoSettings]) -> FeatureSteps:
         added.append(Message("tool", results))
         completion = yield from Prompt([*turn.history, *added], tools=[LOOK])
         added.append(completion.message)
-    return Answer(completion.text, adds=added)
+    return Answer(completion.text, new_messages=added)
 
 
 LOOKING = InlinePlugin(features=[Feature("look", NoSettings, _look)])

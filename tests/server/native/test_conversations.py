@@ -35,7 +35,7 @@ def waits(turn: Turn[NoSettings]) -> FeatureSteps:
 def draws(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from ()
     pictures = [Image(b"\x89PNG", "image/png"), Image(b"<svg/>", "image/svg+xml")]
-    return Answer("look", pictures=pictures)
+    return Answer("look", images=pictures)
 
 
 FEATURES = [
