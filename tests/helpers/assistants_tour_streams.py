@@ -1,4 +1,4 @@
-"""Streams of runs, as an official SDK receives them: all events in order, the hooks of its handler."""
+"""Streams of runs, as an official SDK receives them: events in order, and hooks of its handler."""
 
 from __future__ import annotations
 
