@@ -21,7 +21,7 @@ class TestADepartureWithoutAReason(PlainSamples):
 
 
 class TestADepartureByNone(PlainSamples):
-    test_a_reply_is_read = None  # type: ignore[assignment]  # which is what is wrong
+    test_a_reply_is_read = None  # type: ignore[assignment]  # the defect
     fails = {"test_departures_have_reasons"}
 
 

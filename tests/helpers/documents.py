@@ -271,7 +271,7 @@ _COMMAND = re.compile(r"\(genai-host ([^|)]*)\)|(?:^|\| ?)genai-host ([^|]*)")
 
 
 def commands_in(block: Block) -> Iterator[list[str]]:
-    """Return the words of each `genai-host` command in a block."""
+    """Yield the words of each `genai-host` command in a block."""
     for typed in block.typed():
         for inner, outer in _COMMAND.findall(typed.command.replace("\\\n", "")):
             line = (inner or outer).partition(" < ")[0].rstrip("& ")

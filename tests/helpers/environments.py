@@ -64,7 +64,7 @@ def _build(folder: Path) -> None:
 
 
 def _sources() -> Iterator[Path]:
-    """Return the files from which the wheels are built."""
+    """Yield the files from which the wheels are built."""
     for folder, names, files in os.walk(ROOT):
         names[:] = sorted(each for each in names if each not in _NOT_BUILT and not _is_left(each))
         yield from (Path(folder, each) for each in sorted(files) if not _is_left(each))
@@ -94,7 +94,7 @@ def base(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def environment(base: Path, tmp_path: Path) -> Iterator[Environment]:
-    """The base environment, for one test to change: what it installs is removed afterwards."""
+    """The base environment, for one test; packages that the test installs are removed afterwards."""
     installed = Environment(base, tmp_path / "home")
     before = set(installed.site.iterdir())
     yield installed

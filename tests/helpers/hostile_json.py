@@ -14,7 +14,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Return the paths of all values in a JSON value."""
+    """Yield the paths of all values in a JSON value."""
     yield path
     if isinstance(value, dict | list):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):

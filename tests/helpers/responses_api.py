@@ -81,7 +81,7 @@ class OneUser:
 
 @contextmanager
 def two_users(host: Host, fake: FakeModel) -> Iterator[tuple[Api, Api]]:
-    """Return the clients of two users of one server."""
+    """Yield the clients of two users of one server."""
     routes = HttpRoutes(host, ROUTES, lambda path, headers, problem: problem_reply(problem))
     ann, bob = (Api("", fake, host, OneUser(routes, user)) for user in ("ann", "bob"))
     yield ann, bob

@@ -21,7 +21,7 @@ from genai_host.testing import InlinePlugin
 
 @contextlib.contextmanager
 def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start the process and return it with its address."""
+    """Start the process and yield it with its address."""
     with subprocess.Popen(
         [sys.executable, "serving_process.py", str(drain)],
         cwd=Path(__file__).resolve().parent,

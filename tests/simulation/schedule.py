@@ -114,7 +114,7 @@ class Schedule:
             try:
                 self._check(task)
                 work()
-            except BaseException:  # noqa: BLE001 - whoever waits for the work has its error
+            except BaseException:  # noqa: BLE001 - the waiting task receives the error
                 pass
             finally:
                 self._tasks.remove(task)

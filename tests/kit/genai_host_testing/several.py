@@ -52,7 +52,7 @@ class Several:
 
     @contextlib.contextmanager
     def at(self, worker: int) -> Iterator[Client]:
-        """Return a client of this worker: while it connects, the other workers are stopped."""
+        """Yield a client of this worker: while it connects, the other workers are stopped."""
         others = [each for each in self.workers() if each != worker]
         with requests.Session() as session:
             session.trust_env = False
