@@ -94,7 +94,7 @@ def base(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def environment(base: Path, tmp_path: Path) -> Iterator[Environment]:
-    """The base environment, for one test; packages that the test installs are removed afterwards."""
+    """The base environment, for one test; packages that the test installs are removed later."""
     installed = Environment(base, tmp_path / "home")
     before = set(installed.site.iterdir())
     yield installed
