@@ -1,4 +1,4 @@
-"""Front ends of the agent over HTTP: what they send, and what they get."""
+"""Front ends of the agent over HTTP: their requests and the replies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def http_host(make_host: MakeHost, model: FakeModel, *tools: Counting, **given: 
 def post(
     server: RouteServer, body: Any = None, path: str = PATHS[0], **given: Any
 ) -> requests.Response:
-    """What a request gives; a message alone, unless the body has one."""
+    """Return the reply to a request: to the default message, unless the body has one."""
     data = body if isinstance(body, bytes) else json.dumps({"message": "hi", **(body or {})})
     return requests.post(f"{server.url}{path}", data=data, timeout=60, **given)
 

@@ -1,5 +1,6 @@
-"""Lines of the AI SDK as its own front end reads them, by the published grammar: a code, a
-colon, JSON, a line feed; and what the JSON of each code has to have.
+"""Parser of the line protocol of the AI SDK, as its own front end reads it.
+
+A line is a code, a colon, JSON and a line feed. The required fields of each code are checked.
 
 Source: AI SDK 4, "Stream Protocols", section "Data Stream Protocol".
 """
@@ -35,7 +36,7 @@ class Line(NamedTuple):
 
 
 def read_lines(blocks: Iterable[bytes]) -> Iterator[Line]:
-    """The lines of a body, as they come. Raises `AssertionError` for what is none."""
+    """Parse the lines of a body. Raises `AssertionError` for an invalid line."""
     rest = b""
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")

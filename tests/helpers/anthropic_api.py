@@ -25,7 +25,7 @@ CLOCK = {"name": "clock", "description": "the time", "input_schema": {"type": "o
 
 @frozen
 class Api:
-    """Our API over HTTP, in front of a model."""
+    """The API over HTTP, in front of a model."""
 
     url: str
     fake: FakeModel
@@ -45,7 +45,7 @@ class Api:
         return self.post({"model": "fake", "max_tokens": 99, "messages": said, **more})
 
     def answered(self, *messages: Any, **more: Any) -> dict[str, Any]:
-        """A reply that is none of an error."""
+        """Return the body of a successful reply."""
         reply = self.sent(*messages, **more)
         assert reply.status_code == 200, reply.text
         found: dict[str, Any] = reply.json()
@@ -64,7 +64,7 @@ class Api:
         return found
 
     def refused(self, *messages: Any, **more: Any) -> str:
-        """The message of a reply of status 400."""
+        """Return the error message of a reply with status 400."""
         reply = self.sent(*messages, **more)
         assert reply.status_code == 400, reply.text
         assert reply.json()["type"] == "error"
@@ -82,8 +82,10 @@ def assistant(*blocks: Any) -> dict[str, Any]:
 
 
 def blocks_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks that a client puts together from a stream; each stands between its own
-    start and its own end, and they are in order."""
+    """Return the blocks that a client assembles from a stream.
+
+    Each block must be between its start and its end, and the blocks must be in order.
+    """
     found: list[dict[str, Any]] = []
     is_open = False
     for event in events:

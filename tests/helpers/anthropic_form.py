@@ -1,4 +1,4 @@
-"""The pieces that Anthropic's messages are made of, as its tests write them."""
+"""Parts of Anthropic's messages, for its tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ STREAMED = ChatCall(model_id="m", messages=[Message("user", "hi")], stream=True)
 
 
 def written(*messages: Message, **call: Any) -> Any:
-    """The body for a conversation."""
+    """Return the request body for a conversation."""
     said = messages or CALL.messages
     return json.loads(DIALECT.prepare_request(ChatCall(model_id="m", messages=said, **call)).data())
 
 
 def message(*content: Any, reason: str = "end_turn", **fields: Any) -> dict[str, Any]:
-    """A whole reply."""
+    """Return a whole reply."""
     return {"type": "message", "role": "assistant", "content": [*content],
             "stop_reason": reason, **fields}  # fmt: skip
 
@@ -67,7 +67,7 @@ def finishes(reason: str, **usage: Any) -> StreamEvent:
 
 
 def stream(events: Iterable[StreamEvent]) -> tuple[list[Delta], Completion]:
-    """The pieces of a stream, and the whole."""
+    """Return the chunks of a stream, and the whole reply."""
     decoder = DIALECT.decoder(STREAMED)
     assert decoder is not None
     pieces = [each for one in events for each in decoder.feed(one)]
@@ -75,7 +75,7 @@ def stream(events: Iterable[StreamEvent]) -> tuple[list[Delta], Completion]:
 
 
 def sent_again(completion: Completion) -> Any:
-    """What the model said, as it is sent back to it; None if it said nothing."""
+    """Return the model's message as it is sent back; None if it is empty."""
     before, after = Message("user", "hi"), Message("user", "so?")
     messages: Sequence[Any] = written(before, completion.message, after)["messages"]
     return messages[1]["content"] if len(messages) > 2 else None

@@ -1,5 +1,7 @@
-"""A tour of our Assistants API by an official `openai` SDK, of whatever version is installed:
-what its parts, `assistants_tour_*`, have in common."""
+"""A tour of our Assistants API with an official `openai` SDK of any installed version.
+
+This module contains the shared parts of `assistants_tour_*`.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,14 @@ from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
 POLL = 10
-"""Milliseconds between the questions of the SDK how far something is."""
+"""Milliseconds between the polls of the SDK."""
 
 QUIET = [
     pytest.mark.filterwarnings(f"ignore:{message}:DeprecationWarning:{module}")
     for message in ("deprecated$", "The Assistants API is deprecated")
     for module in ("assistants_tour", r"(openai|semantic_kernel|tests\.assistants_peers)\.")
 ]
-"""The SDK calls the whole API deprecated, wherever it is called, by itself as well."""
+"""The SDK marks the whole API as deprecated, also for its own calls."""
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 CLOCK: Any = {
@@ -46,14 +48,14 @@ CLOCK: Any = {
 SEARCH: Any = {"type": "file_search"}
 CALL = ToolCall("c1", "clock", {"zone": "CET"})
 NOTE = "The harbour opens at nine."
-"""A text, of which a vector store of a tour has a file; its model finds it by just these words."""
+"""Text of the file in the vector stores; the model searches for exactly these words."""
 
 _MARK = re.compile("【[^】]*】")
 
 
 @frozen
 class Side:
-    """The SDK as a client of a host that is served."""
+    """The SDK as a client of a served host."""
 
     client: openai.OpenAI
     fake: FakeModel
@@ -73,20 +75,20 @@ class Side:
         return self.client.vector_stores
 
     def assistant(self, **more: Any) -> Any:
-        """The id of a new one."""
+        """Create an assistant and return its id."""
         return self.beta.assistants.create(model="fake", **more).id
 
     def thread(self, *texts: str, **more: Any) -> Any:
-        """The id of a new one in which a user has said this."""
+        """Create a thread with these user messages and return its id."""
         messages = [{"role": "user", "content": text} for text in texts or ("hi",)]
         return self.beta.threads.create(messages=messages, **more).id
 
     def file(self, name: str = "notes.txt", text: str = NOTE) -> Any:
-        """The id of a new one."""
+        """Create a file and return its id."""
         return self.client.files.create(file=(name, text.encode()), purpose="assistants").id
 
     def store(self, **texts: str) -> Any:
-        """The id of a new vector store with a text file of each name, ready to be searched."""
+        """Create a searchable vector store with a text file for each name, and return its id."""
         store = self.stores.create(name="notes").id
         if texts:
             files = [self.file(f"{name}.txt", text) for name, text in texts.items()]
@@ -94,7 +96,7 @@ class Side:
         return store
 
     def ran(self, thread: Any, assistant: Any, **more: Any) -> Any:
-        """A run that has come to an end, or waits for its client."""
+        """Return a run that has ended, or waits for its client."""
         return self.runs.create_and_poll(
             thread_id=thread, assistant_id=assistant, poll_interval_ms=POLL, **more
         )
@@ -103,15 +105,17 @@ class Side:
         return self.runs.poll(run.id, thread_id=run.thread_id, poll_interval_ms=POLL)
 
     def said(self, run: Any) -> list[str]:
-        """The texts of its messages, oldest first."""
+        """Return the texts of the run's messages, oldest first."""
         found = self.beta.threads.messages.list(run.thread_id, run_id=run.id, order="asc")
         return [message.content[0].text.value for message in found]
 
 
 @contextmanager
 def touring(make_host: MakeHost, **given: Any) -> Iterator[Side]:
-    """
-    given   to the host
+    """Serve a host with the plugin and yield its client.
+
+    Args:
+        given: Arguments of the host.
     """
     fake = FakeModel()
     plugins = {"fake": fake, "assistants": genai_feature_assistants}
@@ -124,9 +128,10 @@ def touring(make_host: MakeHost, **given: Any) -> Iterator[Side]:
 
 
 class Tour:
-    """A part of it; `test_*` of those that subclass it are its tests.
+    """A part of the tour; the `test_*` methods of subclasses are its tests.
 
-    plugins   that its host has besides
+    Attributes:
+        plugins: Additional plugins of the host.
     """
 
     plugins: Mapping[str, object] = {}
@@ -138,13 +143,13 @@ class Tour:
 
     @pytest.fixture
     def late(self, make_host: MakeHost, clock: ManualClock) -> Iterator[Side]:
-        """One whose time passes as the test says."""
+        """A side whose time is controlled by the test."""
         with touring(make_host, clock=clock) as side:
             yield side
 
 
 def completion(*parts: Part | str, usage: Usage | None = None) -> Completion:
-    """What a model says that asks for tools, if it does."""
+    """Return a completion of the model, which may request tools."""
     message = Message("assistant", list(parts))
     return Completion(message, "tool_calls" if message.tool_calls else "stop", usage or Usage(7, 3))
 
@@ -152,7 +157,7 @@ def completion(*parts: Part | str, usage: Usage | None = None) -> Completion:
 def calling(
     *calls: ToolCall, text: str = "", then: Callable[[RecordedPrompt], Said] | None = None
 ) -> Callable[[RecordedPrompt], Said]:
-    """A model that asks for tools first, and tells then what they gave, or what `then` says."""
+    """Return a model that requests tools first, and then reports their outputs or calls `then`."""
 
     def answer(heard: RecordedPrompt) -> Said:
         if heard.messages[-1].role == "tool":
@@ -163,7 +168,7 @@ def calling(
 
 
 def results(heard: RecordedPrompt) -> list[str]:
-    """What the tools gave that were called last."""
+    """Return the outputs of the tools that were called last."""
     return [
         "".join(part.text for part in result.content if isinstance(part, Text))
         for result in heard.messages[-1].content
@@ -172,16 +177,17 @@ def results(heard: RecordedPrompt) -> list[str]:
 
 
 def cites(heard: RecordedPrompt) -> Completion:
-    """Tells of all passages that were found, each with its mark."""
+    """Answer with the mark of each passage that was found."""
     found = [mark for result in results(heard) for mark in _MARK.findall(result)]
     return completion(f"At nine{''.join(found)}.")
 
 
 @frozen
 class Holding:
-    """A model that says nothing until it may.
+    """A model that answers once `may` is set.
 
-    asked   set once it was asked
+    Attributes:
+        asked: Set when the model is called.
     """
 
     says: str = "at last"

@@ -1,4 +1,4 @@
-"""Runs that have code run, as an official SDK sees them: what it printed, what it made."""
+"""Runs that execute code, as seen by an official SDK: printed output and created files."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ SANDBOX = InlinePlugin(
     tool_sources=[ToolSet("sandbox", NoSettings, lambda settings: [tool(run)])],
     reactions=[ReactionType("sandbox_files", {"type": "object"})],
 )
-"""In place of a sandbox: it says what code gave that nobody ran."""
+"""A fake sandbox: it returns outputs without running the code."""
 
 
 def links(heard: RecordedPrompt) -> Completion:
-    """Tells of the file that was made."""
+    """Answer with a link to the created file."""
     assert LINK in results(heard)[0]
     return completion(f"See [the table]({LINK}), please.")
 
@@ -75,7 +75,7 @@ class CodeTour(Tour):
     plugins = {"sandbox": SANDBOX}
 
     def asked(self, side: Side) -> tuple[Any, Any]:
-        """A thread with a file for code, and an assistant."""
+        """Return a thread with a file for code, and an assistant."""
         side.fake.answer = calling(RUNS, then=links)
         thread = side.thread("how many?")
         side.beta.threads.messages.create(
@@ -117,7 +117,7 @@ class CodeTour(Tour):
             *BEGINS, *STEP_BEGINS, STEP_DELTA, STEP_DELTA, "thread.run.step.completed",
             *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS, "thread.run.completed",
         ]  # fmt: skip
-        # as it was put together of its pieces, it is what is kept
+        # the assembled delta equals the stored step
         (call,) = step.step_details.tool_calls
         _, kept = side.runs.steps.list(run.id, thread_id=thread)
         (done,) = kept.step_details.tool_calls

@@ -1,5 +1,6 @@
-"""Assistants, threads, messages and files, as an official SDK makes, reads, changes, lists and
-deletes them, and the errors of what is not there or wrong."""
+"""Assistants, threads, messages and files: an official SDK creates, reads, changes, lists and
+deletes them. Also the errors for missing or invalid objects.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class ObjectsTour(Tour):
         made = side.beta.assistants.create(model="fake", **given)
         assert made.id.startswith("asst_")
         assert (made.object, made.model) == ("assistant", "fake")
-        # of what has fields of its own, the SDK makes objects; theirs are compared as it sends them
+        # the SDK converts nested values to objects; compare them in the form in which it sends them
         told = made.to_dict()
         assert {name: told[name] for name in given} == given
         assert side.beta.assistants.retrieve(made.id) == made
@@ -76,7 +77,7 @@ class ObjectsTour(Tour):
         assert (ids(second.data), second.has_more) == ([c, b], True)
         last = second.get_next_page()
         assert (ids(last.data), last.has_more, last.has_next_page()) == ([a], False, False)
-        assert ids(list(listed(limit=2))) == made[::-1]  # all pages, one after another
+        assert ids(list(listed(limit=2))) == made[::-1]  # all pages, in order
         assert ids(list(listed(limit=2, order="asc"))) == made
         assert ids(listed(order="asc", after=b, limit=2).data) == [c, d]
         assert ids(listed(after=d).data) == [c, b, a]

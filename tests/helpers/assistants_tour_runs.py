@@ -1,4 +1,4 @@
-"""Runs and their steps, as an official SDK starts them, asks after them, and answers them."""
+"""Runs and their steps: an official SDK starts them, polls them and submits outputs."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class RunsTour(Tour):
             ("c1", "function", "clock"), ("c2", "function", "clock"),
         ]  # fmt: skip
         assert [call.function.arguments for call in calls] == ['{"zone":"CET"}', '{"zone":"UTC"}']
-        step, said = side.runs.steps.list(run.id, thread_id=thread)  # the newest first
+        step, said = side.runs.steps.list(run.id, thread_id=thread)  # newest first
         assert (said.type, said.status) == ("message_creation", "completed")
         assert (step.type, step.status, step.usage) == ("tool_calls", "in_progress", None)
         assert step.step_details.tool_calls[0].function.output is None
@@ -184,8 +184,7 @@ class RunsTour(Tour):
         assert side.runs.retrieve(run.id, thread_id=run.thread_id) == run
 
     def test_item_11_a_function_that_there_is_not(self, side: Side) -> None:
-        """The model is told so; its client is not asked, and sees no call that it knows nothing
-        of."""
+        """The model receives an error. The client is not asked, and does not see the call."""
         unknown = ToolCall("c2", "magic", {})
         side.fake.answer = calling(CALL, unknown)
         run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
@@ -207,7 +206,7 @@ class RunsTour(Tour):
         thread, assistant = side.thread(), side.assistant(tools=[CLOCK])
         run = side.ran(thread, assistant, tool_choice=chosen, parallel_tool_calls=False)
         assert run.tool_choice.to_dict() == chosen
-        (call,) = run.required_action.submit_tool_outputs.tool_calls  # one at once
+        (call,) = run.required_action.submit_tool_outputs.tool_calls  # one output at a time
         assert call.id == "c1"
         with pytest.raises(openai.BadRequestError):
             side.ran(side.thread(), side.assistant(), tool_choice=chosen)
@@ -278,7 +277,7 @@ class RunsTour(Tour):
         )
         assert (run.status, run.last_error.code) == ("failed", "server_error")
         (step,) = side.runs.steps.list(run.id, thread_id=run.thread_id)
-        assert step.status == "completed"  # what failed came after it
+        assert step.status == "completed"  # the failure occurred after it
 
     def test_item_11_incomplete(self, side: Side) -> None:
         cut = Completion(Message("assistant", "and so"), "length", Usage(7, 300))
@@ -324,7 +323,7 @@ class RunsTour(Tour):
         assert late.polled(run).status == "expired"
 
     def test_item_11_a_conversation(self, side: Side) -> None:
-        """What was said and called in one run, the next ones know."""
+        """The messages and calls of one run are part of the following runs."""
         side.fake.answer = calling(CALL, then=lambda heard: f"It is {results(heard)[0]}.")
         thread, assistant = side.thread("when?"), side.assistant(tools=[CLOCK])
         run = side.ran(thread, assistant)

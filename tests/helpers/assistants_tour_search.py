@@ -1,5 +1,6 @@
-"""Vector stores, their files and batches, the search in them, and runs that search, as an
-official SDK has them; and the same API by its asynchronous client."""
+"""Vector stores, their files and batches, their search, and runs that search, with an official SDK;
+also with its asynchronous client.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class SearchTour(Tour):
         assert (gone.object, gone.deleted) == ("vector_store.deleted", True)
         with pytest.raises(openai.NotFoundError):
             side.stores.retrieve(made.id)
-        assert side.client.files.retrieve(file.id).status == "processed"  # which stays
+        assert side.client.files.retrieve(file.id).status == "processed"  # which remains
 
     def test_item_11_pages_of_vector_stores(self, side: Side) -> None:
         a, b, c = made = [side.store() for _ in range(3)]
@@ -240,7 +241,7 @@ class SearchTour(Tour):
         assert (hit.file_id, hit.file_name, hit.score) == (
             file.id, "harbour.txt", pytest.approx(1.0),
         )  # fmt: skip
-        assert hit.content is None  # unless asked for
+        assert hit.content is None  # unless requested
         for told in (
             steps.list(run.id, thread_id=run.thread_id, include=CONTENT).data[1],
             steps.retrieve(step.id, run_id=run.id, thread_id=run.thread_id, include=CONTENT),

@@ -1,4 +1,4 @@
-"""Runs as an official SDK hears them: every event, in order, and every hook of its handler."""
+"""Streams of runs, as an official SDK receives them: events in order, and hooks of its handler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGE_ENDS = ["thread.message.completed", "thread.run.step.completed"]
 
 
 class Hooks(openai.AssistantEventHandler):  # type: ignore[misc]  # the SDK is in few environments
-    """Notes each call of a hook, with what it was given: that as text, or whatever says most."""
+    """Records each call of a hook with its argument: its text, or its most specific value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,17 +81,17 @@ class Hooks(openai.AssistantEventHandler):  # type: ignore[misc]  # the SDK is i
         self.noted.append(("text done", text.value))
 
     def of(self, hook: str) -> list[Any]:
-        """What it was given, each time."""
+        """Return the arguments of each call of a hook."""
         return [given for name, given in self.noted if name == hook]
 
     def order(self) -> list[str]:
-        """The hooks, those that come again in a row once."""
+        """Return the names of the hooks, with repeated calls in a row merged."""
         names = [name for name, _ in self.noted]
         return [name for at, name in enumerate(names) if at == 0 or names[at - 1] != name]
 
 
 def kinds(events: list[str]) -> list[str]:
-    """Events, pieces of a message in a row as one of them."""
+    """Return the kinds of events, with the deltas of a message in a row merged."""
     return [
         event for at, event in enumerate(events) if event != DELTA or events[at - 1] != DELTA
     ]  # fmt: skip
@@ -163,7 +163,7 @@ class StreamsTour(Tour):
         assert run.status == "requires_action"
         calls = run.required_action.submit_tool_outputs.tool_calls
         assert [call.id for call in calls] == ["c1", "c2"]
-        # as it was put together of its pieces
+        # the assembled deltas
         assert [call.id for call in step.step_details.tool_calls] == ["c1", "c2"]
         assert step.step_details.tool_calls[0].function.arguments == '{"zone":"CET"}'
         assert [call.id for call in first.of("call created")] == ["c1", "c2"]
@@ -213,7 +213,7 @@ class StreamsTour(Tour):
             *BEGINS, *STEP_BEGINS, STEP_DELTA, STEP_DELTA, "thread.run.step.completed",
             *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS, "thread.run.completed",
         ]  # fmt: skip
-        # as it was put together of its pieces: what was said once is not said again
+        # the assembled deltas: no text is repeated
         (call,) = step.step_details.tool_calls
         assert (call.id, call.type) == ("s1", "file_search")
         assert [each.file_name for each in call.file_search.results] == ["harbour.txt"]
@@ -226,7 +226,7 @@ class StreamsTour(Tour):
         (cited,) = [
             block for event in hooks.told for block in event.content if block.text.annotations
         ]
-        # some clients take an annotation with the text that it comes with, or not at all
+        # some clients only accept an annotation that comes with its text
         assert cited.text.value == cited.text.annotations[0].text == annotation.text
         assert cited.text.annotations[0].index == 0
 
@@ -288,7 +288,7 @@ class StreamsTour(Tour):
         assert run.status == "cancelled"
 
     def test_item_11_a_stream_that_is_left(self, side: Side) -> None:
-        """The run goes on."""
+        """The run continues."""
         side.fake.answer = lambda heard: "hello there, you"
         stream = side.runs.create(side.thread(), assistant_id=side.assistant(), stream=True)
         for event in stream:

@@ -1,4 +1,4 @@
-"""Plugins that are broken, one for each way to be so."""
+"""Broken plugins, one for each kind of defect."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _MODEL = "Model('{0}', ['plain'])"
 class Fault(NamedTuple):
     """A distribution whose only plugin is broken.
 
-    name     of the distribution and of its plugin
-    reason   what the reason must mention
-    source   of its module; None for a module that is not there
-    point    the entry point, if it is not `name = module`
-    raw      the whole `entry_points.txt`, if it is not one of ours
+    Attributes:
+        name: Name of the distribution and of its plugin.
+        reason: Text that the reported reason must contain.
+        source: Source of its module; None for a missing module.
+        point: The entry point, if it is not `name = module`.
+        raw: The whole `entry_points.txt`, if it is not a generated one.
     """
 
     name: str
@@ -268,5 +269,6 @@ BROKEN = (
         raw=b"[genai_host]\nnot an entry point at all\n",
     ),
 )
-"""Each of them is named so that it comes after the working plugins, which have the
-names first that it takes."""
+"""Each name sorts after those of the working plugins, which register first the names that it
+duplicates.
+"""

@@ -1,4 +1,4 @@
-"""Departures from a suite, with reasons and without.
+"""Departures from a suite, with and without reasons.
 
 `fails` are the tests that must fail, and no others; test_suites.py runs them.
 """
@@ -17,11 +17,11 @@ class TestADepartureWithoutAReason(PlainSamples):
     fails = {"test_departures_have_reasons"}
 
     def test_a_reply_is_read(self) -> None:
-        """Nothing is looked at."""
+        """Check nothing."""
 
 
 class TestADepartureByNone(PlainSamples):
-    test_a_reply_is_read = None  # type: ignore[assignment]  # which is what is wrong
+    test_a_reply_is_read = None  # type: ignore[assignment]  # the defect
     fails = {"test_departures_have_reasons"}
 
 
@@ -30,12 +30,12 @@ class TestADepartureBySkipping(PlainSamples):
 
     @pytest.mark.skip(reason="no")
     def test_a_reply_is_read(self) -> None:
-        """Nothing is looked at."""
+        """Check nothing."""
 
 
 class _Sloppy:
     def test_a_reply_is_read(self) -> None:
-        """Nothing is looked at."""
+        """Check nothing."""
 
 
 class TestADepartureByAnotherBase(_Sloppy, PlainSamples):
@@ -60,11 +60,11 @@ class TestDeparturesWithReasons(PlainSamples):
     fails = set()
 
     def test_a_stream_that_is_cut_is_no_answer(self) -> None:
-        """It is run."""
+        """This test runs."""
 
 
 class WithAdvice(Suite):
-    """A suite of somebody else, with a test that is no must."""
+    """A third-party suite with an optional test."""
 
     @recommended
     def test_it_is_nice(self) -> None:
@@ -75,4 +75,4 @@ class TestWhatIsRecommendedOnly(WithAdvice):
     fails: ClassVar[set[str]] = set()
 
     def test_it_is_nice(self) -> None:
-        """It need not be."""
+        """This test is optional."""

@@ -1,10 +1,10 @@
-"""The blocks of code of a document, and a walk through them: what is typed, in a shell.
+"""The code blocks of a document, and a shell that runs them.
 
-A comment that is not shown stands before a block that needs one:
+A hidden comment precedes a block that needs one:
 
-    <!-- not run: REASON -->   the block is read and checked, and not run
+    <!-- not run: REASON -->   the block is parsed and checked, but not run
     <!-- varies: REASON -->    its output is not compared
-    <!-- before: COMMANDS -->  what is done first, such as to write a file that it reads
+    <!-- before: COMMANDS -->  commands to run first, for example to write a file that it reads
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from genai_host.testing.environments import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = "docs/reference/"
-"""These documents show no programs: `tests/project/test_reference.py` writes them."""
+"""These documents contain no programs: `tests/project/test_reference.py` writes them."""
 _COMMENT = re.compile(r"<!-- (not run|varies|before): (.*?) -->", re.DOTALL)
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SERVE = re.compile(r"^genai-host( -\S+)* serve\b(?! --help)")
@@ -34,7 +34,7 @@ _STDIN = {"keys set": "sk-example-12345678\n", "genai-host chat": "Hello\n"}
 
 @frozen
 class Typed:
-    """A command, and the output that the document shows of it."""
+    """A command, and its output as the document shows it."""
 
     command: str
     output: str
@@ -42,10 +42,11 @@ class Typed:
 
 @frozen
 class Block:
-    """A block of code.
+    """A code block.
 
-    comments   what is noted before it: kind to text
-    shown      for a program, the output that stands below it
+    Attributes:
+        comments: The comments before it: kind to text.
+        shown: For a program, the output below it.
     """
 
     document: str
@@ -61,12 +62,12 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """Its name, where a program is a file: `# name.py` is its first line."""
+        """The file name, if the block is a file: its first line is `# name.py`."""
         found = re.match(r"# ([\w/]+\.py)\b", self.text)
         return found[1] if found and self.language == "python" else None
 
     def typed(self) -> list[Typed]:
-        """What is typed in a block of the console."""
+        """Return the commands of a console block."""
         found: list[tuple[list[str], list[str]]] = []
         for line in self.text.splitlines():
             if found and not found[-1][1] and _goes_on(found[-1][0]):
@@ -85,14 +86,14 @@ def _goes_on(lines: list[str]) -> bool:
 
 
 def documents() -> list[str]:
-    """Where those are that have blocks to run."""
+    """Return the paths of the documents with blocks to run."""
     found = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
     names = [path.relative_to(ROOT).as_posix() for path in found]
     return sorted(name for name in names if not name.startswith(GENERATED))
 
 
 def blocks(document: str, *languages: str) -> list[Block]:
-    """The blocks of a document, in order; of some languages, if any are named."""
+    """Return the blocks of a document in order; only of these languages, if given."""
     text = (ROOT / document).read_text(encoding="utf-8")
     found = list(_FENCE.finditer(text))
     made: list[Block] = []
@@ -113,7 +114,7 @@ def blocks(document: str, *languages: str) -> list[Block]:
 
 
 def _output_below(match: re.Match[str], next: list[re.Match[str]], text: str) -> str:
-    """The text that is right below a program, if there is any."""
+    """Return the output directly below a program, or an empty string."""
     if match[1] != "python" or not next or next[0][1] != "text":
         return ""
     return "" if text[match.end() : next[0].start()].strip() else next[0][2]
@@ -121,12 +122,13 @@ def _output_below(match: re.Match[str], next: list[re.Match[str]], text: str) ->
 
 @frozen
 class Walk:
-    """A shell in which the blocks of a document are run, one after the other.
+    """A shell that runs the blocks of a document in order.
 
-    environment   what is installed; a walk may change it
-    folder        where it begins
-    variables     of the environment, beside those of this process
-    addresses     what stands in the document, and what is there in its place
+    Attributes:
+        environment: Environment with the installed packages; a walk may change it.
+        folder: Initial working directory.
+        variables: Environment variables, in addition to those of this process.
+        addresses: Addresses in the document, to the real ones.
     """
 
     environment: Environment
@@ -150,7 +152,7 @@ class Walk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what was started, servers included."""
+        """End all started processes, including servers."""
         [shell] = self._shell
         os.killpg(shell.pid, signal.SIGTERM)
         assert shell.stdin is not None
@@ -160,7 +162,7 @@ class Walk:
         shell.stdout.close()
 
     def run(self, block: Block) -> None:
-        """Run a block, and compare what comes of it with what is shown."""
+        """Run a block, and compare its output with the document."""
         if "before" in block.comments:
             self._take(block, Typed(self._real(block.comments["before"]), ""), compare=False)
         compare = "varies" not in block.comments
@@ -185,7 +187,7 @@ class Walk:
             assert matches(typed.output, f"{output}{errors}"), f"{said}\nis not\n{typed.output}"
 
     def take(self, command: str) -> tuple[int, str, str]:
-        """Run a command: its exit code, what it printed, and its errors."""
+        """Run a command and return its exit code, its output and its errors."""
         real = self._real(command)
         if _SERVE.match(real):
             self._do(_END_SERVER)
@@ -200,7 +202,7 @@ class Walk:
         return code, self._shown(printed), self._shown(errors)
 
     def _do(self, script: str) -> int:
-        """Let the shell do something, and wait until it is done; the exit code."""
+        """Run a script in the shell, wait for its end and return the exit code."""
         [shell] = self._shell
         assert shell.stdin is not None
         assert shell.stdout is not None
@@ -245,7 +247,7 @@ _END_SERVER = '[ -z "$SERVER" ] || { kill $SERVER; wait $SERVER 2>/dev/null; SER
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether output is as it is shown: `...` stands for anything, and blanks for blanks."""
+    """Return whether output matches: `...` matches any text, and whitespace any whitespace."""
     parts = map(re.escape, re.split(r" *\.\.\. *", " ".join(shown.split())))
     return re.fullmatch(".*".join(parts), " ".join(printed.split()), re.DOTALL) is not None
 
@@ -258,7 +260,7 @@ def _uv() -> str:
 
 
 def copy_clone(folder: Path) -> None:
-    """A clone of this repository, as one has it who reads its documents."""
+    """Copy this repository as a clone that a reader of its documents has."""
     unwanted = shutil.ignore_patterns(
         ".*", "build", "dist", "*.egg-info", "__pycache__", "node_modules", "tests", "venv"
     )
@@ -269,7 +271,7 @@ _COMMAND = re.compile(r"\(genai-host ([^|)]*)\)|(?:^|\| ?)genai-host ([^|]*)")
 
 
 def commands_in(block: Block) -> Iterator[list[str]]:
-    """The words of each `genai-host` that is typed in a block."""
+    """Yield the words of each `genai-host` command in a block."""
     for typed in block.typed():
         for inner, outer in _COMMAND.findall(typed.command.replace("\\\n", "")):
             line = (inner or outer).partition(" < ")[0].rstrip("& ")

@@ -1,4 +1,4 @@
-"""Replies that are no plain answers, of each service: how they end in its own words."""
+"""Replies of each service that are not plain answers: how they end in its format."""
 
 from __future__ import annotations
 
@@ -96,8 +96,7 @@ ENDINGS: Mapping[Says, Mapping[str, Reply]] = {
         "empty": _ollama("stop", ""),
     },
 }
-"""By how a way says things: a reply for each word of `FinishReason` that the service has, and one
-with nothing in it, `empty`."""
+"""By format: a reply for each `FinishReason` that the service has, and an empty one, `empty`."""
 
 _TOO_LONG = openai_service.failure(
     400, code="context_length_exceeded", type="invalid_request_error"
@@ -117,4 +116,4 @@ OVERFLOWS: Mapping[Says, Reply] = {
     gemini_service.gemini: reply(gemini_service.OVERFLOW, 400),
     ollama_service.chat: ollama_service.failure(400, "the input length exceeds the context length"),
 }
-"""What each service answers to a prompt that is too long."""
+"""The reply of each service to a prompt that is too long."""

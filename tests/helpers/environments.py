@@ -1,4 +1,4 @@
-"""Environments in which the built wheels of host and plugins are really installed."""
+"""Environments in which the built wheels of the host and the plugins are installed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["Environment", "base", "build_wheels", "environment", "wheels"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _WHEELS = ROOT / "dist"
-_KEPT = 3  # of the wheels of earlier sources, for who works on several branches
+_KEPT = 3  # of wheels of earlier sources, for developers with several branches
 _NOT_BUILT = {".cache", ".git", ".tox", ".venv", "build", "dist", "node_modules", "tests"}
 
 
 @pytest.fixture(scope="session")
 def wheels() -> dict[str, Path]:
-    """The wheels of the host and of each plugin, by name."""
+    """Return the wheels of the host and of each plugin, by name."""
     _need_uv()
     return build_wheels()
 
@@ -34,7 +34,8 @@ def wheels() -> dict[str, Path]:
 def build_wheels() -> dict[str, Path]:
     """Build the wheels of the host and of each plugin, once for each state of the sources.
 
-    Raises `FileNotFoundError` if uv is not installed.
+    Raises:
+        FileNotFoundError: uv is not installed.
     """
     folder = _WHEELS / _digest()
     _WHEELS.mkdir(exist_ok=True)
@@ -46,7 +47,7 @@ def build_wheels() -> dict[str, Path]:
 
 
 def _build(folder: Path) -> None:
-    """From a copy, as a build leaves files beside its sources."""
+    """Build from a copy, because a build leaves files beside its sources."""
     with tempfile.TemporaryDirectory(dir=_WHEELS) as made:
         source, out = Path(made, "project"), Path(made, "wheels")
         for file in _sources():
@@ -63,7 +64,7 @@ def _build(folder: Path) -> None:
 
 
 def _sources() -> Iterator[Path]:
-    """The files of which the wheels are made."""
+    """Yield the files from which the wheels are built."""
     for folder, names, files in os.walk(ROOT):
         names[:] = sorted(each for each in names if each not in _NOT_BUILT and not _is_left(each))
         yield from (Path(folder, each) for each in sorted(files) if not _is_left(each))
@@ -83,7 +84,7 @@ def _digest() -> str:
 
 @pytest.fixture(scope="session")
 def base(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with host, mock, chat and the open models, to be copied."""
+    """An environment with the host, mock, chat and the open models, to be copied."""
     folder = tmp_path_factory.mktemp("base") / "venv"
     names = ("genai-host", "genai-vendor-mock", "genai-feature-chat", "genai-models-open")
     made = make_environment(folder, folder)
@@ -93,8 +94,7 @@ def base(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def environment(base: Path, tmp_path: Path) -> Iterator[Environment]:
-    """The base environment, to be changed by one test: what a test installs is
-    uninstalled after it."""
+    """The base environment, for one test; packages that the test installs are removed later."""
     installed = Environment(base, tmp_path / "home")
     before = set(installed.site.iterdir())
     yield installed

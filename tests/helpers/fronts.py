@@ -1,5 +1,4 @@
-"""All that asks the server for an answer, each in its own form, and the server, with one service
-behind it that does what a test says."""
+"""All APIs of the server that return answers, and a server with one scripted service behind it."""
 
 from __future__ import annotations
 
@@ -29,14 +28,15 @@ _HI = {"role": "user", "content": "hi"}
 
 @frozen
 class Front:
-    """One API of those that the server has.
+    """One API of the server.
 
-    whole, stream   path and body of a request for an answer, whole and as it is written; in
-                    a path, `{id}` stands for a conversation
-    shaped          what a body has besides where the answer must be of a schema
-    done            what says in a stream that the answer is all there
-    failed          what says that it is not
-    silence         what says that it goes on
+    Attributes:
+        whole, stream: Path and body of a request for an answer, whole and streamed; `{id}` in a
+            path is replaced by a conversation.
+        shaped: Additional fields of the body for structured output.
+        done: Bytes of a stream that mark a complete answer.
+        failed: Bytes of a stream that mark an error.
+        silence: Bytes of a stream that keep it alive.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Front:
 
 
 def _alike(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told apart by a field of the body."""
+    """Return the requests of an API that selects streaming by a field of the body."""
     return {
         "whole": (path, {**body, "stream": False}),
         "stream": (path, {**body, "stream": True}),
@@ -150,15 +150,17 @@ PLUGIN_FRONTS = [
         failed=b"event: error\ndata: {",
     ),
 ]
-"""The same of plugins, which stream where the client accepts events."""
+"""The same for plugins, which stream if the client accepts events."""
 
 
 @frozen
 class Place:
-    """
-    service    behind the server, as the provider `remote`
-    lines      of its log
-    database   file of the store
+    """A running server with its service.
+
+    Attributes:
+        service: The service, as the provider `remote`.
+        lines: Lines of its log.
+        database: File of the store.
     """
 
     server: Server
@@ -178,28 +180,28 @@ class Place:
         return self.client.request(method, f"{self.url}{path}", timeout=60, **given)
 
     def ask(self, front: Front, *, stream: bool, **more: Any) -> requests.Response:
-        """A request of an API, read to its end."""
+        """Send a request of an API and read the reply to its end."""
         path, body = self.asked(front, stream=stream)
         return self.send("POST", path, {**body, **more})
 
     def asked(self, front: Front, *, stream: bool) -> tuple[str, dict[str, Any]]:
-        """Path and body of a request; a conversation is opened for it if it needs one."""
+        """Return path and body of a request; opens a conversation if the API needs one."""
         path, body = front.stream if stream else front.whole
         return path.replace("{id}", self.opened()) if "{id}" in path else path, dict(body)
 
     def raw(self, front: Front, *, stream: bool) -> bytes:
-        """The same, as bytes."""
+        """Return the same request as bytes."""
         path, body = self.asked(front, stream=stream)
         return raw(path, json.dumps(body).encode())
 
     def opened(self) -> str:
-        """The id of a new conversation."""
+        """Create a conversation and return its id."""
         reply = self.send("POST", "/api/v1/conversations", {})
         assert reply.status_code == 201, reply.text
         return str(reply.json()["id"])
 
     def turns(self) -> list[Any]:
-        """Those of the conversation that was gone on with last."""
+        """Return the turns of the conversation that was used last."""
         listed = self.send("GET", "/api/v1/conversations").json()["data"]
         found = self.send("GET", f"/api/v1/conversations/{listed[0]['id']}").json()
         return list(found["turns"])
@@ -209,7 +211,7 @@ JSON = {"content-type": "application/json"}
 
 
 def raw(path: str, body: bytes, **headers: Any) -> bytes:
-    """A request as it is sent."""
+    """Return the bytes of a request."""
     given = {
         "host": "localhost",
         "content-type": "application/json",
@@ -231,13 +233,14 @@ def place(
     plugins: Mapping[str, Any] | None = None,
     **given: Any,
 ) -> Iterator[Place]:
-    """The server, for as long as a test needs it.
+    """Start the server for the duration of the context.
 
-    calls      bounds of the calls of the service
-    config     what the configuration has besides
-    patience   seconds that the store waits for a lock
-    plugins    those that there are besides
-    given      settings of the server
+    Args:
+        calls: Limits of the calls of the service.
+        config: Additional configuration.
+        patience: Seconds that the store waits for a lock.
+        plugins: Additional plugins.
+        given: Settings of the server.
     """
     import genai_vendor_openai
 

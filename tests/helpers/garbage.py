@@ -1,4 +1,4 @@
-"""Whatever a service may send instead of a reply; and what it must not do to its reader."""
+"""Arbitrary replies of a service, and the errors that they must not cause in a reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEIRD: list[Any] = [None, True, False, 0, -1, 7, 2**70, 10**400, 1.5, float("nan
 
 
 def leak(act: Callable[[], object]) -> str:
-    """What an act raises that it must not."""
+    """Return the error that an act must not raise, or an empty string."""
     try:
         act()
     except GenaiError:
@@ -28,7 +28,7 @@ def leak(act: Callable[[], object]) -> str:
 
 
 def json_values(keys: Iterable[str]) -> st.SearchStrategy[Any]:
-    """Any JSON, rather with these names in its objects."""
+    """Return a strategy for any JSON, with a preference for objects with these names."""
     names = st.sampled_from(sorted(set(keys))) | st.text(max_size=3)
     return st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
@@ -38,10 +38,10 @@ def json_values(keys: Iterable[str]) -> st.SearchStrategy[Any]:
 
 
 cuts = st.lists(st.integers(0, 1_000), max_size=4)
-"""Where to cut something; see `cut`."""
+"""Positions at which `cut` splits a value."""
 
 
 def cut(text: Any, places: list[int]) -> list[Any]:
-    """A string or bytes in pieces, some of which may be empty."""
+    """Split a string or bytes into parts, some of which may be empty."""
     ends = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
     return [text[start:end] for start, end in pairwise(ends)]

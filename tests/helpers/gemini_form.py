@@ -36,9 +36,10 @@ def said(role: str, *parts: Any) -> dict[str, Any]:
 
 @frozen
 class Api:
-    """Our API over HTTP, in front of a model.
+    """The API over HTTP, in front of a model.
 
-    client   closed with it
+    Attributes:
+        client: Closed with it.
     """
 
     url: str
@@ -53,14 +54,14 @@ class Api:
         return self.post(f"/v1beta/models/{name}:{method}", body)
 
     def generate(self, *contents: Any, **more: Any) -> dict[str, Any]:
-        """A reply that is none of an error."""
+        """Return the body of a successful reply."""
         reply = self.call("generateContent", {"contents": list(contents), **more})
         assert reply.status_code == 200, reply.text
         found: dict[str, Any] = reply.json()
         return found
 
     def refused(self, *contents: Any, **more: Any) -> dict[str, Any]:
-        """The error of a reply of status 400."""
+        """Return the error of a reply with status 400."""
         reply = self.call("generateContent", {"contents": list(contents), **more})
         assert reply.status_code == 400, reply.text
         error: dict[str, Any] = reply.json()["error"]

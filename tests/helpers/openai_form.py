@@ -23,7 +23,7 @@ HI = {"role": "user", "content": "hi"}
 
 @frozen
 class Api:
-    """Our API over HTTP, in front of a model."""
+    """The API over HTTP, in front of a model."""
 
     url: str
     fake: FakeModel
@@ -42,14 +42,14 @@ class Api:
         return self.post("/v1/chat/completions", body)
 
     def completed(self, *messages: Any, **more: Any) -> dict[str, Any]:
-        """A reply that is none of an error."""
+        """Return the body of a successful reply."""
         reply = self.chat(*messages, **more)
         assert reply.status_code == 200, reply.text
         found: dict[str, Any] = reply.json()
         return found
 
     def events(self, *messages: Any, **more: Any) -> list[Any]:
-        """Those of a stream, the mark of its end as it stands."""
+        """Return the events of a stream; the end marker is unchanged."""
         reply = self.chat(*messages, stream=True, **more)
         assert reply.headers["content-type"] == "text/event-stream"
         blocks = reply.content.decode().split("\n\n")

@@ -1,4 +1,4 @@
-"""The services of all vendors at one address on this machine: each says the same, in its form."""
+"""Simulated services of all vendors at one local address, which send the same answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAID = "Because air scatters blue light more than red."
 
 
 def played_vendors() -> FakeService:
-    """A service that answers what any vendor's is asked."""
+    """Return a service that answers requests in the format of any vendor."""
     return FakeService(answer=_answer)
 
 
@@ -36,7 +36,7 @@ def _answer(asked: Received) -> Reply:
 
 
 def _invoked(text: str, *, streamed: bool) -> Reply:
-    """Claude in its maker's format, as Bedrock frames it."""
+    """Return a reply of Claude in Anthropic's format, in the frames of Bedrock."""
     if not streamed:
         return anthropic_service.claude(text)
     events = [json.dumps(event).encode() for event in anthropic_service.events(text)]
@@ -53,4 +53,4 @@ _FORMS = {
     "enerateContent": gemini_service.gemini,
     "/api/chat": ollama_service.chat,
 }
-"""What is in the path, and the form of the answer there."""
+"""A part of the path, and the format of the answer for it."""

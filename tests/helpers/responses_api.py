@@ -49,7 +49,7 @@ def output_of(call: str, output: Any = "noon") -> dict[str, Any]:
 
 
 class OneUser:
-    """A client that is one of several users of the same server."""
+    """A client of one of several users of the same server."""
 
     def __init__(self, routes: HttpRoutes, user: str) -> None:
         self._routes = routes
@@ -81,7 +81,7 @@ class OneUser:
 
 @contextmanager
 def two_users(host: Host, fake: FakeModel) -> Iterator[tuple[Api, Api]]:
-    """Of one server."""
+    """Yield the clients of two users of one server."""
     routes = HttpRoutes(host, ROUTES, lambda path, headers, problem: problem_reply(problem))
     ann, bob = (Api("", fake, host, OneUser(routes, user)) for user in ("ann", "bob"))
     yield ann, bob
@@ -90,7 +90,7 @@ def two_users(host: Host, fake: FakeModel) -> Iterator[tuple[Api, Api]]:
 
 @frozen
 class Api:
-    """Our API over HTTP, in front of a model."""
+    """The API over HTTP, in front of a model."""
 
     url: str
     fake: FakeModel
@@ -105,7 +105,7 @@ class Api:
         )
 
     def ok(self, method: str, path: str, body: Any = None, **query: Any) -> dict[str, Any]:
-        """A reply that is none of an error."""
+        """Return the body of a successful reply."""
         reply = self.ask(method, path, body, **query)
         assert reply.status_code == 200, reply.text
         found: dict[str, Any] = reply.json()
@@ -115,7 +115,7 @@ class Api:
         return self.ok("POST", "/responses", {"model": "fake", "input": input, **more})
 
     def refused(self, input: Any = "hi", status: int = 400, **more: Any) -> dict[str, Any]:
-        """What is wrong with a request."""
+        """Return the error of an invalid request."""
         return self.error("POST", "/responses", {"model": "fake", "input": input, **more}, status)
 
     def error(self, method: str, path: str, body: Any = None, status: int = 404) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Api:
         return error
 
     def events(self, input: Any = "hi", **more: Any) -> list[dict[str, Any]]:
-        """Those of a stream, each with its number."""
+        """Return the events of a stream, each with its number."""
         body = {"model": "fake", "input": input, "stream": True, **more}
         reply = self.ask("POST", "/responses", body)
         assert reply.status_code == 200, reply.text

@@ -1,4 +1,4 @@
-"""OpenAI's responses as the tests of their dialect write and read them."""
+"""OpenAI's responses, as the tests of their dialect write and read them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(reply: Any) -> Completion:
 
 
 def sent_again(completion: Completion) -> Any:
-    """The items of a request with what was answered."""
+    """Return the items of a request that sends an answer back."""
     call = ChatCall(model_id="m", messages=[completion.message])
     return json.loads(DIALECT.prepare_request(call).data())["input"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import unicodedata
 
-# C0, DEL and C1 by their category; what reorders text by its class (Unicode TR9). All are in the
-# first blocks of Unicode.
+# C0, DEL and C1 by their category; bidirectional controls by their class (Unicode TR9). All are in
+# the first blocks of Unicode.
 REORDERS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 MARKS = {"\u200e", "\u200f", "\u061c"}
 HOSTILE = "".join(

@@ -1,5 +1,6 @@
-"""A server in a process of its own: `python serving_process.py DRAIN`. It has streams that go
-on until they are ended, and say in what error they do; and one that heeds nothing."""
+"""A server in a separate process: `python serving_process.py DRAIN`. One route streams until it is
+ended, and reports the error; another one ignores its limits.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from genai_host.testing import InlinePlugin
 
 @contextlib.contextmanager
 def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """It, and its address."""
+    """Start the process and yield it with its address."""
     with subprocess.Popen(
         [sys.executable, "serving_process.py", str(drain)],
         cwd=Path(__file__).resolve().parent,
@@ -41,7 +42,7 @@ def stream(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _pieces(request: RouteRequest) -> Iterator[bytes]:
-    """It ends after so many seconds, or with its limits."""
+    """End after a number of seconds, or when the limits end it."""
     ended = threading.Event()
     try:
         yield b"begun "
@@ -54,7 +55,7 @@ def _pieces(request: RouteRequest) -> Iterator[bytes]:
 
 
 def deaf(request: RouteRequest, host: Host) -> RouteResponse:
-    """It heeds no limits."""
+    """Ignore the limits."""
     time.sleep(3600)
     return RouteResponse()
 

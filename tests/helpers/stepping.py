@@ -1,10 +1,10 @@
-"""A feature of five steps, each with a trace outside, and processes that stop between them.
+"""A feature of five steps, each with an external side effect, and processes that stop between them.
 
-`python stepping.py` is a nursery: for each line of JSON, `[WORK, STORE, LOG]`, it forks a
-process, since starting Python takes longer than all that the process does; it tells its id,
-lets it talk on the same pipes, and tells how it ended. The work is `say`, which stops at
-each point between two steps, tells which one it is, and waits there for a line; or
-`resume`, which goes on with what is kept, and tells what came of it.
+`python stepping.py` forks a process for each line of JSON, `[WORK, STORE, LOG]`, because starting
+Python takes longer than the work of the process. It prints the id of the process, lets it use the
+same pipes, and prints how it ended. WORK is `say`, which stops at each point between two steps,
+prints the point and waits for a line; or `resume`, which resumes the stored turn and prints the
+result.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ANSWER = "charge, look, ask, find and send were done"
 
 
 def effect(log: str, step: str) -> str:
-    """What may be seen outside, and what the feature gets."""
+    """Write the step to the log and return it to the feature."""
     with open(log, "a", encoding="ascii") as file:
         file.write(f"{step}\n")
     return step
@@ -120,7 +120,7 @@ def resume(file: str, log: str) -> None:
         conversation = host.conversation(kept.id)
         text, error = "", ""
         try:
-            # of a turn whose first step has not begun, nothing is on record
+            # nothing is stored for a turn whose first step has not started
             answer = conversation.resume() if kept.turns else conversation.say(log)
             text = answer.text
         except GenaiError as failure:
@@ -136,7 +136,7 @@ def tell(value: object) -> None:
 
 def serve() -> None:
     with Store("not-used.db") as store, host_of_steps(store) as host:
-        host.explain("fake")  # imports what they need, and starts no thread
+        host.explain("fake")  # imports the requirements of the processes, and starts no thread
     for line in sys.stdin:
         work, file, log = json.loads(line)
         process = os.fork()

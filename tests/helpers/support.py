@@ -1,4 +1,4 @@
-"""What several test files share."""
+"""Shared parts of several test files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from genai_host.cli.main import run
 
 
 class Terminal:
-    """Runs a command line in this process, piped, and gives its exit code, its output
-    and its errors."""
+    """Runs a command line in this process, with piped output, and returns its exit code, its output
+    and its errors.
+    """
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capsys = capsys

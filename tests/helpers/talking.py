@@ -1,4 +1,4 @@
-"""A client of a server, byte by byte."""
+"""A client of a server at the level of bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PATIENCE = 30.0
 
 @contextlib.contextmanager
 def dial(url: str) -> Iterator[socket.socket]:
-    """A connection to a server."""
+    """Connect to a server."""
     place = urlsplit(url)
     there = (place.hostname, place.port or 80)
     with socket.create_connection(there, timeout=_PATIENCE) as connection:
@@ -20,7 +20,7 @@ def dial(url: str) -> Iterator[socket.socket]:
 
 
 def heard(connection: socket.socket) -> bytes:
-    """All that comes until the server closes."""
+    """Return all bytes that are received until the server closes the connection."""
     parts = []
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(65536):
@@ -29,7 +29,7 @@ def heard(connection: socket.socket) -> bytes:
 
 
 def until(connection: socket.socket, end: bytes) -> bytes:
-    """What comes, up to some bytes."""
+    """Return the received bytes up to a marker."""
     got = b""
     while end not in got:
         part = connection.recv(65536)
@@ -39,7 +39,7 @@ def until(connection: socket.socket, end: bytes) -> bytes:
 
 
 def said(url: str, data: bytes) -> bytes:
-    """What a server says to some bytes, after which nothing more comes."""
+    """Return the server's reply to some bytes, after which it sends nothing more."""
     with dial(url) as connection:
         with contextlib.suppress(OSError):
             connection.sendall(data)
@@ -47,6 +47,6 @@ def said(url: str, data: bytes) -> bytes:
 
 
 def statuses(replies: bytes) -> list[int]:
-    """Of all replies, one after the other."""
+    """Return the statuses of all replies, in order."""
     heads = replies.split(b"HTTP/1.1 ")[1:]
     return [int(head[:3]) for head in heads]

@@ -1,4 +1,4 @@
-"""A model whose thoughts come in a stream as well, where they stand: as those of services do."""
+"""A model whose reasoning is also streamed, in its position, as services do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proxy on this machine that tunnels (RFC 9110, 9.3.6), or refuses to."""
+"""A local proxy that tunnels (RFC 9110, 9.3.6), or refuses to."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import threading
 
 
 class Tunnel:
-    """Connects to where it is asked to; as a context.
+    """A proxy that connects to any requested address; a context manager.
 
-    refuses   the status that it refuses with; None if it does not
-    asked     the heads of the requests that it got
+    Attributes:
+        refuses: Status with which it refuses; None if it does not refuse.
+        asked: Heads of the received requests.
     """
 
     def __init__(self, refuses: int | None = None) -> None:

@@ -1,5 +1,6 @@
-"""Models, and the ways that each of them can go: a table, and hosts for whom this machine
-has all the services. Its fixtures are for test modules to import."""
+"""Models and their routes: a table, and hosts for which this machine simulates all services. Test
+modules import its fixtures.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import LOOKING
 
 Says = Callable[..., Reply]
-"""Makes a reply of `text`, one that asks for a tool with `call`, in pieces if `streamed`."""
+"""Return a reply of `text`, one that requests a tool with `call`, streamed if `streamed`."""
 
 ENVIRONMENT: Mapping[str, str] = {
     "NO_PROXY": "*",
@@ -51,7 +52,7 @@ UNSET = (
 
 
 def invoked(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
-    """Claude by Bedrock's InvokeModel: Anthropic's replies, and its events in frames."""
+    """Return a reply of Claude by Bedrock's InvokeModel: Anthropic's format, events in frames."""
     if not streamed:
         return anthropic_service.claude(text, call=call)
     events = bedrock_service.encoded(anthropic_service.events(text, call=call))
@@ -61,10 +62,11 @@ def invoked(text: str = "", *, call: bool = False, streamed: bool = False) -> Re
 
 @frozen
 class Way:
-    """A way that a model can go.
+    """A route of a model.
 
-    says    what the service answers
-    path    a part of where it is asked
+    Attributes:
+        says: Format of the service's replies.
+        path: A part of the path of the request.
     """
 
     route: str
@@ -99,7 +101,7 @@ CASES = [(model, way) for model, ways in WAYS.items() for way in ways]
 
 
 def ways(but: str = "") -> pytest.MarkDecorator:
-    """All of the table, but for models or routes of which this is a part."""
+    """Return the whole table, without models or routes that contain this text."""
     chosen = [
         pytest.param(model, way, id=f"{model}@{way.route}")
         for model, way in CASES
@@ -122,7 +124,7 @@ MakeHosts = Callable[..., Host]
 
 @pytest.fixture
 def set_up(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> MakeHosts:
-    """Makes hosts that have all vendors, each of them served here."""
+    """Make hosts with all vendors, whose services are simulated here."""
     for name in (*UNSET, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in ENVIRONMENT.items():
@@ -150,7 +152,7 @@ def host(set_up: MakeHosts, service: FakeService) -> Host:
 
 
 def with_mine(service: FakeService) -> Config:
-    """A configuration with a service in OpenAI's form, called `mine`."""
+    """Return a configuration with an OpenAI-compatible service named `mine`."""
     settings = {"base_url": f"{service.url}/v1", "api_key": {"env": "MINE_API_KEY"}}
     models = {"llama-3.3-70b": "llama"}
     mine = InstanceConfig("openai-compatible", models=models, settings=settings)

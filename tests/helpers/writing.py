@@ -1,8 +1,8 @@
-"""Processes that tests of the store start, and kill.
+"""Processes that tests of the store start and kill.
 
-With `writers`, it starts a process that takes turns for each line `STORE PIPE` that it
-reads, which tells PIPE what was acknowledged; with `first STORE`, it is one run: it opens
-a conversation, says something, and ends.
+With `writers`, the program starts a process for each line `STORE PIPE` that it reads. The process
+takes turns and writes the acknowledged ones to PIPE. With `first STORE`, it runs once: it opens a
+conversation, sends a message, and ends.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def tell(*words: object) -> None:
 
 
 def start_writers() -> None:
-    """Starting Python takes longer than all that they do until they are killed."""
+    """Start the program once, because starting Python takes longer than the work until a kill."""
     with Store("not-used.db") as store, host_of(store) as host:
-        host.explain("mock")  # imports what they need, and starts no thread
+        host.explain("mock")  # imports the requirements of the processes, and starts no thread
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         place, pipe = line.split()
@@ -52,7 +52,7 @@ def start_writers() -> None:
 
 
 def take_turns(place: str) -> None:
-    """Two turns in each conversation, until it is killed."""
+    """Take two turns in each conversation, until killed."""
     with Store(place, patience=60.0) as store, host_of(store) as host:
         number = 0
         while True:

@@ -1,4 +1,4 @@
-"""Makes suites of plugins that are wrong, each in one way; test_suites.py runs them."""
+"""Makes suites of incorrect plugins, each with one defect; test_suites.py runs them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 def fail(suite: Any, tests: str = "", **attributes: Any) -> Callable[[T], T]:
-    """A decorator of what is wrong, which it makes a plugin by `suite.made(wrong)`.
+    """Decorate an incorrect object, which `suite.made(wrong)` makes a plugin.
 
-    The suite is registered in the module, by the name of what is decorated.
+    The suite is registered in the module, by the name of the decorated object.
 
     Args:
-        suite: The one that must find it.
-        tests: Those that must fail, without `test_`; no others may.
-        attributes: Attributes of the suite, if it has them; others go to `made`.
+        suite: The suite that must detect it.
+        tests: Tests that must fail, without `test_`; no others may fail.
+        attributes: Attributes of the suite, if it has them; others are arguments of `made`.
     """
     given = {name: attributes.pop(name) for name in [*attributes] if not hasattr(suite, name)}
 
@@ -31,7 +31,7 @@ def fail(suite: Any, tests: str = "", **attributes: Any) -> Callable[[T], T]:
 
 
 def add(suite: type[Suite], name: str, tests: str = "", **attributes: Any) -> None:
-    """The same for a plugin that is at hand, as `plugin`."""
+    """Register a suite for an existing plugin, given as `plugin`."""
     fails = {f"test_{each}" for each in tests.split()}
     made = type(name, (suite,), {**attributes, "fails": fails, "__module__": __name__})
     SUITES[name] = made

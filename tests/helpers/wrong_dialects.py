@@ -1,4 +1,4 @@
-"""Dialects that are wrong, each in one way, with the suites that must find it.
+"""Incorrect dialects, each with one defect, with the suites that must detect it.
 
 `fails` are the tests that must fail, and no others; test_suites.py runs them.
 """
@@ -110,7 +110,7 @@ class _Hasty(Plain):
 
 
 class _HastyDecoder:
-    """It takes whatever came for the whole."""
+    """A decoder that treats any received data as complete."""
 
     def __init__(self, inner: StreamDecoder[Completion]) -> None:
         self._inner = inner

@@ -1,5 +1,6 @@
-"""Features that are wrong, each in one way, with the tests that must fail; `only` are those that
-are run, if not all."""
+"""Incorrect features, each with one defect, with the tests that must fail. `only` lists the tests
+to run, if not all.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def _featuring(respond: Any, **more: Any) -> Any:
 class Wrong(FeatureSuite):
     made = staticmethod(_featuring)
     feature = "wrong"
-    only = "not hash_seed"  # which takes long, and is for one of them
+    only = "not hash_seed"  # which takes long, and is needed for one of them
 
 
 @fail(Wrong)
@@ -58,7 +59,7 @@ def a_feature_by_chance(turn: Turn[Any]) -> FeatureSteps:
 
 @fail(Wrong, "time_and_chance_are_steps")
 def a_feature_that_looks_at_the_clock(turn: Turn[Any]) -> FeatureSteps:
-    """Nothing but looking at what it calls can tell, for a year."""
+    """The text changes once a year, so only an inspection of the calls detects the defect."""
     said = f"{turn.message.text} {datetime.now().astimezone().year} {int(time.time() / 1e9)}"
     completion = yield from Prompt([Message("user", said)])
     return Answer(completion.text)

@@ -1,7 +1,7 @@
-"""Providers and models that are wrong, each in one way, with the suites that must find it.
+"""Incorrect providers and models, each with one defect, with the suites that must detect it.
 
-`fails` are the tests that must fail, and no others; `only` which of them are run, if not
-all. test_suites.py runs them.
+`fails` are the tests that must fail, and no others; `only` lists the tests to run, if not all.
+test_suites.py runs them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from genai_host.testing.suites import (
 
 
 class _Sayer(Provider):
-    """Says the same to everything, in the dialect `plain`."""
+    """A provider that gives the same reply to every request, in the dialect `plain`."""
 
     serves = {"plain": DialectEndpoint()}
 
@@ -80,7 +80,7 @@ class _Events:
         return self._events
 
     def close(self) -> None:
-        """Whoever waits is woken by `limits`."""
+        """`limits` wakes all waiting calls."""
 
 
 @frozen
@@ -148,7 +148,7 @@ class _OfAcme:
 
 
 class _OwnHttp(Provider):
-    """Sends by its own means: follows redirects, tries again, and can't be cancelled."""
+    """Has its own HTTP client, which follows redirects, retries and cannot be cancelled."""
 
     serves = {"openai-chat": DialectEndpoint(unsupported={"stream"})}
 
@@ -182,7 +182,7 @@ class TestAProviderWithHttpOfItsOwn(OpenAIChatReplies, HttpProviderSuite):
     patience = 1.0
     only = "one_request or three_times or redirect or key_is_nowhere or cancelled_ends"
     fails = {
-        "test_an_answer_takes_one_request",  # the key is in the address
+        "test_an_answer_takes_one_request",  # the key is in the URL
         "test_what_may_pass_is_tried_three_times",
         "test_a_redirect_is_not_followed",
         "test_a_call_that_is_cancelled_ends",
@@ -250,7 +250,7 @@ class TestModelsWithWrongParameters(ModelSuite):
 
 
 class TestAnOfferingInOneDialectOfSeveral(ModelSuite):
-    """Its variants are those of that dialect; others need not be installed."""
+    """Its variants are those of that dialect; other dialects need not be installed."""
 
     plugin = InlinePlugin(
         providers=[

@@ -1,4 +1,4 @@
-"""Sources of tools that are wrong, each in one way, with the tests that must fail."""
+"""Incorrect sources of tools, each with one defect, with the tests that must fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _tool(name: str, run: Any = _say, description: str = "does it", **fields: An
 
 
 class _Source(ToolSource):
-    """One that is right."""
+    """A correct source."""
 
     name = "shop"
     more: Iterable[Tool] = ()
@@ -40,7 +40,7 @@ class _Source(ToolSource):
 
 
 class _Plugin:
-    """Has a new source each time, as a module has."""
+    """A plugin that creates a new source each time, as a module does."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
@@ -54,7 +54,7 @@ class Shop(ToolSourceSuite):
     made = _Plugin
     source = "shop"
     samples = {"look": [({}, "done")], "buy": [({},)]}
-    patience = 2.0  # nothing right takes long
+    patience = 2.0  # correct sources take little time
 
 
 def _unusable(self: Any) -> ToolSource:
@@ -145,7 +145,7 @@ class OneWhoseToolsChangeWithEachLook(_Source):
 
 @fail(Shop, "asking_ends_when_it_is_cancelled")
 class OneThatHangsOnceItWasCancelled(_Source):
-    """Who was cancelled once leaves it waiting for ever."""
+    """After one cancellation, the source waits forever."""
 
     def __init__(self) -> None:
         self._is_over = False
@@ -190,7 +190,7 @@ class OneThatCannotBeClosedTwice(_Source):
 
 @fail(Shop, "its_tools_give_what_the_samples_say calls_under_way_end_when_it_is_closed")
 class ACallThatDoesNotEnd(_Source):
-    """A call of its tool minds nothing."""
+    """A call of its tool ignores cancellation."""
 
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
         def wait(arguments: Mapping[str, Any], run: ToolContext) -> None:

@@ -1,4 +1,4 @@
-"""Tools that are wrong, each in one way, with the tests that must fail."""
+"""Incorrect tools, each with one defect, with the tests that must fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Wrong(ToolSuite):
     made = staticmethod(_plugin)
     tool = "wrong"
     samples = [({"word": "a"},)]
-    patience = 2.0  # nothing right takes long
+    patience = 2.0  # correct tools take little time
 
 
 @fail(Wrong)
@@ -44,7 +44,7 @@ def a_tool_that_is_right(arguments: Mapping[str, Any], run: ToolContext) -> str:
 
 
 def _add(name: str, tests: str = "", samples: Any = Wrong.samples, **fields: Any) -> None:
-    """The tool that is right, declared otherwise."""
+    """Add the correct tool with another declaration."""
     more = {"context": fields.pop("context")} if "context" in fields else {}
     add(Wrong, name, tests, plugin=_plugin(a_tool_that_is_right, **fields), samples=samples, **more)
 

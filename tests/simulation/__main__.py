@@ -13,7 +13,7 @@ from simulation.simulation import Simulation
 
 
 def main() -> int:
-    """Run seeds; returns 1 if something does not hold."""
+    """Run seeds; return 1 if an invariant is violated."""
     parser = argparse.ArgumentParser(
         prog="make.py simulate", description="Run whole hosts with faults, decided by a seed."
     )

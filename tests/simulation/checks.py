@@ -1,4 +1,4 @@
-"""What must hold when all clients have ended."""
+"""Invariants at the end of a run, when all clients have ended."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FinalChecks:
         process.close()
 
     def _check_jobs(self, process: Process) -> None:
-        """Every job that was acknowledged is done in the end, and its turn has ended or waits."""
+        """Every acknowledged job is done at the end, and its turn has ended or waits."""
         if process.worker is None:
             return
         until = self._sim.clock.time + _MOST_JOB_SECONDS
@@ -123,7 +123,7 @@ class FinalChecks:
         store.delete(copy)
 
     def _check_replay(self, host: Host, owner: str, id: str) -> None:
-        """The last turn has the same answer again, without a call of a model or a tool."""
+        """Replaying the last turn gives the same answer, without a call of a model or a tool."""
         *entries, last = host.store_for(owner).entries(id, host.codec)
         assert isinstance(last, TurnEnded)
         assert last.answer is not None

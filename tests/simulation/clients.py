@@ -1,4 +1,4 @@
-"""The operations of clients, each drawn by the seed."""
+"""The operations of clients, determined by the seed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 JOB = "turn"
 _JUMPS = (600.0, 3600.0, 86400.0, 40 * 86400.0, -600.0, -86400.0)
-# and how often they are chosen
+# and their relative frequency
 _OPERATIONS: Mapping[str, int] = {
     "say": 14,
     "resume": 16,
@@ -56,7 +56,7 @@ _OF_JOBS: Mapping[str, int] = {"job": 12, "cancel_job": 2}
 
 
 def decide(world: World, waiting: Any, is_allowed: bool) -> dict[str, bool]:
-    """The user's decision about tool calls that wait for approval."""
+    """Return the user's decision about tool calls that wait for approval."""
     for call in waiting.payload["calls"] if is_allowed else ():
         world.approved.add(call["arguments"]["key"])
     return {call["id"]: is_allowed for call in waiting.payload["calls"]}
@@ -112,7 +112,7 @@ def do_job(simulation: Simulation, host: Host, job: Job, ending: Cancellation) -
 
 
 class Client:
-    """One client, of one owner, in one process or what replaces it after a crash."""
+    """A client of one owner, in one process or its replacement after a crash."""
 
     def __init__(self, simulation: Simulation, number: int) -> None:
         self._simulation = simulation
@@ -244,7 +244,7 @@ class Client:
                 raise Broken("lost", f"the answer to {name} is not recorded")
 
     def _message(self, operation: Operation, talk: Conversation) -> tuple[str, str]:
-        """The name of a new message, and its text."""
+        """Return the name of a new message, and its text."""
         rng, name = operation.rng, self._simulation.new_name()
         rounds = rng.choice((0, 1, 1, 2)) if talk.feature.name == "agent" else 0
         asked = [",".join(rng.choices(TOOLS, k=rng.choice((1, 1, 2)))) for _ in range(rounds)]
@@ -277,7 +277,7 @@ class Client:
         events.close()
 
     def _keyed(self, operation: Operation, process: Process) -> None:
-        """A request with an idempotency key; a time that was set makes all keys new."""
+        """Send a request with an idempotency key; a changed system time invalidates all keys."""
         sim = self._simulation
         key = f"{self._owner} {operation.rng.randrange(3)} {sim.clock.offset}"
         request = RouteRequest(
@@ -285,7 +285,7 @@ class Client:
         )
 
         def answer() -> RouteResponse:
-            if key in sim.keys and sim.plan.kinds == ("kill",):  # else the claim may be lost
+            if key in sim.keys and sim.plan.kinds == ("kill",):  # otherwise the claim may be lost
                 raise Broken("idempotency", f"{key} is used twice")
             sim.keys.add(key)
             try:
@@ -317,7 +317,7 @@ class Client:
             sim.log(f"  {operation.name} {talk.id} begins {message}")
             job = Job(f"j{operation.name}", JOB, self._owner, about)
             worker.submit(job)
-            sim.jobs[job.id] = talk.id  # now it is acknowledged
+            sim.jobs[job.id] = talk.id  # the job is now acknowledged
 
     def _cancel_job(self, operation: Operation, process: Process) -> None:
         jobs = sorted(self._simulation.jobs)
@@ -343,20 +343,20 @@ class Client:
         self._simulation.check_rows(copy)
 
     def _carry(self, operation: Operation, process: Process) -> None:
-        """Export a conversation, and import it: nothing but its id may change."""
+        """Export a conversation and import it: only its id may change."""
         sim, id = self._simulation, self._id(operation)
         if not id:
             return
         store = process.host.store_for(self._owner)
         exported = store.export(id)
-        sim.copies(exported)  # before: the import may end in a kill after it was written
+        sim.copies(exported)  # before the import, which may end in a kill after its write
         copy = store.import_conversation(exported, process.host.codec)
         sim.owners[copy] = self._owner
         if {**store.export(copy), "id": id} != exported:
             raise Broken("export", id)
 
     def _import(self, operation: Operation, process: Process) -> None:
-        """Import a mutated export: it is refused, or spoils nothing and can be deleted."""
+        """Import a mutated export: it is refused, or it harms nothing and can be deleted."""
         id = self._id(operation)
         if not id:
             return
@@ -393,7 +393,7 @@ class Client:
     # the world
 
     def _copy(self, operation: Operation, process: Process) -> None:
-        """Read a copy of the files at this moment, as after a crash of all processes."""
+        """Read a copy of the current files, as after a crash of all processes."""
         sim = self._simulation
         if not os.path.exists(sim.file):
             return
@@ -415,7 +415,7 @@ class Client:
         return operation.rng.choice(mine) if mine else ""
 
     def _picked(self, operation: Operation, process: Process) -> Conversation | None:
-        """A conversation: the object that another client uses, or a new one."""
+        """Return a conversation: an object that another client uses, or a new one."""
         id = self._id(operation)
         if not id:
             return None

@@ -18,7 +18,7 @@ from simulation.simulation import Simulation
 
 
 def run(plan: Plan) -> Simulation:
-    """Run a plan, and look for threads and files that it leaves open."""
+    """Run a plan, and check for threads and files that it leaves open."""
     threads, files = threading.active_count(), _open_files()
     simulation = Simulation(plan)
     with _quiet():
@@ -30,14 +30,14 @@ def run(plan: Plan) -> Simulation:
         names = [each.name for each in threading.enumerate()][threads:]
         simulation.fail("threads", str(names))
     if _open_files() > files:
-        gc.collect()  # errors that were caught refer to connections
+        gc.collect()  # caught errors refer to connections
         if _open_files() > files:
             simulation.fail("files", f"{_open_files() - files} are open")
     return simulation
 
 
 def run_seeds(first: int, turns: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Simulation]:
-    """Run seeds from `first` on, until there were enough turns."""
+    """Run seeds from `first` on, until there are enough turns."""
     for seed in itertools.count(first):
         simulation = run(plan_of(seed, kinds))
         yield simulation
@@ -47,7 +47,7 @@ def run_seeds(first: int, turns: int, kinds: tuple[str, ...] = KINDS) -> Iterato
 
 
 def minimized(plan: Plan, kind: str, seconds: float) -> Plan:
-    """The same failure with fewer operations and faults."""
+    """Return the same failure with fewer operations and faults."""
     until = time.monotonic() + seconds
 
     def fails(candidate: Plan) -> bool:
@@ -76,7 +76,7 @@ def minimized(plan: Plan, kind: str, seconds: float) -> Plan:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the log, which would tell of each fault."""
+    """Disable the log, which would report each fault."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

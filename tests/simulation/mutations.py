@@ -13,7 +13,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def mutated(export: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """A copy of an export with one to three changes."""
+    """Return a copy of an export with one to three changes."""
     data = copy.deepcopy(export)
     for _ in range(rng.choice((1, 1, 2, 3))):
         rng.choice((_change_value, _change_value, _change_value, _change_entries))(data, rng)
@@ -57,7 +57,7 @@ def _change_entries(data: dict[str, Any], rng: random.Random) -> None:
 
 
 def _containers(value: Any) -> list[Any]:
-    """All objects and lists in a value."""
+    """Return all objects and lists in a value."""
     found: list[Any] = []
     if isinstance(value, (dict, list)):
         found.append(value)

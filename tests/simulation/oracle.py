@@ -1,6 +1,6 @@
-"""What must hold, computed from the rows of the store with plain SQL.
+"""Invariants, computed from the rows of the store with plain SQL.
 
-Nothing here uses the host: a fault of the host cannot hide itself.
+Nothing here uses the host, so a defect of the host cannot hide itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Calls with their usage and cost."""
+    """Numbers of calls with their usage and cost."""
 
     calls: int = 0
     tokens: int = 0
@@ -58,7 +58,7 @@ def rows_of(file: str, id: str) -> list[Row]:
 
 
 def said_in(rows: Sequence[Row]) -> list[str]:
-    """The user's messages of the turns that are in the history, oldest first."""
+    """Return the user's messages of the turns that are in the history, oldest first."""
     said: list[str] = []
     text, again = "", False
     for row in rows:
@@ -75,7 +75,7 @@ def said_in(rows: Sequence[Row]) -> list[str]:
 
 
 def wrong_order(rows: Sequence[Row]) -> str:
-    """What is wrong with the order of an event log; empty if nothing is."""
+    """Return the defect in the order of an event log, or an empty string."""
     if [row.number for row in rows] != list(range(len(rows))):
         return f"numbers are {[row.number for row in rows]}"
     if not rows or rows[0].kind != "opened":
@@ -111,7 +111,7 @@ def wrong_order(rows: Sequence[Row]) -> str:
 
 
 def wrong_messages(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with the messages that a service receives; empty if nothing is."""
+    """Return the defect in the messages that a service receives, or an empty string."""
     open_calls: list[str] = []
     before = "system"
     for message in messages:
@@ -135,10 +135,10 @@ def wrong_messages(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def sums_of(rows: Sequence[Row], copied: int) -> Sums:
-    """The calls of an event log, without those of its first `copied` entries.
+    """Sum the calls of an event log, without those of its first `copied` entries.
 
     Raises:
-        ValueError: A number of tokens cannot be one.
+        ValueError: A number of tokens is invalid.
     """
     total = Sums()
     for row in rows[copied:]:
@@ -159,7 +159,7 @@ def sums_of(rows: Sequence[Row], copied: int) -> Sums:
 
 
 def orphans(file: str) -> dict[str, int]:
-    """Number of rows by table whose conversation does not exist."""
+    """Return by table the number of rows whose conversation does not exist."""
     counts = {}
     for table in ("entries", "messages", "tries", "documents"):
         sql = (
@@ -171,7 +171,7 @@ def orphans(file: str) -> dict[str, int]:
 
 
 def decisions(rows: Sequence[Row]) -> dict[str, bool]:
-    """The user's decisions about calls that need approval, by the keys of the calls."""
+    """Return the user's decisions about calls that need approval, by the keys of the calls."""
     said: dict[str, bool] = {}
     asked: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:

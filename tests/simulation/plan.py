@@ -1,4 +1,4 @@
-"""What a run is made of, and what it finds."""
+"""The parameters of a run, and its result."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ KINDS = ("kill", "interrupt", "database")
 
 @frozen
 class Plan:
-    """A run; equal plans make equal runs.
+    """Parameters of a run; equal plans give equal runs.
 
     Attributes:
-        seed: Decides everything that is not decided here.
+        seed: Determines everything else.
         clients: Number of clients.
         operations: Number of operations of each client.
-        skip: Operations that are left out, as `client.number`.
-        quiet: Faults that are left out, as `Failure.faults` names them.
+        skip: Operations that are omitted, as `client.number`.
+        quiet: Faults that are omitted, as `Failure.faults` names them.
         rate: Share of the writes that have a fault.
         trouble: Share of the model calls that fail.
         processes: Number of processes that share the store.
@@ -49,7 +49,7 @@ class Plan:
 
 
 def plan_of(seed: int, kinds: tuple[str, ...] = KINDS) -> Plan:
-    """The run of a seed."""
+    """Return the plan of a seed."""
     return Plan(
         seed,
         clients=2 + seed % 3,
@@ -64,13 +64,13 @@ def plan_of(seed: int, kinds: tuple[str, ...] = KINDS) -> Plan:
 
 @define
 class Failure:
-    """Something that does not hold.
+    """A violated invariant.
 
     Attributes:
         kind: The invariant.
-        what: What was found.
-        trace: What happened until then.
-        faults: Faults of writes until then.
+        what: The violation.
+        trace: The events before it.
+        faults: The faults of writes before it.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class Failure:
 
 
 class Broken(Exception):
-    """An invariant does not hold."""
+    """An invariant is violated."""
 
     def __init__(self, kind: str, what: str) -> None:
         super().__init__(kind, what)
@@ -90,8 +90,8 @@ class Broken(Exception):
 class Operation:
     """One operation of a client.
 
-    Each draw has a generator named after it. So leaving out other operations changes nothing but
-    the order, and failures can be made small.
+    Each draw has a generator named after it. So omitting other operations changes only the
+    order, and failures can be minimized.
 
     Attributes:
         talk: The conversation that it uses.
@@ -107,7 +107,7 @@ class Operation:
         self._counts: Counter[str] = Counter()
 
     def draw(self, what: str) -> tuple[str, random.Random]:
-        """The name of a draw, and its generator."""
+        """Return the name of a draw, and its generator."""
         self._counts[what] += 1
         name = f"{self.name}.{what}{self._counts[what]}"
         return name, random.Random(f"{self._seed}/{name}")

@@ -1,7 +1,7 @@
 """Processes that are killed at writes to the store, and disks that fail.
 
 A process is a store and a host. When it is killed, its connections are closed as the system would
-close them, its lock is released, and nothing that its tasks still do reaches the disk.
+close them, its lock is released, and its tasks write nothing more to the disk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Process:
 
     Args:
         file: The database, which processes share.
-        make_host: Makes the host, given the store.
+        make_host: Creates the host, given the store.
         fault: Called at each write with its SQL; returns the fault, or "".
 
     Attributes:
@@ -65,7 +65,7 @@ class Process:
         self.worker: JobWorker | None = None
 
     def connect(self, name: str, **options: Any) -> sqlite3.Connection:
-        """In place of `sqlite3.connect`."""
+        """Open a connection; a replacement for `sqlite3.connect`."""
         if not self.is_alive:
             raise Killed
         made = sqlite3.connect(name, **options, factory=Connection)
@@ -75,7 +75,7 @@ class Process:
         return made
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Kill the process, as `kill -9` does."""
         self.is_alive = False
         for connection in self.connections:
             with contextlib.suppress(sqlite3.Error):
@@ -85,7 +85,7 @@ class Process:
             lock.release()  # the file remains
 
     def close(self) -> None:
-        """End in order."""
+        """Close the process normally."""
         if self.worker is not None:
             self.worker.close()
         self.host.close()

@@ -1,4 +1,4 @@
-"""Tasks are real threads of which one runs at a time, in an order that a seed decides.
+"""Tasks are real threads of which one runs at a time, in an order determined by a seed.
 
 A task is parked in `Schedule.pause`, `until` and `sleep`, and wherever the host waits: `installed`
 replaces the functions of `genai_host.util.concurrency`. When all tasks wait, the simulated time
@@ -61,7 +61,7 @@ class SimulatedClock:
         return alarm
 
     def advance(self) -> bool:
-        """Advance to the next alarm; returns False if there is none."""
+        """Advance to the next alarm; return False if there is none."""
         while self._alarms:
             due, _, alarm = heapq.heappop(self._alarms)
             if alarm.is_set():
@@ -75,8 +75,8 @@ class Task:
     """A thread.
 
     Attributes:
-        process: The process that it belongs to; None for the simulation's own tasks.
-        operation: The operation that it works for, which its faults are drawn for.
+        process: Its process; None for the simulation's own tasks.
+        operation: The operation that it works for, which determines its faults.
     """
 
     def __init__(self, name: str, process: Any, operation: Any) -> None:
@@ -106,7 +106,7 @@ class Schedule:
     def spawn(
         self, name: str, work: Callable[[], object], process: Any = None, operation: Any = None
     ) -> None:
-        """Start a task, which first runs when it is chosen."""
+        """Start a task, which first runs when it is selected."""
         task = Task(name, process, operation)
 
         def run() -> None:
@@ -114,7 +114,7 @@ class Schedule:
             try:
                 self._check(task)
                 work()
-            except BaseException:  # noqa: BLE001 - whoever waits for the work has its error
+            except BaseException:  # noqa: BLE001 - the waiting task receives the error
                 pass
             finally:
                 self._tasks.remove(task)
@@ -124,7 +124,7 @@ class Schedule:
         threading.Thread(target=run, name=f"simulated {name}", daemon=True).start()
 
     def spawn_child(self, name: str, work: Callable[[], object]) -> None:
-        """Start a task for the process and the operation of the task that runs now."""
+        """Start a task for the process and the operation of the current task."""
         task = self.current
         self.spawn(name, work, task and task.process, task and task.operation)
 
@@ -132,7 +132,7 @@ class Schedule:
         """Run until all tasks have ended.
 
         Raises:
-            Stuck: All tasks wait for something that cannot happen.
+            Stuck: All tasks wait for an event that cannot happen.
         """
         self._switch()
         self._main.acquire()
@@ -146,7 +146,7 @@ class Schedule:
             self._park(self.current, None)
 
     def until(self, ready: Callable[[], bool]) -> None:
-        """Wait for what another task or an alarm does."""
+        """Wait for a change by another task or an alarm."""
         if self.current is None:
             while not ready():
                 if not self.clock.advance():
@@ -194,7 +194,7 @@ def _may_run(task: Task) -> bool:
 
 
 class Event:
-    """In place of `threading.Event`."""
+    """Replacement for `threading.Event`."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -218,7 +218,7 @@ class Event:
 
 
 class Lock:
-    """In place of `threading.Lock`."""
+    """Replacement for `threading.Lock`."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -233,7 +233,7 @@ class Lock:
 
 
 class Thread:
-    """In place of `threading.Thread`, and of the `Future` of a pool."""
+    """Replacement for `threading.Thread`, and for the `Future` of a pool."""
 
     def __init__(self, schedule: Schedule, name: str, work: Callable[[], object]) -> None:
         self._schedule = schedule
@@ -271,7 +271,7 @@ class Thread:
 
 
 class Pool:
-    """In place of `ThreadPoolExecutor`."""
+    """Replacement for `ThreadPoolExecutor`."""
 
     def __init__(self, schedule: Schedule, name: str, workers: int) -> None:
         self._schedule = schedule
@@ -303,7 +303,7 @@ class Pool:
 
 @contextmanager
 def installed(schedule: Schedule) -> Iterator[None]:
-    """Have the host wait and start threads by this schedule."""
+    """Make the host wait and start threads by this schedule."""
     replaced = {
         "new_event": partial(Event, schedule),
         "new_lock": partial(Lock, schedule),

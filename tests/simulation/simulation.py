@@ -62,7 +62,7 @@ class Simulation:
         self.plan = plan
         self.folder = tempfile.mkdtemp(prefix="simulation-")
         self.file = os.path.join(self.folder, "store.db")
-        if plan.seed % 8:  # to make a store takes longer than some turns
+        if plan.seed % 8:  # creating a store takes longer than some turns
             shutil.copyfile(_empty_store(), self.file)
         self.clock = SimulatedClock()
         self.schedule = Schedule(random.Random(f"{plan.seed}/order"), self.clock)
@@ -92,7 +92,7 @@ class Simulation:
         self._ids = random.Random(f"{plan.seed}/ids")
 
     def run(self) -> list[Failure]:
-        """Run it, and return what does not hold."""
+        """Run the plan, and return the violated invariants."""
         with installed(self.schedule), _random_numbers(self._ids):
             try:
                 left = [f"c{number}" for number in range(self.plan.clients)]
@@ -133,7 +133,7 @@ class Simulation:
             self.fail("stuck", str(stuck))
 
     def process(self, slot: int) -> Process:
-        """The process in a slot: the one that is alive, or a new one."""
+        """Return the process in a slot: the running one, or a new one."""
         found = self._processes.get(slot)
         if found is None or not found.is_alive:
             self._lives[slot] += 1
@@ -176,7 +176,7 @@ class Simulation:
         )
 
     def guarded(self, what: str, act: Callable[..., object], *arguments: Any) -> None:
-        """Do it; an error that must not happen is a failure of the run."""
+        """Perform an action; an error that must not happen is a failure of the run."""
         try:
             act(*arguments)
         except Killed:
@@ -198,7 +198,7 @@ class Simulation:
         self.trace.append(f"{self.clock.time:9.2f} {line}")
 
     def new_name(self) -> str:
-        """The name of a new message."""
+        """Return the name of a new message."""
         self._names += 1
         return f"u{self._names}"
 
@@ -212,7 +212,7 @@ class Simulation:
         return generator
 
     def _fault(self, sql: str) -> str:
-        """The fault of a write of the task that runs now."""
+        """Return the fault of a write of the current task."""
         task = self.schedule.current
         if task is None or task.operation is None:
             return ""
@@ -237,7 +237,7 @@ class Simulation:
         self.log(f"  {name}: {kind}: {' '.join(sql.split())[:60]}")
         return kind
 
-    # what holds all the time
+    # invariants during the run
 
     def _called(self, messages: Sequence[Mapping[str, Any]]) -> None:
         self.guarded("call", self._check_call, messages)
@@ -288,14 +288,14 @@ class Simulation:
         self.costs[account] = before[0] + amount.dollars, before[1] + amount.tokens
 
     def copies(self, export: Mapping[str, Any]) -> None:
-        """A conversation is imported again: its last turn can be resumed in both."""
+        """Note that a conversation is imported again: its last turn can be resumed in both."""
         self.copied.update(set(re.findall(r"\bk[0-9]+\b", json.dumps(export))))
         started = [each for each in export["entries"] if each["entry"] == "turn_started"]
         for each in started[-1:]:
             self.attempts[each["message"]["content"][0]["text"].split("|")[0]] += 1
 
     def check_rows(self, id: str) -> list[oracle.Row]:
-        """The rows of an event log, in which everything acknowledged must be as it was."""
+        """Check the rows of an event log: all acknowledged rows must be unchanged."""
         rows = oracle.rows_of(self.file, id)
         if len(rows) < self.acknowledged[id]:
             raise Broken("lost", f"{id} has {len(rows)} entries of {self.acknowledged[id]}")
@@ -308,7 +308,7 @@ class Simulation:
         return rows
 
     def all_rows(self) -> dict[str, tuple[str, int, list[oracle.Row]]]:
-        """Owner, number of copied entries and rows of all conversations but mutated ones."""
+        """Return owner, copied entries and rows of all conversations except mutated ones, by id."""
         if not os.path.exists(self.file):
             return {}
         sql = "SELECT id, owner, copied FROM conversations WHERE owner <> ? ORDER BY id"
@@ -327,7 +327,7 @@ class Simulation:
 
 @functools.cache
 def _empty_store() -> str:
-    """The file of a store without conversations."""
+    """Return the file of a store without conversations."""
     folder = tempfile.mkdtemp(prefix="simulation-empty-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = os.path.join(folder, "store.db")
@@ -338,7 +338,7 @@ def _empty_store() -> str:
 
 @contextmanager
 def _random_numbers(rng: random.Random) -> Iterator[None]:
-    """Ids and tokens of the host are drawn by the seed."""
+    """Generate ids and tokens of the host from the seed."""
     before = secrets.randbits, secrets.token_hex, os.urandom
     secrets.randbits = lambda k: rng.getrandbits(k)
     secrets.token_hex = lambda nbytes=None: rng.randbytes(nbytes or 32).hex()

@@ -1,4 +1,4 @@
-"""The simulation finds nothing, finds what is planted, and repeats itself."""
+"""The simulation finds no violations, finds a planted defect, and is reproducible."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_fault_of_5000_turns_spoils_anything() -> None:
 @pytest.mark.parametrize(
     "plan",
     [
-        # a clock that was set back a day kept a job and the lease of a killed worker for a day
+        # the clock was set back a day, and the job and lease of a killed worker blocked for a day
         pytest.param(plan_of(5005, ("kill",)), id="clock-set-back"),
     ],
 )
@@ -52,7 +52,7 @@ def test_equal_plans_make_equal_runs() -> None:
 
 @pytest.mark.part
 def test_a_planted_fault_is_found_and_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here the start of a tool call is acknowledged, and not written."""
+    """Here the start of a tool call is acknowledged, but not written."""
     add = Writer.add
 
     def lose(self: Writer, addition: object) -> None:

@@ -1,6 +1,6 @@
 """The world around the hosts: a model service, and tools whose side effects are counted.
 
-A model does what the user's message says, so that equal messages have equal answers:
+A model follows the user's message, so that equal messages have equal answers:
 
     u7|mail|note,pay     first call `mail`, then `note` and `pay` in parallel, then answer "a7"
 """
@@ -37,7 +37,7 @@ REPEATABLE = {"note"}
 ASKED = {"pay"}
 INPUT, OUTPUT = 0.001, 0.002  # US dollars per token
 COUNTS = (2**63, 2**64, 2**53, -5, 2**63 - 1, 1e300, 1.5, "3", True, None, [3])
-"""Token counts of services that report nonsense."""
+"""Token counts of services that report invalid usage."""
 
 
 class Trouble:
@@ -72,12 +72,12 @@ class Trouble:
 
 
 class World:
-    """Services, tools, and what they did.
+    """Services, tools, and their effects.
 
     Attributes:
         effects: How often each call of a tool had its side effect, by tool and key; the service
             puts a new key into the arguments of each call.
-        logical: The same by tool and place in the user's message, whatever the key.
+        logical: The same by tool and position in the user's message, for all keys.
         approved: Keys of calls that the user has approved.
         on_call: Called with the messages of each model call before it is answered.
     """
@@ -116,7 +116,7 @@ class World:
     def _tool(self, name: str) -> Tool:
         def run(arguments: Mapping[str, Any], context: ToolContext) -> str:
             self.schedule.pause()
-            if name == "late":  # longer than its time limit, and it ignores being cancelled
+            if name == "late":  # longer than its time limit; it ignores cancellation
                 self.schedule.sleep(15.0)
             self.effects[f"{name} {arguments['key']}"] += 1
             self.logical[f"{name} {arguments['of']}"] += 1
@@ -169,7 +169,7 @@ class Service(Provider):
     def _answer(
         self, request: ProviderRequest, limits: CancelToken
     ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """The failure, the message and the usage, after a while."""
+        """Return the failure, the message and the usage, after a delay."""
         world, body = self._world, json.loads(request.data())
         world.calls += 1
         world.on_call(body["messages"])
@@ -200,7 +200,7 @@ class Chunks:
         return self._chunks
 
     def close(self) -> None:
-        """The chunks check their limits."""
+        """The chunks check their limits, so there is nothing to close."""
 
 
 def _chunks(
@@ -235,7 +235,7 @@ def _refusal(status: int) -> ProviderReply:
 
 
 def _message(world: World, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The next step that the user's last message asks for."""
+    """Return the next step that the user's last message requests."""
     last = max(n for n, each in enumerate(messages) if each["role"] == "user")
     name, *rounds = text_of(messages[last]).split("|")
     done = sum(each["role"] == "assistant" for each in messages[last:])
@@ -251,7 +251,7 @@ def _message(world: World, messages: Sequence[Mapping[str, Any]]) -> dict[str, A
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message, as sent to a service or as stored."""
+    """Return the text of a message, as sent to a service or as stored."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content

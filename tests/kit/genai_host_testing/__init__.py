@@ -1,2 +1,4 @@
-"""What the tests of the plugins of genai-host share: hosts, stores, and services that answer as the
-real ones do. What third parties need is in `genai_host.testing`."""
+"""Shared parts of the tests of genai-host's plugins: hosts, stores and simulated services.
+
+The parts that third parties need are in `genai_host.testing`.
+"""

@@ -1,4 +1,4 @@
-"""Hosts with the agent, a model that asks for tools, and tools for it."""
+"""Hosts with the agent, a scripted model that requests tools, and tools for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MakeHost = Callable[..., Host]
 
 
 class Counting:
-    """A tool that gives what it is told to, and keeps what it was called with."""
+    """A tool that returns `gives`, and records the arguments of its calls."""
 
     def __init__(self, name: str, gives: Any = "done", **fields: Any) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class Counting:
 
 
 def calls(*names: str, text: str = "", prefix: str = "", **arguments: Any) -> Completion:
-    """A model's answer that asks for tools; their ids are `NAME-NUMBER`."""
+    """Return an answer that requests tools; the ids of the calls are `NAME-NUMBER`."""
     asked = [
         ToolCall(f"{prefix}{name}-{number}", name, arguments) for number, name in enumerate(names)
     ]
@@ -42,7 +42,7 @@ def calls(*names: str, text: str = "", prefix: str = "", **arguments: Any) -> Co
 
 
 def in_turn(*answers: Said) -> FakeModel:
-    """A model that says one thing after the other, and the last for ever."""
+    """Return a model that gives these answers in order, and then repeats the last one."""
     return FakeModel(lambda heard: answers[min(heard.number, len(answers) - 1)])
 
 
@@ -58,6 +58,6 @@ def agent_host(
 
 
 def since_user(heard: RecordedPrompt) -> list[Message]:
-    """What was said since the user spoke last."""
+    """Return the messages since the last user message."""
     spoken = [number for number, each in enumerate(heard.messages) if each.role == "user"]
     return list(heard.messages[spoken[-1] + 1 :])

@@ -1,5 +1,4 @@
-"""Anthropic's service, as the tests of its provider have it: what it answers, whole or in
-pieces."""
+"""Anthropic's service, as simulated for the tests of its provider: whole and streamed replies."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ CALLED = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "
 
 
 def claude(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
-    """An answer, with a thought before it."""
+    """Return an answer with reasoning before it."""
     return claude_blocks(*_content(text, call), streamed=streamed)
 
 
 def claude_blocks(*blocks: Mapping[str, Any], streamed: bool = False) -> Reply:
-    """An answer of these blocks."""
+    """Return an answer with these blocks."""
     if not streamed:
         reason = {"stop_reason": _reason(blocks), "stop_sequence": None}
         return json_reply({**_WHOLE, "content": blocks, **reason, "usage": USAGE})
@@ -49,7 +48,7 @@ def _reason(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def events(text: str = "", *, call: bool = False) -> list[dict[str, Any]]:
-    """The same in pieces."""
+    """Return the events of the same answer as a stream."""
     return _events(_content(text, call))
 
 
@@ -74,7 +73,7 @@ def _events(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _pieces(block: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Any]]:
-    """How a block begins, and what follows."""
+    """Return the start of a block, and its deltas."""
     if block["type"] == "text":
         letters = [{"type": "text_delta", "text": letter} for letter in block["text"]]
         return {**block, "text": ""}, letters

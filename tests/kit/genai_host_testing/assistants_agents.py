@@ -28,13 +28,13 @@ def service() -> Iterator[AssistantsService]:
 
 @pytest.fixture(params=[AssistantsService, ResponsesService], ids=["assistants", "responses"])
 def either(request: pytest.FixtureRequest) -> Iterator[ScriptedService]:
-    """A service of either API: the same script, the same agents."""
+    """A service with either API; the script and the agents are the same."""
     with request.param() as made:
         yield made
 
 
 class RushingClock(ManualClock):
-    """Time passes as soon as something waits for it; `waits` has the seconds of each wait."""
+    """A clock whose time advances without delay; `waits` contains the seconds of each wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def agent_of(
 def invoked(
     agent: OpenAIAssistantAgent, options: Any = None, *, streamed: bool = False
 ) -> list[Any]:
-    """Return all that an agent does on a new thread."""
+    """Return the messages of an agent on a new thread."""
     invoke = agent.invoke_stream if streamed else agent.invoke
     return list(invoke(agent.create_thread(), options, hidden=True))
 

@@ -1,5 +1,4 @@
-"""The Assistants API of a host in this process, for tests: its answers come from a model that
-says what a test wants."""
+"""The Assistants API of a host in this process, for tests. A scripted model gives the answers."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ CODE = {"type": "code_interpreter"}
 
 
 def calls(*wanted: tuple[str, str, Mapping[str, Any]], text: str = "") -> Completion:
-    """An answer that asks for tools: the id, the name and the arguments of each."""
+    """Return an answer that requests tools: the id, the name and the arguments of each."""
     asked = [ToolCall(id, name, given) for id, name, given in wanted]
     parts = [Text(text), *asked] if text else asked
     return Completion(
@@ -50,7 +49,7 @@ def says(text: str, finish: FinishReason = "stop") -> Completion:
 
 
 def outputs_in(heard: RecordedPrompt) -> list[str]:
-    """Return the outputs of tools in the last message that the model is shown."""
+    """Return the tool outputs in the last message that the model receives."""
     return outputs_of(heard.messages[-1])
 
 
@@ -60,10 +59,13 @@ def outputs_of(message: Message) -> list[str]:
 
 
 class Api:
-    """
-    url     of the API, which ends in /v1
-    fake    the model behind it
-    token   that lets a client in; one that nobody looks at says that no page has sent it
+    """A client of the API.
+
+    Attributes:
+        url: URL of the API, which ends in /v1.
+        fake: The model behind it.
+        token: Bearer token. If the server requires none, any token shows that the request does not
+            come from a page.
     """
 
     def __init__(self, url: str, fake: FakeModel, token: str = "-") -> None:
@@ -85,7 +87,7 @@ class Api:
         return _json(self.ask("DELETE", path), status)
 
     def upload(self, name: str, data: bytes, purpose: str = "assistants") -> str:
-        """The id of a file."""
+        """Upload a file and return its id."""
         reply = self._session.post(
             f"{self.url}/files", files={"file": (name, data)}, data={"purpose": purpose}, timeout=60
         )
@@ -93,8 +95,9 @@ class Api:
         return id
 
     def store_of(self, **files: str) -> str:
-        """The id of a vector store that has files with these texts, by name, all of them
-        searchable."""
+        """Create a vector store with files with these texts, by name, and return its id when all of
+        them are searchable.
+        """
         ids = [self.upload(f"{name}.txt", text.encode()) for name, text in files.items()]
         store: str = self.post("/vector_stores", {"file_ids": ids})["id"]
         until(lambda: self.get(f"/vector_stores/{store}")["status"] == "completed")
@@ -106,18 +109,18 @@ class Api:
         return id
 
     def thread(self, *said: str) -> str:
-        """The id of a thread in which a user has said this."""
+        """Create a thread with these user messages and return its id."""
         messages = [{"role": "user", "content": each} for each in said]
         id: str = self.post("/threads", {"messages": messages})["id"]
         return id
 
     def run(self, thread: str, assistant: str, **fields: Any) -> dict[str, Any]:
-        """A run, once it has ended or waits for its client."""
+        """Start a run and return it when it has ended or waits for its client."""
         run = self.post(f"/threads/{thread}/runs", {"assistant_id": assistant, **fields})
         return self.ended(run)
 
     def submit(self, run: Mapping[str, Any], **outputs: str) -> dict[str, Any]:
-        """The run with the outputs of its calls by their ids, once it has ended again."""
+        """Submit outputs by the ids of their calls and return the run when it has ended again."""
         given = [{"tool_call_id": id, "output": output} for id, output in outputs.items()]
         return self.ended(self.post(f"{path_of(run)}/submit_tool_outputs", {"tool_outputs": given}))
 
@@ -132,7 +135,7 @@ class Api:
         return found
 
     def texts(self, thread: str) -> list[tuple[str, str]]:
-        """Who has said what in a thread, oldest first."""
+        """Return role and text of the messages of a thread, oldest first."""
         found = self.get(f"/threads/{thread}/messages", order="asc")["data"]
         return [
             (each["role"], "".join(part["text"]["value"] for part in each["content"]))
@@ -140,7 +143,7 @@ class Api:
         ]
 
     def events(self, path: str, body: Any) -> list[tuple[str, Any]]:
-        """What a stream tells: the name and the data of each event; `[DONE]` as it stands."""
+        """Return the name and the data of each event of a stream; `[DONE]` is unchanged."""
         reply = self.ask("POST", path, {**body, "stream": True})
         assert reply.headers["content-type"].startswith("text/event-stream"), reply.text
         found = []
@@ -172,9 +175,10 @@ def api_of(
     user: str = "",
     **given: Any,
 ) -> Iterator[Api]:
-    """A host with the plugin, served.
+    """Serve a host with the plugin and yield a client of its API.
 
-    answer   of the model; None for one that says what it hears
+    Args:
+        answer: Answer of the model; None for a model that repeats the message.
     """
     fake = FakeModel(*([answer] if answer is not None else []))
     plugins = {"fake": fake, "assistants": genai_feature_assistants}
@@ -192,7 +196,7 @@ MakeApi = Callable[..., Api]
 
 @pytest.fixture
 def make_api(make_host: MakeHost, tmp_path: Path) -> Iterator[MakeApi]:
-    """Makes APIs of hosts that have one store: `make_api(answer, user="ann")`."""
+    """Create APIs of hosts that share a store: `make_api(answer, user="ann")`."""
     with Store(tmp_path / "store.db") as store, ExitStack() as opened:
         yield lambda answer=None, **given: opened.enter_context(
             api_of(make_host, store, answer, **given)
@@ -204,8 +208,9 @@ def path_of(run: Mapping[str, Any]) -> str:
 
 
 def until(holds: Callable[[], bool], most: float = 60.0) -> None:
-    """Wait for what another thread, or another process, does: there is nothing else to wait
-    for but what the API shows."""
+    """Wait for an effect of another thread or process by polling the API, which has no other
+    signal.
+    """
     waits = threading.Event()
     for _ in range(int(most / 0.02)):
         if holds():

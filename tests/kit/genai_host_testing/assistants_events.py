@@ -15,8 +15,10 @@ Wire = dict[str, Any]
 
 
 def streamed(events: Sequence[tuple[str, Any]], cut: int | None) -> Reply:
-    """A stream of events, cut after so many; None for all of it, in pieces that end anywhere,
-    within characters too."""
+    """Return a stream of events, split into chunks at arbitrary bytes.
+
+    The stream is cut after a number of events; None for all of them.
+    """
     written = [
         f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
         for kind, data in events
@@ -29,7 +31,7 @@ def streamed(events: Sequence[tuple[str, Any]], cut: int | None) -> Reply:
 
 
 def events_of(step: Wire, messages: Sequence[Wire]) -> list[tuple[str, Any]]:
-    """What a stream tells of a step that is completed."""
+    """Return the events of a completed step."""
     if step["type"] == "tool_calls":
         events: list[tuple[str, Any]] = []
         for index, call in enumerate(step["step_details"]["tool_calls"]):

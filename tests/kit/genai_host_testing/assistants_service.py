@@ -31,7 +31,7 @@ NOW = 1_760_000_000
 
 
 class Calls:
-    """It asks for functions: an id, a name and the text of the arguments of each."""
+    """The run requests functions: an id, a name and the text of the arguments of each."""
 
     def __init__(self, *calls: tuple[str, str, str]) -> None:
         self.calls = calls
@@ -39,7 +39,7 @@ class Calls:
 
 @frozen
 class Runs:
-    """It runs a program."""
+    """The run executes a program."""
 
     code: str
     logs: str = ""
@@ -47,7 +47,7 @@ class Runs:
 
 @frozen
 class Says:
-    """It says something."""
+    """The run writes a message."""
 
     text: str
     annotations: Sequence[Wire] = ()
@@ -55,7 +55,7 @@ class Says:
 
 @frozen
 class Ends:
-    """It ends in some state, with further fields of the run."""
+    """The run ends with a status, and further fields of the run."""
 
     status: str
     more: Mapping[str, Any] = field(factory=dict)
@@ -63,7 +63,7 @@ class Ends:
 
 @frozen
 class Waits:
-    """It stays in some state for ever."""
+    """The run keeps a status forever."""
 
     status: str = "in_progress"
 
@@ -84,9 +84,9 @@ class ScriptedService:
 
     Attributes:
         turns: What each run does, the first one first.
-        polls: How often a run is asked for before it goes on.
+        polls: Number of polls before a run continues.
         cut: Number of events after which each stream is cut; None for none.
-        outputs: The outputs of functions that were submitted, as the Assistants API has them.
+        outputs: The submitted outputs of functions, in the format of the Assistants API.
     """
 
     api = "assistants"
@@ -117,16 +117,16 @@ class ScriptedService:
 
     @property
     def asked(self) -> list[str]:
-        """The methods and the paths of all requests, without queries."""
+        """Methods and paths of all requests, without queries."""
         return [f"{each.method} {urlsplit(each.path).path[4:]}" for each in self.requests]
 
     @property
     def cancels(self) -> int:
-        """How often a run was cancelled."""
+        """Number of requests to cancel a run."""
         return len([each for each in self.asked if each.endswith("/cancel")])
 
     def bodies(self, method: str, end: str) -> list[Any]:
-        """Return the bodies of requests whose path ends like this."""
+        """Return the bodies of requests whose path ends with `end`."""
         return [
             json.loads(each.body)
             for each in self.requests
@@ -171,7 +171,7 @@ class ScriptedService:
 
 
 class AssistantsService(ScriptedService):
-    """The Assistants API; it keeps assistants, threads, messages, runs and steps."""
+    """The Assistants API; stores assistants, threads, messages, runs and steps."""
 
     def __init__(self, *turns: Sequence[Act]) -> None:
         super().__init__(*turns)
@@ -295,7 +295,7 @@ class AssistantsService(ScriptedService):
         return run
 
     def _go_on(self, run: Wire) -> None:
-        """Do what is next, up to where it has to wait."""
+        """Perform the next acts, up to one that waits."""
         acts = self._acts[run["id"]]
         run["status"], run["required_action"] = "in_progress", None
         while acts:
@@ -336,7 +336,7 @@ class AssistantsService(ScriptedService):
             step["status"] = "in_progress"
 
     def _take(self, run: Wire, outputs: Sequence[Wire]) -> None:
-        """The results of the functions that it asked for."""
+        """Take the outputs of the functions that it requested."""
         by_id = {each["tool_call_id"]: each["output"] for each in outputs}
         step = self.steps[run["id"]][-1]
         step["status"] = "completed"
@@ -360,7 +360,7 @@ class AssistantsService(ScriptedService):
         return made
 
     def _streamed(self, run: Wire) -> Reply:
-        """What it does now, as events."""
+        """Perform the next acts and return them as events."""
         events: list[tuple[str, Any]] = [("thread.run.created", dict(run))]
         self._go_on(run)
         for step in self.steps[run["id"]]:
@@ -378,7 +378,7 @@ def _as_answered(part: Wire) -> Wire:
 
 
 def page(found: Sequence[Wire], query: Mapping[str, str]) -> Wire:
-    """At most two, so that lists have pages."""
+    """Return a page of at most two objects, so that lists have several pages."""
     ordered = list(reversed(found)) if query.get("order", "desc") == "desc" else list(found)
     ids = [each["id"] for each in ordered]
     begin = ids.index(query["after"]) + 1 if "after" in query else 0

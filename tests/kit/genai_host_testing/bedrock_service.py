@@ -1,4 +1,4 @@
-"""Amazon Bedrock, as the tests of its provider have it: what it answers, whole or in pieces."""
+"""Amazon Bedrock, as simulated for the tests of its provider: whole and streamed replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALLED = {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"at": 
 
 
 def message(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """A message of an event stream, whose headers are texts."""
+    """Return a message of an event stream, whose headers are strings."""
     head = b"".join(
         struct.pack(">B", len(name)) + name.encode() + b"\x07" + _counted(value.encode())
         for name, value in headers.items()
@@ -37,7 +37,7 @@ def _counted(data: bytes) -> bytes:
 
 
 def event(kind: str, payload: Any) -> bytes:
-    """An event of a type, as it is framed."""
+    """Return an event of a type in its frame."""
     data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return message(
         {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}, data
@@ -45,7 +45,7 @@ def event(kind: str, payload: Any) -> bytes:
 
 
 def chunk(data: bytes) -> bytes:
-    """What InvokeModel streams."""
+    """Return a chunk of a stream of InvokeModel."""
     return event("chunk", {"bytes": base64.b64encode(data).decode(), "p": "abcdef"})
 
 
@@ -58,8 +58,9 @@ def exception(kind: str, text: str = "no") -> bytes:
 
 
 def framed(data: bytes) -> bytes:
-    """An event as the dialect reads it, `{"messageStop":{...}}`, as it is framed; exceptions
-    as such."""
+    """Return an event in the form that the dialect reads, `{"messageStop":{...}}`, in its frame;
+    also for exceptions.
+    """
     try:
         [(kind, payload)] = json.loads(data).items()
     except (ValueError, AttributeError):
@@ -68,13 +69,13 @@ def framed(data: bytes) -> bytes:
 
 
 def body(content: Sequence[Any], reason: str = "end_turn", /, **fields: Any) -> dict[str, Any]:
-    """A whole reply of Converse."""
+    """Return a whole reply of Converse."""
     output = {"message": {"role": "assistant", "content": [*content]}}
     return {"output": output, "stopReason": reason, "metrics": {"latencyMs": 1}, **fields}
 
 
 def events(content: Sequence[Any], reason: str = "end_turn", /, **usage: Any) -> list[Any]:
-    """The same in pieces, texts by their letters."""
+    """Return the events of the same reply as a stream, with texts split into letters."""
     found: list[Any] = [{"messageStart": {"role": "assistant", "p": "abcd"}}]
     for index, block in enumerate(content):
         at = {"contentBlockIndex": index}
@@ -89,7 +90,7 @@ def events(content: Sequence[Any], reason: str = "end_turn", /, **usage: Any) ->
 
 
 def _pieces(block: Mapping[str, Any]) -> tuple[Any, list[Any]]:
-    """How a block begins, and what follows."""
+    """Return the start of a block, and its deltas."""
     if "text" in block:
         return None, [{"text": letter} for letter in block["text"]]
     if "toolUse" in block:
@@ -110,7 +111,7 @@ def encoded(values: Iterable[Any]) -> list[bytes]:
 
 
 def converse(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
-    """An answer of Converse, with a thought before it."""
+    """Return an answer of Converse with reasoning before it."""
     content: list[Any] = [THOUGHT, *([{"text": text}] if text else []), *([CALLED] if call else [])]
     reason = "tool_use" if call else "end_turn"
     if not streamed:

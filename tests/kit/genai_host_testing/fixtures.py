@@ -1,6 +1,8 @@
-"""Fixtures of the tests of the host and of its plugins, for each `conftest.py` to import:
-pytest finds them there as if they were written there. Those that strangers' tests have as
-well come from `genai_host.testing.pytest_plugin`."""
+"""Fixtures of the tests of the host and of its plugins.
+
+Import them in a `conftest.py`, where pytest finds them. The fixtures that third-party tests also
+use come from `genai_host.testing.pytest_plugin`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ NO_HTTP: Any = None
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test asks a service of others: only names of this machine are known."""
+    """Resolve only names of this machine, so that no test reaches an external service."""
     found = socket.getaddrinfo
     own = {None, "", "localhost", socket.gethostname()}
 
@@ -38,7 +40,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _is_address(name: str) -> bool:
-    """In any spelling that a system takes, as 127.1."""
+    """Return whether a name is an address in any form that a system accepts, for example 127.1."""
     for read in (socket.inet_aton, partial(socket.inet_pton, socket.AF_INET6)):
         with suppress(OSError):
             read(name.partition("%")[0])
@@ -48,11 +50,11 @@ def _is_address(name: str) -> bool:
 
 @pytest.fixture
 def make_host(make_host: MakeHost) -> MakeHost:
-    """Makes hosts of given plugins, and closes them: `make_host(extra=module)`.
+    """Create hosts of given plugins, and close them: `make_host(extra=module)`.
 
-    The shared dialects, the mock and the chat are in it unless set to None; `config`,
-    `clock`, `patience`, `store` and `prices` go to the host, which tries calls once unless
-    told otherwise.
+    The shared dialects, the mock and the chat are included unless set to None. `config`, `clock`,
+    `patience`, `store` and `prices` are arguments of the host. By default the host makes one
+    attempt per call.
     """
     import genai_feature_chat
     import genai_vendor_mock
@@ -71,7 +73,7 @@ def host(make_host: MakeHost) -> Host:
 
 @pytest.fixture(scope="session")
 def weights(pytestconfig: pytest.Config) -> Path:
-    """The folder with the embedded model's weights, fetched once for all test runs."""
+    """The directory with the embedded model's weights, downloaded once for all test runs."""
     from genai_vendor_local.weights import DEFAULT, pull
 
     from genai_host.errors import ServiceUnavailable

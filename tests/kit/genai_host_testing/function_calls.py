@@ -1,8 +1,8 @@
-"""Cases of function calling: a question, three functions, and which call is right.
+"""Cases of function calling: a question, three functions, and the right call.
 
-They are of the Berkeley Function-Calling Leaderboard (data/README.md has where from), and
-judged as there: the arguments are right if each has one of its possible values, and those
-that are left out may be.
+The cases are from the Berkeley Function-Calling Leaderboard (see `tests/kit/README.md`) and are
+scored as there: the arguments are right if each has one of its possible values. Optional arguments
+can be omitted.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from genai_host.testing import InlinePlugin
 CASES = Path(__file__).with_name("function_calling.jsonl")
 
 WINDOW = 2048
-"""Tokens that three functions, a question, two answers and what is told of tools need."""
+"""Tokens for three functions, a question, two answers and the instructions for tools."""
 
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}
-"""What the leaderboard calls types of JSON Schema: those of Python."""
+"""The leaderboard's names of JSON Schema types, which are Python's, to the standard names."""
 
 _SAME = re.compile(r"[ ,./\-_*^]")
-"""What makes no difference in a string there."""
+"""Characters that the leaderboard ignores in strings."""
 
 _TOKENS = 128
-"""Of an answer: more than any right call takes."""
+"""Maximum output tokens; each right call needs fewer."""
 
 _GIVES = "Done."
-"""What each tool gives: whether it was called, and how, is all that is asked here."""
+"""Output of each tool; only the call and its arguments are scored."""
 
 
 @frozen
 class Case:
-    """
-    functions  that it may call, each with its name, description, and JSON Schema
-    name       of the function to call
-    possible   values that each argument may have; an empty string among them: it may be
-               left out
+    """A case.
+
+    Attributes:
+        functions: The available functions, each with its name, description, and JSON Schema.
+        name: Name of the function to call.
+        possible: Possible values of each argument; an empty string means that it can be omitted.
     """
 
     id: str
@@ -55,7 +56,7 @@ class Case:
     possible: Mapping[str, Sequence[Any]]
 
     def plugin(self) -> InlinePlugin:
-        """One that has its functions as tools."""
+        """Return a plugin with the functions as tools."""
         return InlinePlugin(
             tools=[
                 Tool(each["name"], each["description"], _run, each["parameters"])
@@ -64,7 +65,7 @@ class Case:
         )
 
     def accepts(self, call: ToolCall) -> bool:
-        """Whether there is such a function, and its schema takes the arguments."""
+        """Return whether the function exists and its schema accepts the arguments."""
         for each in self.functions:
             if each["name"] == call.name and not call.malformed:
                 try:
@@ -76,8 +77,9 @@ class Case:
 
 
 def read_cases(file: Path = CASES) -> list[Case]:
-    """Functions have names that tools may have: `_` for `.`, as the leaderboard does for
-    services that take none."""
+    """Read the cases. Names of functions are converted to valid tool names: `_` for `.`, as the
+    leaderboard does for services that do not accept dots.
+    """
     with file.open(encoding="utf-8") as lines:
         return [_case(json.loads(line)) for line in lines]
 
@@ -102,7 +104,9 @@ def _tool_name(name: str) -> str:
 
 
 def _as_json_schema(schema: Any) -> Any:
-    """`optional` beside an argument says no more than `required` does."""
+    """Convert a schema. `optional` of an argument is ignored, as `required` has the same
+    information.
+    """
     schema = {key: value for key, value in schema.items() if key != "optional"}
     schema["type"] = _TYPES.get(schema["type"], schema["type"])
     if "properties" in schema:
@@ -133,7 +137,7 @@ def _is_same(given: Any, value: Any) -> bool:
     if isinstance(given, list) and isinstance(value, list):
         return len(given) == len(value) and all(map(_is_same, given, value))
     if isinstance(given, dict) and isinstance(value, dict):
-        return _fits(given, value)  # within an object, values are lists of possible ones again
+        return _fits(given, value)  # within an object, values are again lists of possible ones
     if isinstance(given, bool) or isinstance(value, bool):
         return given is value
     return bool(given == value)
@@ -145,11 +149,12 @@ def _plain(text: str) -> str:
 
 @frozen
 class Played:
-    """What came of a case.
+    """Result of a case.
 
-    calls   that the model asked for first
-    ran     whether the host has called tools, and all that it called have given what they do
-    error   that the turn ended with; None for an answer
+    Attributes:
+        calls: The calls that the model requested first.
+        ran: Whether the host has called tools, and all of them have returned their output.
+        error: The error that ended the turn; None for an answer.
     """
 
     case: Case
@@ -159,7 +164,7 @@ class Played:
 
     @property
     def called(self) -> bool:
-        """Whether it called a tool, with arguments that its schema takes."""
+        """Whether it called a tool, with arguments that match its schema."""
         return bool(self.calls) and all(map(self.case.accepts, self.calls))
 
     @property
@@ -169,7 +174,7 @@ class Played:
 
     @property
     def right(self) -> bool:
-        """Whether the arguments of that were right as well."""
+        """Whether it called the right tool with right arguments."""
         return self.chosen and _fits(self.calls[0].arguments, self.case.possible)
 
     @property
@@ -183,9 +188,10 @@ class Played:
 
 @frozen
 class Score:
-    """How many of the cases: see `Played`.
+    """Numbers of cases: see `Played`.
 
-    answered   turns that ended with an answer, and not with a limit
+    Attributes:
+        answered: Turns that ended with an answer, and not with a limit.
     """
 
     cases: int
@@ -222,8 +228,9 @@ class Score:
 
 
 def play(host: Host, case: Case, model: str) -> Played:
-    """Ask the agent of a host that has the tools of a case. It gets two answers of the model:
-    one to call a tool, one to say what came of it."""
+    """Ask the agent of a host that has the tools of a case. The model is called at most twice: to
+    call a tool, and to answer with its output.
+    """
     conversation = host.open(
         "agent",
         model,

@@ -1,5 +1,4 @@
-"""Google's services, as the tests of their providers have them: what they answer, whole or
-in pieces."""
+"""Google's services, as simulated for the tests of their providers: whole and streamed replies."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ USAGE = {
 
 
 def response(*parts: Any, finish: str | None = None, **more: Any) -> dict[str, Any]:
-    """A response, or an event of one."""
+    """Return a response, or an event of a streamed one."""
     candidate: dict[str, Any] = {"index": 0}
     if parts:
         candidate["content"] = {"role": "model", "parts": list(parts)}
@@ -32,7 +31,7 @@ def response(*parts: Any, finish: str | None = None, **more: Any) -> dict[str, A
 
 
 def gemini(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
-    """An answer; what asks for a tool is signed."""
+    """Return an answer; a part that requests a tool is signed."""
     parts: list[Any] = (
         [{"text": letter} for letter in text] if streamed else [{"text": text}] * bool(text)
     )
@@ -55,7 +54,7 @@ def failure(code: int, status: str = "", *details: Any, message: str = "no") -> 
 
 
 def problem(code: int, status: str = "", *details: Any, message: str = "no") -> dict[str, Any]:
-    """The body of a failure."""
+    """Return the body of an error."""
     error = {"code": code, "message": message, "status": status, "details": list(details)}
     return {"error": error}
 
@@ -88,7 +87,7 @@ OVERFLOW = written(
 
 
 class SpeaksGemini:
-    """Goes before `HttpProviderSuite` among the bases of a suite."""
+    """Replies for a suite; precedes `HttpProviderSuite` among its bases."""
 
     dialect = "gemini"
     model_id = "gemini-x"

@@ -1,4 +1,4 @@
-"""Processes that are killed, played within one process."""
+"""Killed processes, simulated within one process."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from genai_host.store.store import StoredRecord
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process was killed."""
 
 
 @contextmanager
 def killed_before(number: int) -> Iterator[None]:
-    """Before this thread's write of that number, and all that come after it."""
+    """Raise `Killed` at the write of this thread with this number, and at all later ones."""
     me, writes = threading.current_thread(), 0
     put, append = Documents.put, StoredRecord.append
 

@@ -1,4 +1,4 @@
-"""PDFs that are written by hand, right and wrong."""
+"""Hand-written PDFs, valid and invalid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def pdf(contents: Sequence[bytes], title: str = "", filter: str = "") -> bytes:
-    """A PDF by hand: a page for each content."""
+    """Return a PDF with a page for each content."""
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(contents)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",

@@ -1,5 +1,6 @@
-"""A server made with the official package `mcp`: over stdio when it is run, and over HTTP in
-a thread."""
+"""A server made with the official package `mcp`: over stdio when run as a program, and over HTTP in
+a thread.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def make_server(happened: Callable[[str], None] = lambda what: None) -> MCPServer:
-    """A server with tools of each kind.
+    """Return a server with tools of each kind.
 
-    happened   is told of what a test wants to know
+    Args:
+        happened: Called with the events that a test checks.
     """
     server = MCPServer("shop", version="1.5")
 
@@ -83,7 +85,7 @@ def make_server(happened: Callable[[str], None] = lambda what: None) -> MCPServe
 
 @contextmanager
 def served(app: App) -> Iterator[str]:
-    """An application of ASGI over HTTP, in a thread; gives its address."""
+    """Serve an ASGI application over HTTP in a thread and yield its address."""
     import uvicorn
 
     sock = socket.create_server(("127.0.0.1", 0))
@@ -100,9 +102,10 @@ def served(app: App) -> Iterator[str]:
 
 
 def only_old(app: App, forgets: threading.Event) -> App:
-    """The same application, as if it did not know the versions since 2026-07-28.
+    """Wrap the application as a server that only supports versions before 2026-07-28.
 
-    forgets   set, it forgets the session of the next request
+    Args:
+        forgets: If set, the server loses the session of the next request.
     """
     from starlette.responses import JSONResponse
 

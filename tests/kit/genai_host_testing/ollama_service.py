@@ -1,5 +1,6 @@
-"""Ollama, as the tests of its provider have it: what it answers to chat, to generate and to
-embed, whole or in pieces."""
+"""Ollama, as simulated for the tests of its provider: whole and streamed replies to chat, generate
+and embed.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +21,17 @@ CALL: Mapping[str, Any] = {"function": {"name": "look", "arguments": {"at": "é"
 
 
 def event(**fields: Any) -> bytes:
-    """One object of a reply, which is the whole of one that is not streamed."""
+    """Return one object of a reply; a reply that is not streamed has only one."""
     return json.dumps({"model": "m-1", "done": False, **fields}, ensure_ascii=False).encode()
 
 
 def chat_event(text: str = "", fields: Mapping[str, Any] | None = None, **message: Any) -> bytes:
-    """One of a reply to chat: `fields` stand beside the message."""
+    """Return one object of a chat reply; `fields` are added beside the message."""
     return event(message={"role": "assistant", "content": text, **message}, **(fields or {}))
 
 
 def chat(text: str = "", *, call: bool = False, streamed: bool = False, **message: Any) -> Reply:
-    """An answer of chat."""
+    """Return a chat answer."""
     if call:
         message["tool_calls"] = [CALL]
     if not streamed:

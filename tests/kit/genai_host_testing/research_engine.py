@@ -1,5 +1,6 @@
-"""What the research assistant needs, in this process: a search engine, a reader of pages, an
-embedder."""
+"""Requirements of the research assistant, in this process: a search engine, a page reader and an
+embedder.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +51,13 @@ def hash_of(text: str) -> str:
 class Engine:
     """A plugin: `engine__search` and `engine__read`.
 
-    results    what is found by a query; called from any thread
-    pages      text by link; others are dead
-    fault      raised by searches, if set
-    says       what searches give, whatever they find, if set
-    queries    what was searched for, with the region and the limit
-    read       links that were read
+    Attributes:
+        results: Returns the results of a query; called from any thread.
+        pages: Text by link; other links fail.
+        fault: Raised by searches, if set.
+        says: Output of all searches, if set.
+        queries: Queries of the searches, with the region and the limit.
+        read: Links that were read.
     """
 
     def __init__(self) -> None:
@@ -99,11 +101,12 @@ class Engine:
 
 
 class Words:
-    """A plugin: models `words-16` and `words-64`, whose vectors count words, so that texts
-    with the same words are alike.
+    """A plugin: models `words-16` and `words-64`, whose vectors count words, so that texts with the
+    same words are similar.
 
-    fault      raised, if set
-    embedded   what was embedded, by call
+    Attributes:
+        fault: Raised, if set.
+        embedded: Embedded texts, by call.
     """
 
     def __init__(self) -> None:
@@ -148,9 +151,10 @@ def _counted(text: str, size: int) -> list[float]:
 
 
 class Scene:
-    """A host with all that the research assistant needs.
+    """A host with the requirements of the research assistant.
 
-    model      what the model says is said by `model.answer`
+    Attributes:
+        model: The model; `model.answer` determines its answers.
     """
 
     def __init__(self, make_host: Callable[..., Host], **given: Any) -> None:
@@ -192,7 +196,7 @@ class Scene:
         )
 
     def ask(self, said: str = "Where do rivers run to?", **given: Any) -> dict[str, Any]:
-        """One request; further keys are settings, but for those that stand beside them."""
+        """Send one request; further keys are settings, except those of the request itself."""
         beside = ("conversation_history", "search_history", "region", "additional_searches")
         request = {name: given.pop(name) for name in beside if name in given}
         own = {name: given.pop(name) for name in ("model", "models") if name in given}
@@ -200,14 +204,14 @@ class Scene:
         return assistant.answer({"input_text": said, **request, "settings": given})
 
     def prompts(self) -> list[str]:
-        """What the model was asked, but for queries."""
+        """Return the prompts of the model, without those for queries."""
         asked = [heard.messages for heard in self.model.prompts]
         texts = ["\n\n".join(message.text for message in each) for each in asked]
         return [text for text in texts if "queries for a search engine" not in text]
 
 
 def entries(*texts: str, size: int = 64) -> list[dict[str, Any]]:
-    """A conversation's table."""
+    """Return the table of a conversation."""
     return [
         {"text": text, "text_length": len(text), "ada_search": _counted(text, size)}
         for text in texts
@@ -215,7 +219,7 @@ def entries(*texts: str, size: int = 64) -> list[dict[str, Any]]:
 
 
 def facts(*texts: str, size: int = 64) -> list[dict[str, Any]]:
-    """A table of facts."""
+    """Return a table of facts."""
     return [
         {
             "title": f"About {number}",

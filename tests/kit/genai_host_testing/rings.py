@@ -1,16 +1,16 @@
-"""Rings of tests, by what they may use:
+"""Rings of tests, by the resources that they may use:
 
     unit      no process, no socket, no sleep
     part      sockets of this machine, and sleeps
     process   processes, PostgreSQL, wheels, the weights of the embedded model
-    far       what is slow, or needs an environment of its own
+    far       slow tests, and tests that need a separate environment
 
-What the fixtures of a module or a session use is not counted.
+Resources of fixtures of a module or a session are not counted.
 
-A test is in the ring of its folder, markers, fixtures, parameters and name, or else in `unit`; one
-that uses more than its ring may fails. `--rings=unit,part` runs the tests of these rings; with
-`smoke` among them, those that are marked so as well. `--usage=FILE` writes what each test used, one
-JSON object in a line: test, ring, cpu and wall (seconds), starts, sockets, sleeps.
+A test is in the ring of its directory, markers, fixtures, parameters and name, or else in `unit`. A
+test that uses more than its ring may fails. `--rings=unit,part` runs the tests of these rings;
+`smoke` adds the tests with this marker. `--usage=FILE` writes the resources of each test, one JSON
+object per line: test, ring, cpu and wall (seconds), starts, sockets, sleeps.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from typing import Any
 
 import hypothesis.strategies
 import pytest
-from _pytest.faulthandler import fault_handler_stderr_fd_key  # stderr as it was before the capture
+from _pytest.faulthandler import fault_handler_stderr_fd_key  # stderr before the capture
 
 RINGS = ("unit", "part", "process", "far")
 
 _OF_MARKERS = {"part": "part", "process": "process", "weights": "process", "slow": "far"}
 _OF_FIXTURES = {"postgres_server": "process", "wheels": "process"}
-_OF_NAMES = {  # in suites that third parties run too, which have no markers
+_OF_NAMES = {  # in suites that third parties also run, which have no markers
     "test_loading_it_is_cheap": "process",
     "test_it_goes_on_under_another_hash_seed": "process",
 }
@@ -59,8 +59,9 @@ _LEAST = {"starts": "process", "sockets": "part", "sleeps": "part"}
 
 
 class Usage:
-    """What a test uses, in the thread that runs it and in those that were started since: an older
-    one is of an earlier test."""
+    """Resources of a test, in its thread and in threads started since; older threads belong to
+    earlier tests.
+    """
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(("starts", "sockets", "sleeps"), 0)
@@ -78,7 +79,7 @@ class Usage:
 
 
 def ring_of(item: pytest.Item) -> str:
-    """The outermost ring of a test's folder, markers, fixtures and parameters."""
+    """Return the outermost ring of a test's directory, markers, fixtures and parameters."""
     if item.nodeid.startswith(_FAR_FOLDERS):
         return "far"
     rings = {_OF_MARKERS.get(each.name, "unit") for each in item.iter_markers()}
@@ -91,13 +92,13 @@ def ring_of(item: pytest.Item) -> str:
 
 
 def _time_limit(item: pytest.Item) -> float:
-    """Of its own, in seconds; 0 for the usual one."""
+    """Return the time limit of a test in seconds; 0 for the default."""
     mark = item.get_closest_marker("timeout")
     return float(mark.args[0]) if mark is not None and mark.args else 0.0
 
 
 class Rings:
-    """The plugin of a run of pytest."""
+    """The pytest plugin."""
 
     def __init__(self, chosen: str, file: str | None) -> None:
         self._chosen = frozenset(filter(None, chosen.split(",")))
@@ -110,11 +111,12 @@ class Rings:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Iterator[Any]:
-        """Keep what is collected out of garbage collections: it lives as long as the run, and
-        looking through it takes half a second each time."""
+        """Exclude collected objects from garbage collection: they live as long as the run, and
+        traversing them takes half a second each time.
+        """
         gc.disable()
-        # Hypothesis makes its source of random numbers with the first example, and takes it for
-        # garbage where what refers to it cannot be found any more
+        # Hypothesis creates its random source with the first example, and treats it as garbage if
+        # its references cannot be found later
         hypothesis.find(hypothesis.strategies.none(), lambda _: True)
         try:
             return (yield)
@@ -154,8 +156,9 @@ class Rings:
         return result
 
     def _watch(self, config: pytest.Config) -> None:
-        """Have the stacks of all threads printed if nothing comes to an end, not even by the time
-        limit of a test. `faulthandler_timeout` does so too, and takes 2 ms of each test."""
+        """Print the stacks of all threads if a test hangs beyond its time limit.
+        `faulthandler_timeout` does the same, but takes 2 ms per test.
+        """
         now = time.monotonic()
         if now >= self._watched + _WATCHED_AGAIN:
             self._watched = now
@@ -165,7 +168,7 @@ class Rings:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
-        """What several tests share is not counted: another test is the first in another run."""
+        """Do not count shared fixtures: in another run another test may be the first."""
         before = self._usage.counts
         result = yield
         if fixturedef.scope != "function":
@@ -188,7 +191,7 @@ class Rings:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of its children that have ended."""
+    """Return the CPU seconds of this process and of its children that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 

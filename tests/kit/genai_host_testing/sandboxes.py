@@ -1,4 +1,4 @@
-"""The real Pyodide, for tests that are slow."""
+"""The real Pyodide, for slow tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from genai_host.errors import ServiceUnavailable
 
 @pytest.fixture(scope="session")
 def pyodide(pytestconfig: pytest.Config) -> Path:
-    """The folder with Pyodide, fetched once for all test runs."""
+    """The directory with Pyodide, downloaded once for all test runs."""
     named = os.environ.get("GENAI_HOST_TEST_PYODIDE")
     folder = Path(named) if named else pytestconfig.rootpath / ".cache" / KNOWN.name
     try:

@@ -1,4 +1,4 @@
-"""Conversations of all kinds of parts, for properties of the dialects that write them."""
+"""Conversations with parts of all kinds, for property tests of the dialects that encode them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Said = list[tuple[Role, list[Part]]]
 
 
 def joined(parts: Iterable[Part]) -> list[Part]:
-    """With the texts that follow each other as one."""
+    """Return the parts with consecutive texts joined."""
     found: list[Part] = []
     for part in parts:
         if found and isinstance(part, Text) and isinstance(found[-1], Text):

@@ -1,4 +1,4 @@
-"""A host that is served, for tests."""
+"""A served host, for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["served"]
 
 @contextmanager
 def served(host: Host, **given: Any) -> Iterator[Server]:
-    """The host, served on a free port of this machine: `server.url`. What is given is as
-    `ServerSettings` takes it; it does not wait for what is under way in the end."""
+    """Serve the host on a free local port: `server.url`. The arguments are those of
+    `ServerSettings`. At the end it does not wait for requests in progress.
+    """
     with Server(host, **{"port": 0, "graceful_timeout": 0.0, **given}) as server:
         yield server

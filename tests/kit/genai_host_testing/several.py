@@ -1,5 +1,6 @@
-"""Servers in processes of their own, in front of one service and on one store: several workers of
-one, or several servers."""
+"""Servers in separate processes, in front of one service and on one store: several workers of one
+server, or several servers.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ _PATIENCE = 30.0
 
 @frozen
 class Several:
-    """A server of workers, or one without.
+    """A server with or without workers.
 
-    pid   of the supervisor
+    Attributes:
+        pid: Process id of the supervisor.
     """
 
     process: subprocess.Popen[str]
@@ -43,14 +45,14 @@ class Several:
         return children(self.pid)
 
     def end(self, sign: int = signal.SIGTERM) -> tuple[int, str]:
-        """Its exit code, and what it said besides."""
+        """End the server, and return its exit code and its remaining output."""
         self.process.send_signal(sign)
         _, said = self.process.communicate(timeout=60)
         return self.process.returncode, said
 
     @contextlib.contextmanager
     def at(self, worker: int) -> Iterator[Client]:
-        """A client that this worker serves: while its connection is made, others are held."""
+        """Yield a client of this worker: while it connects, the other workers are stopped."""
         others = [each for each in self.workers() if each != worker]
         with requests.Session() as session:
             session.trust_env = False
@@ -82,7 +84,7 @@ class Client:
         return _good(self.send("POST", path, body, **headers))
 
     def opened(self) -> str:
-        """The path of a new conversation."""
+        """Create a conversation and return its path."""
         id = self.post("/api/v1/conversations", {"model": "remote/m"})["id"]
         return f"/api/v1/conversations/{id}"
 
@@ -96,7 +98,7 @@ def client_of(url: str) -> Iterator[Client]:
 
 @contextlib.contextmanager
 def serving(*options: str, environ: Mapping[str, str] | None = None) -> Iterator[Several]:
-    """`genai-host serve` with these options, once it listens."""
+    """Run `genai-host serve` with these options, and yield when it listens."""
     with begun(*options, environ=environ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -128,7 +130,7 @@ def begun(
 
 
 def configure(home: Path, service: FakeService, **tables: Any) -> Path:
-    """Have this service behind the servers of a test; the file."""
+    """Configure this service for the servers of a test, and return the file."""
     instance = {"type": "openai-compatible", "base_url": f"{service.url}/v1"}
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -138,13 +140,13 @@ def configure(home: Path, service: FakeService, **tables: Any) -> Path:
 
 
 def children(pid: int) -> list[int]:
-    """Of a process on Linux."""
+    """Return the children of a process on Linux."""
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     return [int(each) for each in found.split()]
 
 
 def halt(pid: int) -> None:
-    """Stop a process for a while; it has stopped then."""
+    """Stop a process, and wait until it has stopped."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: _state(pid) == "T")
 
@@ -156,12 +158,12 @@ def is_alive(pid: int) -> bool:
 
 
 def _state(pid: int) -> str:
-    """`R`, `S`, `T` ...: see proc(5)."""
+    """Return the state, for example `R`, `S` or `T`: see proc(5)."""
     return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0]
 
 
 def wait_until(true: Callable[[], object]) -> None:
-    """For what a process does by itself, and tells nobody."""
+    """Wait for an action of a process that it does not report."""
     until = time.monotonic() + _PATIENCE
     while not true():
         assert time.monotonic() < until
@@ -174,7 +176,7 @@ def _good(reply: requests.Response) -> Any:
 
 
 def said_in(turns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the user said in the turns of a conversation that were answered."""
+    """Return the user's messages in the answered turns of a conversation."""
     return [
         "".join(part["text"] for part in turn["message"]["content"])
         for turn in turns

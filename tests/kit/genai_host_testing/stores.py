@@ -1,4 +1,4 @@
-"""Stores for tests: each test that takes one runs on SQLite and on PostgreSQL."""
+"""Stores for tests: each test with a store runs on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where a store of this test's own may be."""
+    """The location of this test's store."""
     if request.param == "sqlite":
         yield str(tmp_path / "kept" / "conversations.db")
         return
@@ -41,12 +41,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with psycopg.connect(address.format(database="postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
         yield address.format(database=name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # a thousand files
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # it has a thousand files
 
 
 @pytest.fixture
 def make_store(place: str) -> Iterator[MakeStore]:
-    """Opens the store of this test, as another process would."""
+    """Open the store of this test, as another process would."""
     made: list[Store] = []
 
     def make(**given: Any) -> Store:
@@ -64,5 +64,5 @@ def store(make_store: MakeStore) -> Store:
 
 
 def begin(store: Store, **given: Any) -> StoredRecord:
-    """A new conversation."""
+    """Create a new conversation."""
     return store.create(Opened(**{"feature": "chat", "version": "1", "models": {}, **given}), CODEC)

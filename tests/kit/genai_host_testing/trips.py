@@ -1,4 +1,4 @@
-"""A trip, as classes of each kind that answers can be of."""
+"""A trip, as a class of each kind that is supported as an output type."""
 
 from __future__ import annotations
 
