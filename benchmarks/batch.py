@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Rows a second of `genai-host batch run`, beside a loop of plain requests.
 
-    python benchmarks/batch.py [--rows 400] [--at-once 16] [--rounds 3]
+    python benchmarks/batch.py [--rows 400] [--concurrency 16] [--rounds 3]
 
 The service is on this machine, and takes 50 ms for an answer, so that what can be had at most is
-`at_once` / 0.05 rows a second. The ways take turns in each round:
+`concurrency` / 0.05 rows a second. The ways take turns in each round:
 
 loop      a `ThreadPoolExecutor` of as many threads, each with a session of `requests`
 threads   `batch run`: journal, order, costs
@@ -48,7 +48,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=400)
-    parser.add_argument("--at-once", type=int, default=16)
+    parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, FakeService(answer=_answer) as service:
@@ -56,20 +56,20 @@ def main() -> None:
         source = folder / "in.jsonl"
         source.write_text("".join(f'"row {n}"\n' for n in range(given.rows)), encoding="utf-8")
         _, environment = serve_command(0, f"{service.url}/v1", folder)
-        asking = _Asking(folder, source, given.at_once, environment)
+        asking = _Asking(folder, source, given.concurrency, environment)
         ways: dict[str, Callable[[], float]] = {
-            "loop": lambda: _loop(service.url, given.rows, given.at_once),
+            "loop": lambda: _loop(service.url, given.rows, given.concurrency),
             "threads": asking,
             "record": lambda: asking("--record"),
         }
         if importlib.util.find_spec("genai_dask"):
-            threads = f"threads={-(-given.at_once // 2)}"
-            ways["dask"] = lambda: asking("--executor", "dask", "--with", threads)
+            threads = f"threads={-(-given.concurrency // 2)}"
+            ways["dask"] = lambda: asking("--executor", "dask", "--executor-setting", threads)
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(given.rounds):
             for way, run in ways.items():
                 seconds[way].append(run())
-    best = given.at_once / _TAKES
+    best = given.concurrency / _TAKES
     first = statistics.median(seconds["loop"])
     for way, each in seconds.items():
         took = statistics.median(each)
@@ -107,8 +107,8 @@ class _Asking:
     ) -> None:
         self._command = [
             *(str(Path(sys.executable).with_name("genai-host")), "batch", "run", str(source)),
-            *("--output", str(folder / "out.jsonl"), "--restart", "--json", "--quiet"),
-            *("--model", f"service/{MODEL}", "--at-once", str(at_once)),
+            *("--output", str(folder / "out.jsonl"), "--overwrite", "--json", "--quiet"),
+            *("--model", f"service/{MODEL}", "--concurrency", str(at_once)),
         ]
         self._environ = {**os.environ, **environment, "NO_PROXY": "*"}
 

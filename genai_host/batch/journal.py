@@ -116,7 +116,7 @@ class Journal:
                     raise ConfigurationError(
                         f"{self.path} belongs to another batch: the rows or the options "
                         "have changed",
-                        hint="use the same options as before, another --output, or --restart",
+                        hint="use the same options as before, another --output, or --overwrite",
                     )
                 if end:
                     self._take(value["row"], end, value["result"])

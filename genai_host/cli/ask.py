@@ -11,6 +11,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import (
+    RenamedOption,
     attach_option,
     checked_schema,
     chosen_template,
@@ -58,7 +59,9 @@ _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
 @conversation_options
 @talk_options
 @click.option(
-    "--again",
+    "--regenerate",
+    cls=RenamedOption,
+    former="--again",
     is_flag=True,
     help="Replace the last turn: with WORDS, or by sending the same message again.",
 )
@@ -71,7 +74,11 @@ _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
 @click.option("--details", is_flag=True, help="Also print the steps, tokens and cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer and its details as JSON.")
 @click.option(
-    "--save", metavar="NAME", help="Save these options as a template instead of sending the prompt."
+    "--save-template",
+    cls=RenamedOption,
+    former="--save",
+    metavar="NAME",
+    help="Save these options as a template instead of sending the prompt.",
 )
 @pass_app
 def command(
@@ -83,10 +90,10 @@ def command(
     variables: tuple[str, ...],
     fragments: tuple[str, ...],
     attach: tuple[str, ...],
-    again: bool,
+    regenerate: bool,
     last: bool,
     schema: str | None,
-    save: str | None,
+    save_template: str | None,
     save_images: str | None,
     no_stream: bool,
     raw: bool,
@@ -109,27 +116,29 @@ def command(
     """
     _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)
-    if save is not None:
+    if save_template is not None:
         from genai_host.cli.templates import save_as_template
 
         text = asked_text(words, (*fragments, *attach))
         if chosen["tools"] or chosen["no_tools"] or chosen["max_cost"]:
-            raise click.UsageError("--save cannot be used with --tools, --no-tools or --max-cost")
+            raise click.UsageError(
+                "--save-template cannot be used with --tools, --no-tools or --max-cost"
+            )
         named = {name: chosen[name] for name in chosen if name not in _OF_ONE_TALK}
         given = {"fragments": fragments, "attach": attach, "schema": returns, **named}
-        note(f"saved: {save_as_template(save, template, variables, text, **given)}")
+        note(f"saved: {save_as_template(save_template, template, variables, text, **given)}")
         return
     using = chosen_template(template, variables)
-    parts = question(words, attach, fragments, using, optional=again)
+    parts = question(words, attach, fragments, using, optional=regenerate)
     if returns is None and using is not None and using.schema is not None:
         returns = checked_schema(dict(using.schema), using.file)
-    talking = talk(app, last=last or again, template=using, **chosen)
+    talking = talk(app, last=last or regenerate, template=using, **chosen)
     with talking as conversation, next_steps(conversation, as_json=as_json):
-        if not again:
+        if not regenerate:
             leave_out(conversation)
         whole = no_stream or as_json or returns is not None
         answer = answered(
-            conversation, parts or None, returns, regenerate=again, whole=whole, raw=raw
+            conversation, parts or None, returns, regenerate=regenerate, whole=whole, raw=raw
         )
         if returns is not None and not as_json:
             echo(json.dumps(answer.data, indent=2, ensure_ascii=False), raw=raw)

@@ -14,7 +14,14 @@ import attrs
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import Chosen, changes, conversation_options, named_values, read_schema
+from genai_host.cli.options import (
+    Chosen,
+    RenamedOption,
+    changes,
+    conversation_options,
+    named_values,
+    read_schema,
+)
 from genai_host.cli.terminal import echo, echo_json, is_terminal, note
 
 if TYPE_CHECKING:
@@ -41,7 +48,9 @@ def command() -> None:
 )
 @conversation_options
 @click.option(
-    "--at-once",
+    "--concurrency",
+    cls=RenamedOption,
+    former="--at-once",
     type=click.IntRange(1, 10**9),
     metavar="N",
     help=f"Number of rows to run concurrently.  [{_AT_ONCE}]",
@@ -49,13 +58,23 @@ def command() -> None:
 @click.option("--schema", metavar="FILE|JSON", help="Return JSON that matches this JSON Schema.")
 @click.option("--record", is_flag=True, help="Save each row as a conversation.")
 @click.option("--retry-failed", is_flag=True, help="Run failed rows again.")
-@click.option("--restart", is_flag=True, help="Discard earlier results and start over.")
 @click.option(
-    "--executor", metavar="NAME", help="Run rows with this executor of a plugin; see --with."
+    "--overwrite",
+    cls=RenamedOption,
+    former="--restart",
+    is_flag=True,
+    help="Discard earlier results and start over.",
 )
 @click.option(
-    "--with",
+    "--executor",
+    metavar="NAME",
+    help="Run rows with this executor of a plugin; see --executor-setting.",
+)
+@click.option(
+    "--executor-setting",
     "executor_settings",
+    cls=RenamedOption,
+    former="--with",
     multiple=True,
     metavar="NAME=VALUE",
     help="Executor setting.",
@@ -69,11 +88,11 @@ def run_command(
     *,
     source: Path,
     output: Path | None,
-    at_once: int | None,
+    concurrency: int | None,
     schema: str | None,
     record: bool,
     retry_failed: bool,
-    restart: bool,
+    overwrite: bool,
     executor: str | None,
     executor_settings: tuple[str, ...],
     as_json: bool,
@@ -102,19 +121,21 @@ def run_command(
     config = app.host.config
     if record or config.record or config.budgets.are_kept:
         app.host.store = app.store  # it aggregates usage, even if rows are not recorded
-    with _executor(app, executor, named_values(executor_settings, "--with")) as elsewhere:
+    with _executor(
+        app, executor, named_values(executor_settings, "--executor-setting")
+    ) as elsewhere:
         batch = Batch(
             app.host,
             source,
             output,
             _task(app, chosen, schema, record),
-            concurrency=at_once or _AT_ONCE,
+            concurrency=concurrency or _AT_ONCE,
             max_cost=max_cost,
             executor=elsewhere,
             retry_failed=retry_failed,
             on_progress=bar.draw,
         )
-        if restart:
+        if overwrite:
             batch.journal_path.unlink(missing_ok=True)
             output.unlink(missing_ok=True)
         try:
@@ -157,7 +178,7 @@ def _task(app: App, chosen: dict[str, Any], schema: str | None, record: bool) ->
 def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Executor | None]:
     if name is None:
         if given:
-            raise click.UsageError("--with requires --executor")
+            raise click.UsageError("--executor-setting requires --executor")
         yield None
         return
     from genai_host.batch.batch import open_executor

@@ -115,7 +115,7 @@ def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
                 if is_empty:
                     app.store.delete(conversation.id)
     if conversation.id and not is_empty and conversation.record_error is None:
-        note(f"continue: genai-host chat --cid {conversation.id}", dim=True)
+        note(f"continue: genai-host chat --conversation {conversation.id}", dim=True)
 
 
 def _must_be_for_chats(template: Template) -> None:

@@ -13,6 +13,7 @@ import click
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import resumed, show_answer, show_details
+from genai_host.cli.options import RenamedOption
 from genai_host.cli.reactions import images_option, show_reactions_of
 from genai_host.cli.session import (
     calls_of,
@@ -179,10 +180,18 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
 @command.command("resume")
 @_id
 @click.argument("value", required=False)
-@click.option("--yes", "-y", is_flag=True, help="Approve all waiting calls.")
-@click.option("--no", is_flag=True, help="Deny all waiting calls.")
+@click.option("--approve-all", "--yes", "-y", is_flag=True, help="Approve all waiting calls.")
 @click.option(
-    "--allow",
+    "--deny-all",
+    cls=RenamedOption,
+    former="--no",
+    is_flag=True,
+    help="Deny all waiting calls.",
+)
+@click.option(
+    "--approve",
+    cls=RenamedOption,
+    former="--allow",
     metavar="CALL",
     multiple=True,
     help="Approve this call and deny those not named (repeatable).",
@@ -198,9 +207,9 @@ def resume(
     *,
     id: str,
     value: str | None,
-    yes: bool,
-    no: bool,
-    allow: tuple[str, ...],
+    approve_all: bool,
+    deny_all: bool,
+    approve: tuple[str, ...],
     save_images: str | None,
     no_stream: bool,
     raw: bool,
@@ -210,19 +219,24 @@ def resume(
     """Resume an interrupted turn, or answer one that is waiting.
 
     VALUE is the input that the turn waits for: JSON or text. If tool calls wait for approval,
-    use --yes, --no or --allow; without them, you are asked at a terminal. `waiting` lists the
-    calls. The exit code is 3 if the turn is still waiting.
+    use --approve-all, --deny-all or --approve; without them, you are asked at a terminal.
+    `waiting` lists the calls. The exit code is 3 if the turn is still waiting.
 
     Completed steps are not run again. A failed turn cannot be resumed; send its message
-    again: genai-host ask --again --cid ID.
+    again: genai-host ask --regenerate --conversation ID.
     """
-    if value is not None and (yes or no or allow):
-        raise click.UsageError("use either VALUE or --yes, --no and --allow")
+    if value is not None and (approve_all or deny_all or approve):
+        raise click.UsageError("use either VALUE or --approve-all, --deny-all and --approve")
     with (
         reopened(app, id) as conversation,
         next_steps(conversation, as_json=as_json),
     ):
-        decided = decided_by(calls_of(conversation.waiting), yes=yes, no=no, allowed=allow)
+        decided = decided_by(
+            calls_of(conversation.waiting),
+            approve_all=approve_all,
+            deny_all=deny_all,
+            approved=approve,
+        )
         answer = resumed(
             conversation,
             value,

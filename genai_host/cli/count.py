@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Count the input tokens of a prompt without running it.
 
-    The provider of the model counts them. `routes explain MODEL --for count` shows which
+    The provider of the model counts them. `routes explain MODEL --operation count` shows which
     providers can count tokens.
     """
     from genai_host.api import Message

@@ -9,6 +9,7 @@ import click
 
 from genai_host.api.settings import Secret, Setting, describe
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.options import RenamedOption
 from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note, piped_text
 from genai_host.errors import ConfigurationError
 
@@ -24,7 +25,14 @@ def command() -> None:
 
 @command.command("set")
 @click.argument("name")
-@click.option("--setting", metavar="SETTING", help="Secret to set, if the provider has several.")
+@click.option(
+    "--secret",
+    "setting",
+    cls=RenamedOption,
+    former="--setting",
+    metavar="SETTING",
+    help="Secret to set, if the provider has several.",
+)
 @pass_app
 def set_key(app: App, name: str, setting: str | None) -> None:
     """Store an API key, read from a prompt or standard input.
@@ -60,7 +68,14 @@ def list_keys(app: App, as_json: bool) -> None:
 
 @command.command("remove")
 @click.argument("name")
-@click.option("--setting", metavar="SETTING", help="Secret to delete.  [all of the provider]")
+@click.option(
+    "--secret",
+    "setting",
+    cls=RenamedOption,
+    former="--setting",
+    metavar="SETTING",
+    help="Secret to delete.  [all of the provider]",
+)
 @pass_app
 def remove(app: App, name: str, setting: str | None) -> None:
     """Delete the stored keys of a provider."""

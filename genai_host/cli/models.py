@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import model_parameters
+from genai_host.cli.options import RenamedOption, model_parameters
 from genai_host.cli.terminal import echo_json, echo_table, note
 from genai_host.serializers.listings import configuration_row, listed_rows, model_rows
 
@@ -20,10 +20,17 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group(name="models", invoke_without_command=True)
 @click.option("--all", "everything", is_flag=True, help="Also list models that cannot run.")
-@click.option("--at", metavar="PROVIDER", help="Query this provider for its models.")
+@click.option(
+    "--provider",
+    "-p",
+    cls=RenamedOption,
+    former="--at",
+    metavar="PROVIDER",
+    help="Query this provider for its models.",
+)
 @_JSON
 @click.pass_context
-def command(ctx: click.Context, everything: bool, at: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, everything: bool, provider: str | None, as_json: bool) -> None:
     """List available models and their providers, or manage model configurations.
 
     A model configuration is a name for a model with parameters and preferred providers. It can be
@@ -36,8 +43,8 @@ def command(ctx: click.Context, everything: bool, at: str | None, as_json: bool)
     genai-host ask -m precise "What is the capital of France?"
     """
     if ctx.invoked_subcommand is None:
-        _list(ctx.ensure_object(App), everything, at, as_json)
-    elif everything or at is not None or as_json:
+        _list(ctx.ensure_object(App), everything, provider, as_json)
+    elif everything or provider is not None or as_json:
         raise click.UsageError(f"options of {ctx.invoked_subcommand} come after it")
 
 
@@ -169,9 +176,9 @@ def _report(app: App, done: str, name: str, config: ModelConfig, as_json: bool) 
         note(f"{done}: {name}")
 
 
-def _list(app: App, everything: bool, at: str | None, as_json: bool) -> None:
-    if at is not None:
-        _list_at(app, at, as_json)
+def _list(app: App, everything: bool, provider: str | None, as_json: bool) -> None:
+    if provider is not None:
+        _list_at(app, provider, as_json)
         return
     rows = [row for row in model_rows(app.host) if everything or row["runs"]]
     if as_json:

@@ -34,6 +34,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class RenamedOption(click.Option):
+    """An option that is also accepted under a former name, which the help does not show.
+
+    Args:
+        former: The former name.
+    """
+
+    def __init__(self, *args: Any, former: str, **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.former = former
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown = self.opts
+        self.opts = [*shown, self.former]
+        try:
+            super().add_to_parser(parser, ctx)
+        finally:
+            self.opts = shown
+
+
 class FiniteRange(click.FloatRange):
     """A number in a range, excluding `nan`, which click accepts in every range."""
 
@@ -155,8 +175,10 @@ _OPTIONS = (
         "to the body of the request.",
     ),
     click.option(
-        "--set",
+        "--setting",
         "settings",
+        cls=RenamedOption,
+        former="--set",
         multiple=True,
         metavar="NAME=VALUE",
         help="Feature setting, for example history_turns=3.",
@@ -325,7 +347,7 @@ def changes(
     """Arguments of `Host.open` from the options, completed by the template."""
     from genai_host.api.services import TurnLimits
 
-    chosen = named_values(settings, "--set")
+    chosen = named_values(settings, "--setting")
     if system is not None:
         chosen["system_prompt"] = system
     models = named_texts(roles, "--role")

@@ -10,6 +10,7 @@ import click
 from genai_host.api import Operation
 from genai_host.catalog.join import Candidate
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.options import RenamedOption
 from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note
 from genai_host.serializers.listings import route_row
 
@@ -42,8 +43,9 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--provider", "-p", help="Only this provider.")
 @click.option(
-    "--for",
-    "operation",
+    "--operation",
+    cls=RenamedOption,
+    former="--for",
     type=click.Choice(["chat", "embed", "moderate", "count"]),
     default="chat",
     show_default=True,

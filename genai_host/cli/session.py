@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from genai_host.cli.app import App
-from genai_host.cli.options import changes, open_conversation
+from genai_host.cli.options import RenamedOption, changes, open_conversation
 from genai_host.cli.terminal import echo, echo_json, note
 from genai_host.serializers.conversations import wait_row
 
@@ -87,34 +87,36 @@ def ask_for_each(calls: Calls) -> dict[str, bool]:
 
 
 def decided_by(
-    calls: Calls | None, *, yes: bool, no: bool, allowed: Sequence[str]
+    calls: Calls | None, *, approve_all: bool, deny_all: bool, approved: Sequence[str]
 ) -> dict[str, bool] | None:
     """Decisions from options; None if no option is given.
 
     Args:
         calls: The calls that wait.
-        yes: Whether to approve all.
-        no: Whether to deny all.
-        allowed: Ids of approved calls; others are denied.
+        approve_all: Whether to approve all.
+        deny_all: Whether to deny all.
+        approved: Ids of approved calls; others are denied.
 
     Raises:
         click.UsageError: The options are invalid.
     """
-    given = yes + no + bool(allowed)
+    given = approve_all + deny_all + bool(approved)
     if not given:
         return None
     if given > 1:
-        raise click.UsageError("use only one of --yes, --no and --allow")
+        raise click.UsageError("use only one of --approve-all, --deny-all and --approve")
     if calls is None:
-        raise click.UsageError("--yes, --no and --allow require calls that wait for approval")
+        raise click.UsageError(
+            "--approve-all, --deny-all and --approve require calls that wait for approval"
+        )
     ids = [call["id"] for call in calls]
-    for id in allowed:
+    for id in approved:
         if id not in ids:
             raise click.BadParameter(
                 f"unknown call {visible(id)!r}: choose from {', '.join(map(visible, ids))}",
-                param_hint="--allow",
+                param_hint="--approve",
             )
-    return {id: yes or id in allowed for id in ids}
+    return {id: approve_all or id in approved for id in ids}
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -139,9 +141,10 @@ def complete_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list
 _OPTIONS = (
     click.option("--continue", "-c", "last", is_flag=True, help="Continue the last conversation."),
     click.option(
-        "--cid",
         "--conversation",
         "cid",
+        cls=RenamedOption,
+        former="--cid",
         metavar="ID",
         shell_complete=complete_ids,
         help="Continue this conversation: its id or a unique prefix.",
@@ -199,7 +202,7 @@ def reopened(
     if feature not in (None, summary.feature):
         raise ConfigurationError(
             f"the conversation uses feature {summary.feature!r}, not {feature!r}",
-            hint="start a new conversation: omit -c and --cid",
+            hint="start a new conversation: omit -c and --conversation",
         )
     return app.recording_host.conversation(summary.id, record=record, **changed)
 
@@ -207,7 +210,7 @@ def reopened(
 def leave_out(
     conversation: Conversation,
     give: str = "genai-host conversations resume last VALUE",
-    again: str = "genai-host ask --again",
+    again: str = "genai-host ask --regenerate",
 ) -> None:
     """Prepare a conversation for a new message: skip an interrupted turn, whose record remains.
     Raises `ConversationBusy` if a turn waits for input; its hint has the commands `give` and
@@ -286,7 +289,7 @@ def give_command(conversation: Conversation) -> str:
     resume = f"genai-host conversations resume {conversation.id}"
     if calls_of(conversation.waiting) is None:
         return f"{resume} VALUE"
-    return f"{resume} --yes, or --no, or --allow CALL for some"
+    return f"{resume} --yes, or --deny-all, or --approve CALL for some"
 
 
 @contextlib.contextmanager
@@ -298,7 +301,9 @@ def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator
     try:
         yield
     except Conflict as error:
-        error.hint = f"continue from its current state: genai-host chat --cid {conversation.id}"
+        error.hint = (
+            f"continue from its current state: genai-host chat --conversation {conversation.id}"
+        )
         raise
     except TurnPaused as error:
         if as_json:

@@ -1,4 +1,4 @@
-"""`genai-host templates`, and the options of `ask --save` as a template."""
+"""`genai-host templates`, and the options of `ask --save-template` as a template."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def save_as_template(
         variables={**base.variables, **named_texts(variables, "--var")},
         roles={**base.roles, **named_texts(roles, "--role")},
         parameters=merged_parameters(base.parameters, model_parameters(params)),
-        settings={**base.settings, **named_values(settings, "--set")},
+        settings={**base.settings, **named_values(settings, "--setting")},
     )
     if made == NO_TEMPLATE:
-        raise click.UsageError('nothing to save: genai-host ask --save NAME "..."')
+        raise click.UsageError('nothing to save: genai-host ask --save-template NAME "..."')
     return save_template(name, made)
 
 
@@ -67,8 +67,8 @@ def _whole(sources: Sequence[str]) -> list[str]:
 def command() -> None:
     """List, show and remove templates.
 
-    `ask --save NAME` saves a template; `ask -t NAME` and `chat -t NAME` use it. Templates are
-    files that you can edit; `templates path` prints their directory.
+    `ask --save-template NAME` saves a template; `ask -t NAME` and `chat -t NAME` use it. Templates
+    are files that you can edit; `templates path` prints their directory.
     """
 
 

@@ -1,4 +1,4 @@
-"""The host, which puts all rooms together.
+"""The host, which puts all packages together.
 
     host.py     `Host`: conversations, and calls of models without one
     parts.py    `HostParts`, its base: plugins, providers, models, tools, store

@@ -342,7 +342,7 @@ def _reference(key: str, name: str, text: str, instance: str) -> Any:
         f"{key} is a secret and must not be in the configuration",
         setting=name,
         hint=(
-            f"genai-host keys set {instance} --setting {name}"
+            f"genai-host keys set {instance} --secret {name}"
             if instance
             else f'refer to it: {key}=\'{{"env": "VARIABLE"}}\''
         ),

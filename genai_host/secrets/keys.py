@@ -96,7 +96,7 @@ class SecretStore:
             return FoundKey(Secret(self._variable(own)), f"the environment variable {own}")
         if given is not None:
             is_kept = table == "providers"
-            fix = f"genai-host keys set {instance} --setting {setting.name}" if is_kept else ""
+            fix = f"genai-host keys set {instance} --secret {setting.name}" if is_kept else ""
             return self._referred(setting.name, given, fix)
         for variable in setting.env if instance == kind else ():
             if self._variable(variable):
@@ -147,7 +147,7 @@ class SecretStore:
         if secret is None:
             raise ConfigurationError(
                 f"the keyring no longer has {setting} of {instance}",
-                hint=f"genai-host keys set {instance} --setting {setting}",
+                hint=f"genai-host keys set {instance} --secret {setting}",
             )
         return FoundKey(secret, self._place(in_keyring=True))
 

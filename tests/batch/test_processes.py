@@ -67,7 +67,7 @@ def service(home: Path, place: str, counting: Counting) -> Iterator[FakeService]
 def begin(source: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "genai_host", "batch", "run", str(source), "-m", "remote/m",
-         "--at-once", str(AT_ONCE), *options],
+         "--concurrency", str(AT_ONCE), *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -124,9 +124,9 @@ class TestWaiting:
             0,
             f'{id}  more\n  wipe-0  wipe  {{"what": "all"}}\n  drop-1  drop  {{"what": "all"}}\n',
         )
-        terminal("conversations", "resume", "last", "--no")
+        terminal("conversations", "resume", "last", "--deny-all")
         assert listed(terminal, "waiting", id) != []  # it asks for one more
-        terminal("conversations", "resume", "last", "--no")
+        terminal("conversations", "resume", "last", "--deny-all")
         assert listed(terminal, "waiting", id) == []
 
     def test_what_is_not_kept_says_so(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
@@ -153,9 +153,9 @@ class TestResume:
         ("options", "expected"),
         [
             (["--yes"], ["wipe", "drop", "look"]),
-            (["--no"], ["look"]),
-            (["--allow", "drop-1"], ["drop", "look"]),
-            (["--allow", "drop-1", "--allow", "wipe-0"], ["wipe", "drop", "look"]),
+            (["--deny-all"], ["look"]),
+            (["--approve", "drop-1"], ["drop", "look"]),
+            (["--approve", "drop-1", "--approve", "wipe-0"], ["wipe", "drop", "look"]),
             (["true"], ["wipe", "drop", "look"]),
             (["false"], ["look"]),
             (['{"wipe-0": true}'], ["wipe", "look"]),
@@ -179,7 +179,7 @@ class TestResume:
 
     def test_it_may_wait_again(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
         ask(terminal, "more")
-        code, _, err = terminal("conversations", "resume", "last", "--no")
+        code, _, err = terminal("conversations", "resume", "last", "--deny-all")
         assert (code, "wipe (2-wipe-0)" in err) == (3, True)
         assert terminal("conversations", "resume", "last", "--yes")[0] == 0
         assert ran(tools) == ["wipe", "look"]
@@ -198,11 +198,11 @@ class TestResume:
     @pytest.mark.parametrize(
         ("options", "told"),
         [
-            (["--yes", "--no"], "use only one of"),
-            (["--yes", "--allow", "wipe-0"], "use only one of"),
-            (["--allow", "wipe"], "unknown call 'wipe': choose from wipe-0, drop-1"),
-            (["--allow", "look-2"], "unknown call 'look-2'"),  # which asks nobody
-            (["true", "--no"], "use either VALUE or"),
+            (["--yes", "--deny-all"], "use only one of"),
+            (["--yes", "--approve", "wipe-0"], "use only one of"),
+            (["--approve", "wipe"], "unknown call 'wipe': choose from wipe-0, drop-1"),
+            (["--approve", "look-2"], "unknown call 'look-2'"),  # which asks nobody
+            (["true", "--deny-all"], "use either VALUE or"),
         ],
     )
     def test_what_cannot_be_meant_is_a_wrong_use(
@@ -219,7 +219,7 @@ class TestResume:
         self, terminal: Terminal, tools: dict[str, Counting]
     ) -> None:
         ask(terminal)
-        terminal("conversations", "resume", "last", "--no")
+        terminal("conversations", "resume", "last", "--deny-all")
         code, _, err = terminal("conversations", "resume", "last", "--yes")
         assert (code, "require calls that wait" in err) == (2, True)
 

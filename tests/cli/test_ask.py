@@ -175,7 +175,7 @@ class TestOptions:
     def test_parameters_system_prompt_and_settings(self, terminal: Terminal) -> None:
         arguments = (
             "-p", "mock", "x", "--json", "--param", "temperature=0.5", "--param", 'stop=["a"]',
-            "--system", "Be brief.", "--set", "history_turns=3",
+            "--system", "Be brief.", "--setting", "history_turns=3",
         )  # fmt: skip
         code, out, _ = terminal("ask", *arguments)
         [prompt] = json.loads(out)["details"]
@@ -189,7 +189,7 @@ class TestOptions:
             (["--param", "=1"], 2, "expected NAME=VALUE"),
             (["--param", "temperatur=1"], 1, "did you mean temperature?"),
             (["--param", "temperature=hot"], 1, "temperature: "),
-            (["--set", "nonsense=1"], 1, "unknown setting 'nonsense'"),
+            (["--setting", "nonsense=1"], 1, "unknown setting 'nonsense'"),
             (["--model", "mok"], 1, "did you mean mock?"),
             (["--feature", "nonsense"], 1, "unknown feature 'nonsense'"),
             (["--role", "judge=mock"], 1, "unknown role 'judge'"),

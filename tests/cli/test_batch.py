@@ -38,7 +38,7 @@ def test_it_writes_answers_in_order_and_says_where(terminal: Terminal, source: P
 def test_json_says_how_it_ended(terminal: Terminal, source: Path, tmp_path: Path) -> None:
     output = tmp_path / "o"
     code, out, _ = terminal(
-        "batch", "run", str(source), "-p", "mock", "-o", str(output), "--json", "--at-once", "1"
+        "batch", "run", str(source), "-p", "mock", "-o", str(output), "--json", "--concurrency", "1"
     )
     told = json.loads(out)
     assert (code, told["rows"], told["failed"], told["output"]) == (0, 2, 0, str(output))
@@ -49,7 +49,7 @@ def test_rows_that_fail_are_told_and_asked_again(
     terminal: Terminal, source: Path, script: Any
 ) -> None:
     script([{"status": 401}, "two"])
-    command = ("batch", "run", str(source), "-p", "script", "--at-once", "1")
+    command = ("batch", "run", str(source), "-p", "script", "--concurrency", "1")
     code, _, err = terminal(*command)
     assert code == 1
     assert "2 rows, 1 failed" in err
@@ -68,7 +68,7 @@ def test_an_output_that_is_there_is_written_over_only_if_asked(
     code, _, err = terminal(*command)
     assert code == 1
     assert "already exists" in err
-    assert terminal(*command, "--restart")[0] == 0
+    assert terminal(*command, "--overwrite")[0] == 0
 
 
 def test_what_the_command_line_says_holds_for_all(terminal: Terminal, source: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_the_command_line_says_holds_for_all(terminal: Terminal, source: Pa
     assert "--role" in err
     code, _, err = terminal("batch", "run", str(source), "--executor", "nowhere")
     assert (code, "unknown executor 'nowhere'" in err) == (1, True)
-    code, _, err = terminal("batch", "run", str(source), "--with", "a=b")
+    code, _, err = terminal("batch", "run", str(source), "--executor-setting", "a=b")
     assert (code, "--executor" in err) == (2, True)
     assert terminal("batch", "run", "missing.jsonl")[0] == 2
 
@@ -113,5 +113,5 @@ def test_what_rows_took_is_in_the_statistics_whether_they_are_kept_or_not(
 ) -> None:
     assert terminal("batch", "run", str(source), "-p", "mock")[0] == 0
     assert terminal("conversations", "list")[1] == ""
-    assert terminal("batch", "run", str(source), "-p", "mock", "--record", "--restart")[0] == 0
+    assert terminal("batch", "run", str(source), "-p", "mock", "--record", "--overwrite")[0] == 0
     assert terminal("stats", "--by", "feature")[1].split("\t")[:2] == ["chat", "4"]

@@ -166,7 +166,7 @@ def test_a_message_that_failed_can_be_retried(
 
 def test_what_is_not_kept_can_be_retried(terminal: Terminal, script: Any) -> None:
     script(["one", "again"])
-    assert chat(terminal, "a", "/retry", options=("--set", "keep_history=false"))[0] == (
+    assert chat(terminal, "a", "/retry", options=("--setting", "keep_history=false"))[0] == (
         "one\nagain\n"
     )
 

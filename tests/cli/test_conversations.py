@@ -421,7 +421,7 @@ class TestFork:
         interrupt()
         whole = terminal("conversations", "fork", "last")[1].strip()
         early = terminal("conversations", "fork", row["id"], "--turn", "0")[1].strip()
-        assert terminal("ask", "--cid", early, "else") == (0, "else\n", "")
+        assert terminal("ask", "--conversation", early, "else") == (0, "else\n", "")
         assert texts(early)[::2] == ["one", "else"]
         assert texts(whole)[::2] == texts(row["id"])[::2] == ["one", "two", "three"]
 

@@ -43,7 +43,7 @@ def test_nothing_to_count_is_a_wrong_use(terminal: Terminal) -> None:
 
 @pytest.mark.part
 def test_who_cannot_count_is_named(terminal: Terminal) -> None:
-    code, out, _ = terminal("routes", "explain", "smollm2@local", "--for", "count", "--json")
+    code, out, _ = terminal("routes", "explain", "smollm2@local", "--operation", "count", "--json")
     assert code == 0
     (row,) = json.loads(out)
     assert (row["for"], row["runs"]) == ("count", False)

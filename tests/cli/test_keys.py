@@ -70,12 +70,12 @@ class TestKeys:
         assert sources(terminal)["openai.api_key"] == "nowhere"
 
     def test_of_several_one_is_named(self, terminal: Terminal) -> None:
-        for options in ([], ["--setting", "token"]):
+        for options in ([], ["--secret", "token"]):
             assert terminal("keys", "set", "azure-openai", *options, stdin=CANARY)[0] == 0
         file = f"the file {paths.keys_file()}"
         found = sources(terminal)
         assert (found["azure-openai.api_key"], found["azure-openai.token"]) == (file, file)
-        assert terminal("keys", "remove", "azure-openai", "--setting", "token")[0] == 0
+        assert terminal("keys", "remove", "azure-openai", "--secret", "token")[0] == 0
         assert sources(terminal)["azure-openai.token"] == "nowhere"
 
     def test_what_comes_before_it_is_told(
@@ -98,7 +98,7 @@ class TestKeys:
         [
             (("set", "opnai"), CANARY, "unknown provider 'opnai'"),
             (("set", "mock"), CANARY, "provider 'mock' has no API key"),
-            (("set", "openai", "--setting", "base_url"), CANARY, "unknown secret 'base_url'"),
+            (("set", "openai", "--secret", "base_url"), CANARY, "unknown secret 'base_url'"),
             (("set", "openai"), " \n", "no key on standard input"),
             (("set", "openai"), f"{CANARY}\n{CANARY}\n", "several lines"),
             (("remove", "openai"), "", "no key of 'openai' is stored"),
@@ -214,6 +214,6 @@ class TestCanary:
         code, _, err = terminal("ask", "-m", "open/x", "hi")
         assert code == 1
         assert f"{paths.config_file()}:10: provider open: api_key is a secret" in err
-        assert "genai-host keys set open --setting api_key" in err
+        assert "genai-host keys set open --secret api_key" in err
         checks = {each["what"]: each for each in json.loads(terminal("doctor", "--json")[1])}
         assert checks["key open.api_key"]["status"] == "failed"

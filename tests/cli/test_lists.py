@@ -206,11 +206,11 @@ class TestProviders:
         assert "nonexistent" in rows["odd"]["reason"]
         code, out, _ = terminal("providers", "odd")
         assert (code, "unknown provider type 'nonexistent'" in out) == (0, True)
-        code, _, err = terminal("models", "--at", "odd")
+        code, _, err = terminal("models", "--provider", "odd")
         assert (code, "unknown provider type 'nonexistent'" in err) == (1, True)
 
     def test_an_unknown_one_is_an_error(self, terminal: Terminal) -> None:
-        for command in (["providers"], ["models", "--at"]):
+        for command in (["providers"], ["models", "--provider"]):
             code, _, err = terminal(*command, "nonsense")
             assert (code, "unknown provider 'nonsense'" in err) == (1, True)
             assert re.search(r"choose from .*\bmock\b", err)
@@ -233,9 +233,9 @@ class TestModels:
         assert rows["smollm2-135m"]["aliases"] == ["smollm2"]
 
     def test_a_provider_can_be_asked(self, terminal: Terminal) -> None:
-        rows = listed(terminal, "models", "--at", "mock", "--json")
+        rows = listed(terminal, "models", "--provider", "mock", "--json")
         assert [row["id"] for row in rows] == ["mock", "mock-embed"]
-        assert terminal("models", "--at", "mock")[1].startswith("mock\tplain")
+        assert terminal("models", "--provider", "mock")[1].startswith("mock\tplain")
 
     @pytest.mark.parametrize(
         ("listed", "says"),
@@ -255,7 +255,7 @@ class TestModels:
             return listed
 
         monkeypatch.setattr(MockProvider, "list_models", list_models)
-        code, _, err = terminal("models", "--at", "mock")
+        code, _, err = terminal("models", "--provider", "mock")
         assert (code, says in err) == (1, True)
         assert "Traceback" not in err
 
@@ -263,7 +263,7 @@ class TestModels:
         self, terminal: Terminal, home: Path
     ) -> None:
         configure(home, '[providers.mock]\ntype = "mock"\nenabled = false\n')
-        code, _, err = terminal("models", "--at", "mock")
+        code, _, err = terminal("models", "--provider", "mock")
         assert (code, "provider 'mock' is disabled" in err) == (1, True)
 
 
@@ -297,7 +297,9 @@ class TestRoutes:
         assert "mock does not offer smollm2-135m" in out
         rows = listed(terminal, "routes", "explain", "mock", "--json")
         assert [row["runs"] for row in rows] == [True, *[False] * (len(rows) - 1)]
-        [row] = listed(terminal, "routes", "explain", "mock-embed@mock", "--for", "embed", "--json")
+        [row] = listed(
+            terminal, "routes", "explain", "mock-embed@mock", "--operation", "embed", "--json"
+        )
         assert row["dialect"] == "plain-embed"
 
     def test_explain_knows_what_may_have_been_meant(self, terminal: Terminal) -> None:

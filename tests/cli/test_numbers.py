@@ -88,7 +88,7 @@ def test_item_9_a_budget_of_it_is_refused(
         ("--max-cost", "ask -p mock hi"),
         ("--max-cost", "chat -p mock"),
         ("--max-cost", "batch run none.jsonl"),
-        ("--at-once", "batch run none.jsonl"),
+        ("--concurrency", "batch run none.jsonl"),
         ("--limit", "conversations list"),
         ("--limit", "conversations search hi"),
         ("--turn", "conversations fork last"),

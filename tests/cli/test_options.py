@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from genai_vendor_mock import MockProvider
+from support import Terminal
 
 from genai_host import Host
 from genai_host.cli.app import App
@@ -52,7 +54,7 @@ def test_options_reach_the_command_by_name() -> None:
         "max_cost": None,
         "attach": [],
     }
-    line = "-m M -p P -f F --role a=b --role c=d -s S --param x=1 --set y=2 -a one -a -"
+    line = "-m M -p P -f F --role a=b --role c=d -s S --param x=1 --setting y=2 -a one -a -"
     line += " -T t,u* --no-tools --max-cost 0.5"
     everything = CliRunner().invoke(command, line.split())
     assert json.loads(everything.output) == {
@@ -93,12 +95,12 @@ def test_options_reach_the_command_by_name() -> None:
     ids=lambda value: repr(value)[:20],
 )
 def test_a_value_is_json_where_it_can_be(pair: str, values: dict[str, Any]) -> None:
-    assert named_values((pair,), "--set") == values
+    assert named_values((pair,), "--setting") == values
 
 
 def test_the_last_value_of_a_name_holds() -> None:
-    assert named_values(("a=1", "b=2", "a=3"), "--set") == {"a": 3, "b": 2}
-    assert named_values((), "--set") == {}
+    assert named_values(("a=1", "b=2", "a=3"), "--setting") == {"a": 3, "b": 2}
+    assert named_values((), "--setting") == {}
 
 
 def test_fields_of_the_body_are_given_one_by_one_or_together() -> None:
@@ -121,8 +123,8 @@ def test_a_pattern_of_a_schema_that_is_not_enforced_is_noted(
 @pytest.mark.parametrize("pair", ["a", "", "=1", "="])
 def test_what_is_no_pair_is_a_wrong_use(pair: str) -> None:
     with pytest.raises(click.BadParameter, match="expected NAME=VALUE") as caught:
-        named_values(("a=1", pair), "--set")
-    assert caught.value.param_hint == "--set"
+        named_values(("a=1", pair), "--setting")
+    assert caught.value.param_hint == "--setting"
 
 
 @pytest.mark.parametrize("text", ["{}", ' {"type": "object"}', '\n{"title": "é"}'])
@@ -252,7 +254,7 @@ def test_options_that_make_no_sense_open_nothing(
 
 
 @pytest.mark.parametrize(
-    ("name", "option"), [("params", "--param"), ("roles", "--role"), ("settings", "--set")]
+    ("name", "option"), [("params", "--param"), ("roles", "--role"), ("settings", "--setting")]
 )
 def test_an_option_that_is_no_pair_is_named(opened: Open, name: str, option: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
@@ -277,3 +279,31 @@ def test_names_are_completed(
     completer = ShellComplete(command, {"obj": App()}, "command", "_COMPLETE")
     found = completer.get_completions([option], typed)
     assert [item.value for item in found] == names
+
+
+@pytest.mark.parametrize(
+    ("command", "former", "now"),
+    [
+        ("ask", "--again", "--regenerate"),
+        ("ask", "--cid", "--conversation"),
+        ("ask", "--save", "--save-template"),
+        ("chat", "--set", "--setting"),
+        ("batch run", "--at-once", "--concurrency"),
+        ("batch run", "--restart", "--overwrite"),
+        ("batch run", "--with", "--executor-setting"),
+        ("conversations resume", "--allow", "--approve"),
+        ("conversations resume", "--no", "--deny-all"),
+        ("keys set", "--setting", "--secret"),
+        ("models", "--at", "--provider"),
+        ("routes explain", "--for", "--operation"),
+    ],
+)
+def test_former_names_of_options_are_accepted_and_not_shown(
+    terminal: Terminal, command: str, former: str, now: str
+) -> None:
+    words = set(re.findall(r"--[a-z-]+", terminal(*command.split(), "--help")[1]))
+    assert now in words
+    assert former not in words
+    for name in (now, former):
+        code, _, err = terminal(*command.split(), f"{name}=\x1b", "--no-such-option")
+        assert (code, f"No such option: {name}" in err) == (2, False), err

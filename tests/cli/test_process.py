@@ -417,7 +417,7 @@ class TestChat:
         child.expect("second answer")
         child.expect(_PROMPT)
         child.send("/quit\r")
-        child.expect("continue: genai-host chat --cid [0-9a-z]{18}")
+        child.expect("continue: genai-host chat --conversation [0-9a-z]{18}")
         child.expect(pexpect.EOF)
 
     def test_where_nothing_can_be_kept_it_is_no_error(

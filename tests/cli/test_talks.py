@@ -36,7 +36,7 @@ class TestAsk:
         [first] = kept()
         terminal("ask", "-p", "mock", "second")
         assert terminal("ask", "-c", "third") == (0, "third\n", "")
-        assert terminal("ask", "--cid", first.id[:14], "fourth") == (0, "fourth\n", "")
+        assert terminal("ask", "--conversation", first.id[:14], "fourth") == (0, "fourth\n", "")
         assert terminal("ask", "-c", "fifth")[0] == 0
         assert texts(first.id) == ["first", "first", "fourth", "fourth", "fifth", "fifth"]
         assert terminal("ask", "--conversation", "last", "sixth")[0] == 0
@@ -51,7 +51,7 @@ class TestAsk:
     ) -> None:
         script(["one", "two", "three"])
         terminal("ask", "-p", "script", "a", "-s", "Be brief.", "--param", "temperature=0.5")
-        terminal("ask", "-c", "b", "--param", "top_p=0.1", "--set", "history_turns=3")
+        terminal("ask", "-c", "b", "--param", "top_p=0.1", "--setting", "history_turns=3")
         with Store() as store, Host(store=store) as host:
             assert host.conversation(kept()[0].id).models == {"main": "mock@script"}
             entries = store.entries(kept()[0].id, CODEC)
@@ -77,8 +77,8 @@ class TestAsk:
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
-            (["--cid", "zzz"], "unknown conversation 'zzz'"),
-            (["--cid", "\x1b[2J"], "unknown conversation"),
+            (["--conversation", "zzz"], "unknown conversation 'zzz'"),
+            (["--conversation", "\x1b[2J"], "unknown conversation"),
             (["-c", "-f", "other"], "the conversation uses feature 'chat', not 'other'"),
             (["-c", "-m", "nonsense"], "unknown model 'nonsense'"),
             (["-c", "--param", "temperatur=1"], "did you mean temperature?"),
@@ -109,15 +109,15 @@ class TestAgain:
     def test_the_last_turn_is_replaced(self, terminal: Terminal, script: Any) -> None:
         terminal("ask", "-p", "mock", "a")
         terminal("ask", "-c", "b")
-        assert terminal("ask", "--again") == (0, "b\n", "")
-        assert terminal("ask", "--again", "c") == (0, "c\n", "")
+        assert terminal("ask", "--regenerate") == (0, "b\n", "")
+        assert terminal("ask", "--regenerate", "c") == (0, "c\n", "")
         assert texts() == ["a", "a", "c", "c"]
 
     def test_one_that_failed_is_said_again(self, terminal: Terminal, script: Any) -> None:
         script([{"status": 400}])
         assert terminal("ask", "-p", "script", "a")[0] == 1
         assert kept()[0].status == "failed"
-        assert terminal("ask", "--again", "-p", "mock") == (0, "a\n", "")
+        assert terminal("ask", "--regenerate", "-p", "mock") == (0, "a\n", "")
         assert texts() == ["a", "a"]
         assert kept()[0].status == "idle"
 
@@ -125,13 +125,13 @@ class TestAgain:
         terminal("ask", "-p", "mock", "a")
         interrupt()
         assert kept()[0].status == "interrupted"
-        assert terminal("ask", "--again") == (0, "cut short\n", "")
+        assert terminal("ask", "--regenerate") == (0, "cut short\n", "")
         assert texts() == ["a", "a", "cut short", "cut short"]
 
     def test_without_a_turn_there_is_nothing_to_say_again(self, terminal: Terminal) -> None:
         with Store() as store, Host(store=store) as host:
             host.open("chat", provider="mock")
-        code, _, err = terminal("ask", "--again")
+        code, _, err = terminal("ask", "--regenerate")
         assert (code, "no turn to send again" in err) == (1, True)
 
 
@@ -152,7 +152,7 @@ class TestUnfinished:
             record, _ = other.record(kept()[0].id, CODEC)
             for entry in entries:
                 record.append(entry)
-            for arguments in (["-c", "b"], ["--again"], ["-c", "-m", "mock@mock", "b"]):
+            for arguments in (["-c", "b"], ["--regenerate"], ["-c", "-m", "mock@mock", "b"]):
                 code, out, err = terminal("ask", *arguments)
                 assert (code, out) == (1, "")
                 assert "another process is using this conversation" in err
@@ -166,7 +166,7 @@ class TestUnfinished:
         assert (code, out) == (1, "")
         assert 'the conversation waits for approval: {"tool": "rm \\u001b"}' in err
         assert "answer it: genai-host conversations resume last VALUE" in err
-        assert terminal("ask", "--again")[1] == "cut short\n"
+        assert terminal("ask", "--regenerate")[1] == "cut short\n"
 
     def test_who_is_overtaken_is_told_what_to_do(
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
@@ -183,7 +183,7 @@ class TestUnfinished:
             assert (code, out) == (1, "")
             assert err == (
                 "error: another process has gone on with this conversation\n"
-                f"  continue from its current state: genai-host chat --cid {id}\n"
+                f"  continue from its current state: genai-host chat --conversation {id}\n"
             )
 
 
@@ -192,7 +192,7 @@ class TestChat:
         script(["one", "two", "three"])
         _, out, err = terminal("chat", "-p", "script", stdin="a\nb\n")
         id = kept()[0].id
-        assert (out, err) == ("one\ntwo\n", f"continue: genai-host chat --cid {id}\n")
+        assert (out, err) == ("one\ntwo\n", f"continue: genai-host chat --conversation {id}\n")
         script(["three", "four", "five"])
         _, out, err = terminal("chat", "-c", stdin="/retry\n/undo\nc\n/undo\n/undo\nd")
         assert out == "three\nfour\nfive\n"
@@ -327,7 +327,7 @@ def test_a_process_that_is_killed_leaves_an_interrupted_turn(
         process.kill()
     assert [each.status for each in kept()] == ["interrupted"]
     script(["this"])
-    assert terminal("ask", "--again") == (0, "this\n", "")
+    assert terminal("ask", "--regenerate") == (0, "this\n", "")
     assert texts() == ["what now?", "this"]
 
 

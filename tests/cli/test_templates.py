@@ -87,7 +87,7 @@ class TestAsk:
             feature = "no-such-feature"
             settings = { history_turns = "no number" }
         """)
-        system, _ = sent(terminal, *given, "--set", "history_turns=3")
+        system, _ = sent(terminal, *given, "--setting", "history_turns=3")
         assert system["content"][0]["text"] == "Be long."
 
     def test_a_schema_is_held_to(self, terminal: Terminal, write: Any, script: Any) -> None:
@@ -133,10 +133,10 @@ class TestSave:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "schema.json").write_text('{"type": "string"}')
         code, out, err = terminal(
-            "ask", "--save", "mine", "In $language:", "$input", "-s", "Be $mood.", "-m", "m",
-            "-p", "p", "-f", "f", "--role", "support=5", "--param", "stop=[1]", "--set", "n=3",
-            "--var", "mood=brief", "--schema", "schema.json", "-F", "a.txt", "-F",
-            "https://example.org/a", "-a", "b.png",
+            "ask", "--save-template", "mine", "In $language:", "$input", "-s", "Be $mood.",
+            "-m", "m", "-p", "p", "-f", "f", "--role", "support=5", "--param", "stop=[1]",
+            "--setting", "n=3", "--var", "mood=brief", "--schema", "schema.json", "-F", "a.txt",
+            "-F", "https://example.org/a", "-a", "b.png",
         )  # fmt: skip
         assert (code, out, err) == (0, "", f"saved: {folder / 'mine.toml'}\n")
         assert read_template("mine")._asdict() == {
@@ -150,13 +150,22 @@ class TestSave:
 
     def test_it_can_be_made_of_another(self, terminal: Terminal, write: Any) -> None:
         write('prompt = "In $language: $input"\nprovider = "mock"\nmodel = "x"')
-        given = ("--save", "french", "-t", "mine", "--var", "language=French", "-m", "mock")
+        given = (
+            "--save-template",
+            "french",
+            "-t",
+            "mine",
+            "--var",
+            "language=French",
+            "-m",
+            "mock",
+        )
         assert terminal("ask", *given)[0] == 0
         assert terminal("ask", "-t", "french", "hi")[1] == "In French: hi\n"
         assert read_template("french").model == "mock"
 
     def test_a_prompt_can_be_piped_in(self, terminal: Terminal) -> None:
-        assert terminal("ask", "--save", "mine", stdin="Sum up\n$input\n")[0] == 0
+        assert terminal("ask", "--save-template", "mine", stdin="Sum up\n$input\n")[0] == 0
         assert read_template("mine").prompt == "Sum up\n$input"
 
     @pytest.mark.parametrize(
@@ -173,14 +182,14 @@ class TestSave:
     def test_what_cannot_be_kept_is_told(
         self, terminal: Terminal, folder: Path, arguments: list[str], code: int, says: str
     ) -> None:
-        ended, out, err = terminal("ask", "--save", "mine", *arguments)
+        ended, out, err = terminal("ask", "--save-template", "mine", *arguments)
         assert (ended, out) == (code, "")
         assert says in err
         assert list(folder.iterdir()) == []
 
     def test_one_that_is_there_stays(self, terminal: Terminal, write: Any) -> None:
         write('prompt = "first"')
-        code, _, err = terminal("ask", "--save", "mine", "second")
+        code, _, err = terminal("ask", "--save-template", "mine", "second")
         assert code == 1
         assert "genai-host templates remove mine" in err
         assert read_template("mine").prompt == "first"

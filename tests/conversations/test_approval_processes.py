@@ -147,7 +147,7 @@ def test_another_process_lists_and_decides(processes: Processes) -> None:
         {"id": "c-once", "tool": "once", "arguments": {"what": "all"}},
         {"id": "c-twice", "tool": "twice", "arguments": {"what": "all"}},
     ]
-    done = processes("conversations", "resume", id, "--allow", "c-once")
+    done = processes("conversations", "resume", id, "--approve", "c-once")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("once is done; the user did not approve")
     assert processes.trace == {"once all": 1}
@@ -205,7 +205,7 @@ def test_what_is_killed_after_an_approval_is_not_asked_for_again(
     processes: Processes, call: str, point: str, at_first: int, in_the_end: int, told: str
 ) -> None:
     id = processes.ask()
-    killed = processes("conversations", "resume", id, "--allow", f"c-{call}", die=point)
+    killed = processes("conversations", "resume", id, "--approve", f"c-{call}", die=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert processes.trace[f"{call} all"] == at_first
     [kept] = json.loads(processes("conversations", "list", "--json").stdout)

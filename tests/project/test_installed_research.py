@@ -51,7 +51,7 @@ def test_it_searches_a_folder_and_says_where_its_answer_is_from(
     assert json.loads(made.stdout)["passages"] == 1
     asked = ["ask", "--feature", "research", "-p", "mock"]
     given = ["moderate=true", "answer_with_search=false", 'additional_searches=["rivers"]']
-    options = [each for setting in given for each in ("--set", setting)]
+    options = [each for setting in given for each in ("--setting", setting)]
     done = installed.run(*asked, *options, "Where do rivers run to?", check=True)
     assert "Rivers run to the sea." in done.stdout, "the mock says what it hears"
     assert (notes / "rivers.md").as_uri() in done.stdout

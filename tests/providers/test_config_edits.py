@@ -209,7 +209,7 @@ class TestValues:
         with pytest.raises(ConfigurationError) as caught, edit_config() as document:
             set_keys(document, TYPES, {"providers.own.api_key": text})
         assert "is a secret" in str(caught.value)
-        assert caught.value.hint == "genai-host keys set own --setting api_key"
+        assert caught.value.hint == "genai-host keys set own --secret api_key"
         assert "canary" not in str(caught.value)
         assert "canary" not in self.file(home).read_text()
 

@@ -128,7 +128,7 @@ def test_a_secret_is_never_read_from_the_file(answering: Any) -> None:
     host = answering(Config(providers=own))
     with pytest.raises(NoRoute, match="is a secret") as caught:
         host.open("chat", "m@own")
-    assert "genai-host keys set own --setting key" in str(caught.value)
+    assert "genai-host keys set own --secret key" in str(caught.value)
     assert "in the open" not in str(caught.value)
 
 

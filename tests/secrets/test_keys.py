@@ -143,7 +143,7 @@ class TestReferences:
             keys.find("usual", KEY, kind="usual", given=given)
         assert CANARY not in shown(caught.value)
         if given == CANARY:
-            assert caught.value.hint.endswith("genai-host keys set usual --setting api_key")
+            assert caught.value.hint.endswith("genai-host keys set usual --secret api_key")
 
 
 class TestFile:

@@ -189,7 +189,7 @@ class TestCommands:
         "options",
         [
             ["--tools", "zzz", "--no-tools"],
-            ["--tools", "zzz", "--save", "mine"],
+            ["--tools", "zzz", "--save-template", "mine"],
             ["--max-cost", "0"],
         ],
     )

@@ -102,7 +102,7 @@ def process(*arguments: str, output: Any = subprocess.PIPE) -> Iterator[subproce
 def batch(source: Path, *options: str) -> Any:
     return process(
         *("genai_host", "batch", "run", str(source), "--model", "remote/m"),
-        *("--executor", "dask", "--at-once", str(AT_ONCE), *options),
+        *("--executor", "dask", "--concurrency", str(AT_ONCE), *options),
     )
 
 
@@ -167,7 +167,7 @@ def answers_of_cluster(
     """Those of a batch on a cluster of which one worker is killed, checked."""
     with cluster(folder) as (address, workers):
         wait_for_workers(address)
-        with batch(source, "--with", f"address={address}", *options) as running:
+        with batch(source, "--executor-setting", f"address={address}", *options) as running:
             assert counting.is_full.wait(60)  # each worker has as many rows as it has threads
             workers[0].kill()
             workers[0].wait()
@@ -184,7 +184,12 @@ def answers_of_cluster(
 def test_item_2_a_worker_of_a_cluster_of_this_machine_is_killed(
     service: FakeService, counting: Counting, source: Path
 ) -> None:
-    settings = ("--with", f"workers={WORKERS}", "--with", f"threads={THREADS}")
+    settings = (
+        "--executor-setting",
+        f"workers={WORKERS}",
+        "--executor-setting",
+        f"threads={THREADS}",
+    )
     with batch(source, *settings) as running:
         assert counting.is_full.wait(60)
         os.kill(workers_of(running.pid)[0], signal.SIGKILL)
@@ -199,7 +204,12 @@ def test_item_2_a_worker_of_a_cluster_of_this_machine_is_killed(
 def test_a_command_that_is_interrupted_ends_its_cluster_and_goes_on(
     service: FakeService, counting: Counting, source: Path
 ) -> None:
-    settings = ("--with", f"workers={WORKERS}", "--with", f"threads={THREADS}")
+    settings = (
+        "--executor-setting",
+        f"workers={WORKERS}",
+        "--executor-setting",
+        f"threads={THREADS}",
+    )
     with batch(source, *settings) as running:
         assert counting.is_full.wait(60)
         workers = workers_of(running.pid)

@@ -93,7 +93,7 @@ def _row(assistant: Object) -> list[str]:
 @click.argument("words", nargs=-1)
 @click.option("--thread", metavar="ID", help="Continue this thread: its id or a unique prefix.")
 @click.option(
-    "--file",
+    "--attach",
     "files",
     multiple=True,
     metavar="PATH",

@@ -234,7 +234,7 @@ class TestRun:
     def test_what_cannot_run_leaves_nothing(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("a")
         create(line, "Old", model="gpt-4o", tools=[SEARCH])
-        code, out, err = line("run", "Old", "hi", "--file", tmp_path / "a.txt")
+        code, out, err = line("run", "Old", "hi", "--attach", tmp_path / "a.txt")
         assert (code, out) == (1, "")
         assert "gpt-4o" in err
         assert left(line, "thread") == left(line, "file") == []
@@ -244,8 +244,8 @@ class TestRun:
         (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
         create(line, tools=[SEARCH])
         line.done(
-            *("run", "Tutor", "look", "--file", tmp_path / "notes.txt"),
-            *("--file", tmp_path / "dot.png"),
+            *("run", "Tutor", "look", "--attach", tmp_path / "notes.txt"),
+            *("--attach", tmp_path / "dot.png"),
         )
         heard = line.model.prompts[-1].messages[-1]
         assert "[attached: notes.txt]" in heard.text
@@ -254,7 +254,7 @@ class TestRun:
     def test_files_need_a_tool(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("whales sing")
         create(line)
-        code, _, err = line("run", "Tutor", "look", "--file", tmp_path / "notes.txt")
+        code, _, err = line("run", "Tutor", "look", "--attach", tmp_path / "notes.txt")
         assert code == 1
         assert "the tool file_search" in err
         assert left(line, "file") == []

@@ -61,7 +61,7 @@ def list_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> N
 @click.option("--no-tools", is_flag=True, help="Offer no tools.")
 @click.option("--no-features", is_flag=True, help="Offer no features.")
 @click.option(
-    "--approve",
+    "--auto-approve",
     "approved",
     multiple=True,
     metavar="NAME",
@@ -86,7 +86,7 @@ def serve_command(
     It offers the host's tools, and each feature as a tool called ask_FEATURE. MCP clients start
     this command. It ends when the client closes its input, or on SIGTERM or SIGINT. A NAME that
     ends with * is a prefix. A tool that needs approval runs only if the client can ask its
-    user, or with --approve.
+    user, or with --auto-approve.
     """
     from genai_mcp.server.calls import Service
     from genai_mcp.server.offer import Choice, Offer

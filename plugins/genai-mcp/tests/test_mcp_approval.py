@@ -139,10 +139,10 @@ class TestApproval:
         error = Talk(service_of(asking), NEW, capabilities).call("buy")
         assert error["code"] == -32021
         assert error["data"] == {"requiredCapabilities": {"elicitation": {}}}
-        assert "--approve buy" in error["message"]
+        assert "--auto-approve buy" in error["message"]
         result = Talk(service_of(asking), OLD, capabilities).call("buy")
         assert result["isError"] is True
-        assert "--approve buy" in text(result)
+        assert "--auto-approve buy" in text(result)
 
     def test_one_of_an_old_version_cannot(self, asking: Host) -> None:
         result = Talk(service_of(asking), "2025-03-26", {"elicitation": {}}).call("buy")

@@ -208,7 +208,7 @@ def test_the_official_client_is_served(
             for _ in range(8):
                 tasks.start_soon(client.call_tool, "ask_chat", {"message": "hi"})
 
-    with_client(environment, mode, use, "--model", "mock", "--approve", "shop__*")
+    with_client(environment, mode, use, "--model", "mock", "--auto-approve", "shop__*")
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES)
@@ -238,7 +238,7 @@ def test_what_it_cannot_ask_is_refused(environment: dict[str, str]) -> None:
     async def use(client: Client) -> None:
         result = await client.call_tool("buy", {})
         assert result.is_error
-        assert "--approve buy" in str(result.content)
+        assert "--auto-approve buy" in str(result.content)
         listed = await client.list_tools()
         assert [each.name for each in listed.tools] == ["ask_chat", "buy"]
 

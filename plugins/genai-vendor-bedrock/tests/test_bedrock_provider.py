@@ -448,7 +448,7 @@ def test_credentials_that_cannot_be_had_are_a_typed_error(
 
 def test_a_file_with_a_region_alone_is_no_sign_of_credentials(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "config").write_text("[default]\nregion = us-east-1\n")
-    with pytest.raises(NoRoute, match="no AWS credentials"):
+    with pytest.raises(NoRoute, match="no credentials"):
         hosts(key="").open("chat", "nova-pro")
 
 

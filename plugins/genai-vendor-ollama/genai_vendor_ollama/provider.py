@@ -112,7 +112,7 @@ class OllamaProvider(HttpProvider):
         """Map an error; at ollama.com without the hint to pull the model."""
         error = explain_error(reply)
         if error is not None and self._in_cloud and error.status == 404:
-            error.hint = f"list the models: genai-host models --at {self.services.instance}"
+            error.hint = f"list the models: genai-host models --provider {self.services.instance}"
         return error
 
     def _asked(self, listed: ListedModel, limits: CancelToken) -> ListedModel:

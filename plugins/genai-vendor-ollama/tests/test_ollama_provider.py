@@ -288,7 +288,7 @@ def test_nothing_can_be_pulled_to_ollamas_own_service(cloud: MakeCloud) -> None:
     provider = cloud().instances["ollama"].provider
     error = provider.map_error(ProviderReply(b'{"error": "model \'m\' not found"}', 404))
     assert error is not None
-    assert error.hint == "list the models: genai-host models --at ollama"
+    assert error.hint == "list the models: genai-host models --provider ollama"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ ASK = "ask_"
 
 _APPROVAL = "approval"  # name of the pause in which a human decides on tool calls
 _MOST_ASKED = 2000  # characters of the arguments in a question
-_ALLOWED = "start the server with --approve {name} to allow it"
+_ALLOWED = "start the server with --auto-approve {name} to allow it"
 
 _log = logging.getLogger(__name__)
 
