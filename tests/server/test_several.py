@@ -148,7 +148,7 @@ class TestTwoTurnsAtOnce:
         )
         first.start()
         service.wait_for_requests(1)
-        for act in ("turns", "undo", "drop", "resume"):
+        for act in ("turns", "undo", "abandon", "resume"):
             body = {"message": "b"} if act == "turns" else {}
             refused = other.send("POST", f"{path}/{act}", body)
             assert refused.status_code == 409, (act, refused.text)

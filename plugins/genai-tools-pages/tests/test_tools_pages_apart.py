@@ -80,7 +80,7 @@ def test_a_page_is_read(site: PageSite, begun: list[Begun]) -> None:
 def test_private_ones_are_only_if_the_user_says_so(site: PageSite) -> None:
     with pytest.raises(PermissionDenied, match="which is not public") as caught:
         read_apart(site.link("/?key=secret"), PagesSettings(), Cancellation())
-    assert caught.value.hint.startswith("set tools.pages.private=true")
+    assert caught.value.hint.endswith("set tools.pages.private=true")
     assert "secret" not in str(caught.value)
     assert not site.heads
 

@@ -156,7 +156,7 @@ def test_pictures_are_shown(shared: SandboxTools) -> None:
 def test_output_without_end_is_cut(shared: SandboxTools) -> None:
     output = _run(shared, "for _ in range(2000): print('x' * 10_000)")
     assert len(output.text) < 20_100
-    assert "cut after 20,000 characters" in output.text
+    assert "truncated after 20,000 characters" in output.text
 
 
 def test_files_without_end_are_left_out(shared: SandboxTools) -> None:
