@@ -40,7 +40,7 @@ def held_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def asked_in_words(schema: Mapping[str, Any]) -> str:
-    """Instruction for a model whose service does not enforce a schema."""
+    """Instruction for a model if its service does not enforce schemas."""
     return (
         "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
         + write_json(schema).decode()

@@ -319,7 +319,7 @@ def listed_models(data: Any) -> list[ListedModel]:
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
-    """The context window, in the fields of OpenRouter and vLLM."""
+    """The context window: services use different fields for it."""
     sizes = (model.get("context_length"), model.get("max_model_len"))
     return next((size for size in sizes if type(size) is int and size > 0), None)
 

@@ -27,7 +27,7 @@ from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.messages import PARTS, ROLES, Part
 from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
-from genai_host.util.text import describe_exception, one_line, short_repr
+from genai_host.util.text import describe_exception, short_repr, shorten
 
 _MOST_TOLD = 10
 """Maximum number of reported patterns that are not enforced."""
@@ -166,7 +166,7 @@ def _elsewhere(error: Any) -> ValidationError:
 
 
 def _unenforced(pattern: Pattern) -> str:
-    return f"the pattern {short_repr(pattern.written)} is not enforced: {one_line(pattern.fault)}"
+    return f"the pattern {short_repr(pattern.written)} is not enforced: {shorten(pattern.fault)}"
 
 
 def _patterns_in(schema: Any) -> Iterator[str]:

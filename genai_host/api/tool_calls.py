@@ -15,8 +15,7 @@ from genai_host.api.messages import ToolCall
 
 
 def read_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
-    """A tool call whose arguments are an object or its JSON text; other arguments are stored as
-    text."""
+    """A tool call. `arguments` is an object or its JSON text; anything else is stored as text."""
     if arguments is None or isinstance(arguments, dict):
         return ToolCall(id, name, arguments or {})
     text = arguments_as_text(arguments)

@@ -9,7 +9,7 @@ from genai_host.api import SchemaValidator
 from genai_host.api.models import EXTRA_BODY
 from genai_host.catalog.join import Candidate
 from genai_host.errors import InvalidParameter, ValidationError
-from genai_host.util.text import did_you_mean, one_line
+from genai_host.util.text import did_you_mean, shorten
 
 
 class ParameterChecker:
@@ -106,4 +106,4 @@ def _hint_for(name: str, valid: Mapping[str, Any]) -> str:
     hint = did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid))}."
     if EXTRA_BODY not in valid:
         return hint.rstrip(".")
-    return f"{hint} To send it unchanged to the service: {EXTRA_BODY}.{one_line(name)}"
+    return f"{hint} To send it unchanged to the service: {EXTRA_BODY}.{shorten(name)}"

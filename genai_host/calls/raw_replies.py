@@ -8,7 +8,7 @@ import os
 import threading
 
 from genai_host.api import Clock
-from genai_host.util.text import one_line
+from genai_host.util.text import shorten
 
 _log = logging.getLogger(__name__)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -45,7 +45,7 @@ class RawReplies:
             Path of the file; empty if the reply was not stored.
         """
         time = self._clock.now().isoformat(timespec="seconds")
-        text = f"--- {time} {one_line(model)} {self._tag}\n{reply}\n"
+        text = f"--- {time} {shorten(model)} {self._tag}\n{reply}\n"
         with self._lock:
             try:
                 return self._add(text.encode("utf-8", "backslashreplace"))

@@ -24,7 +24,7 @@ import attrs
 
 from genai_host.cli.terminal import note
 from genai_host.errors import ProviderError
-from genai_host.util.text import one_line
+from genai_host.util.text import shorten
 
 if TYPE_CHECKING:
     from genai_host.server.settings import AccessLogEntry
@@ -72,7 +72,7 @@ class _Warnings(logging.Handler):
     """Prints warnings without a traceback, which `-v` shows."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(f"warning: {one_line(record.getMessage())}", fg="yellow")
+        note(f"warning: {shorten(record.getMessage())}", fg="yellow")
 
 
 def log_error(error: BaseException) -> None:

@@ -15,7 +15,7 @@ import click
 
 from genai_host.cli.app import App
 from genai_host.cli.terminal import echo, note, safe
-from genai_host.util.text import one_line
+from genai_host.util.text import shorten
 
 if TYPE_CHECKING:
     from genai_host.api import Answer, Image
@@ -142,8 +142,8 @@ def _fitting(text: str, width: int) -> str:
 def _told(picture: Image, folder: str | None) -> str:
     """Description of an image on one line, with its file if it is saved."""
     if picture.url:
-        return f"image: {one_line(picture.url)}"
-    kind = one_line(picture.media_type) or "of unknown type"
+        return f"image: {shorten(picture.url)}"
+    kind = shorten(picture.media_type) or "of unknown type"
     told = f"image: {kind}, {len(picture.data)} bytes"
     return told if folder is None else f"{told}: {save_picture(picture, folder)}"
 

@@ -229,7 +229,7 @@ def leave_out(
 
 def asked(conversation: Conversation) -> str:
     """What a turn waits for, with the number of calls or the payload."""
-    from genai_host.util.text import one_line
+    from genai_host.util.text import shorten
 
     wait = conversation.waiting
     if wait is None:
@@ -238,7 +238,7 @@ def asked(conversation: Conversation) -> str:
     if calls is not None:
         return f"{wait.kind} of {len(calls)} call{'s' if len(calls) > 1 else ''}"
     payload = "" if wait.payload is None else f": {json.dumps(wait.payload, ensure_ascii=False)}"
-    return one_line(f"{wait.kind}{payload}")
+    return shorten(f"{wait.kind}{payload}")
 
 
 def give_in_chat(conversation: Conversation) -> str:

@@ -38,7 +38,7 @@ from genai_host.api.services import TurnLimits
 from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import Path
 from genai_host.errors import GenaiError, LimitExceeded
-from genai_host.util.text import one_line
+from genai_host.util.text import shorten
 
 
 def detail_of(
@@ -143,7 +143,7 @@ def _of_tool(
     call = step.call
     data: dict[str, Any] = {"tool": call.name, "id": call.id}
     data["arguments"] = call.malformed or codec.to_json(call.arguments)
-    title = one_line(f"tool {call.name}")
+    title = shorten(f"tool {call.name}")
     if output is None:
         return title, data
     data["text"] = output.text

@@ -1,8 +1,7 @@
 """Replies of OpenAI's chat completions, complete and streamed.
 
 Source: OpenAI API reference, "The chat completion object" and "The chat completion chunk object",
-OpenAPI document 2.3.0; `reasoning_content` as in DeepSeek, vLLM and llama.cpp, `reasoning` as in
-OpenRouter, Groq and Ollama.
+OpenAPI document 2.3.0. Compatible services send reasoning as `reasoning_content` or `reasoning`.
 
 A stream ends with `[DONE]`, or at some services with a finish reason. Forms that are not in the
 reference are accepted, too: services differ in finish reasons, in how they separate tool calls, and

@@ -24,7 +24,7 @@ from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, m
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.registry import Registry
 from genai_host.util.names import API_VERSION, APP, GROUP, third_parties
-from genai_host.util.text import close_matches, describe_exception, message_of, one_line, short_repr
+from genai_host.util.text import close_matches, describe_exception, message_of, short_repr, shorten
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class LoadedPlugin:
     declared: Contributions
 
     def outcome(self) -> LoadResult:
-        commands = tuple((each.name, one_line(each.help)) for each in self.declared.commands)
+        commands = tuple((each.name, shorten(each.help)) for each in self.declared.commands)
         return LoadResult("loaded", provides=self.declared.names(), commands=commands)
 
 
@@ -392,7 +392,7 @@ def _explained(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
     if isinstance(error, GenaiError):
         hint: object = error.hint  # a plugin may raise its own exception class
         return BrokenPlugin(
-            found, message_of(error), one_line(hint) if hint and isinstance(hint, str) else fix
+            found, message_of(error), shorten(hint) if hint and isinstance(hint, str) else fix
         )
     reason = describe_exception(error)
     if isinstance(error, SystemExit):
@@ -403,7 +403,7 @@ def _explained(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
     elif isinstance(error, pluggy.PluginValidationError):
         reason = _hook_fault(error)
     trace = "".join(traceback.format_exception(error))
-    return BrokenPlugin(found, one_line(reason), fix, trace)
+    return BrokenPlugin(found, shorten(reason), fix, trace)
 
 
 def _hook_fault(error: pluggy.PluginValidationError) -> str:

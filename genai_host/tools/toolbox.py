@@ -39,7 +39,7 @@ from genai_host.errors import GenaiError, LimitExceeded, ValidationError
 from genai_host.plugins.observers import Observers
 from genai_host.tools.sources import ToolSources, fits, of_source
 from genai_host.tools.threads import run_in_thread
-from genai_host.util.text import describe_exception, message_of, one_line, short_repr
+from genai_host.util.text import describe_exception, message_of, short_repr, shorten
 
 T = TypeVar("T")
 
@@ -248,7 +248,7 @@ class Toolbox:
         """Why a call is refused; empty if it is not."""
         if tool is None:
             known = ", ".join(self._fitting({**self._sources.seen, **self._tools})) or "none"
-            return one_line(f"unknown tool {short_repr(call.name)}; choose from: {known}")
+            return shorten(f"unknown tool {short_repr(call.name)}; choose from: {known}")
         if tool.approval == "deny":
             return f"tool {tool.name!r} is denied"
         absence = self._absence(tool, context, until)

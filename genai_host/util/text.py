@@ -16,13 +16,13 @@ _short.maxstring = _short.maxother = 100
 
 def describe_exception(error: BaseException) -> str:
     """`ValueError: message`, on one line; only the class if the message fails."""
-    return one_line(f"{type(error).__name__}: {message_of(error)}").strip(": ")
+    return shorten(f"{type(error).__name__}: {message_of(error)}").strip(": ")
 
 
 def message_of(error: BaseException) -> str:
     """The message of an exception on one line, without its class."""
     try:
-        return one_line(str(error))
+        return shorten(str(error))
     except BaseException:  # noqa: BLE001 - may run any code, even raise `SystemExit`
         return "it cannot say what is wrong"
 
@@ -32,13 +32,13 @@ def describe_with_hint(error: BaseException) -> str:
     hint = getattr(error, "hint", None)
     if not isinstance(hint, str):
         return describe_exception(error)
-    return f"{message_of(error)}; {one_line(hint)}" if hint else message_of(error)
+    return f"{message_of(error)}; {shorten(hint)}" if hint else message_of(error)
 
 
 def short_repr(value: object) -> str:
     """A truncated repr for error messages."""
     try:
-        return one_line(_short.repr(value))
+        return shorten(_short.repr(value))
     except BaseException:  # noqa: BLE001 - may run any code, even raise `SystemExit`
         return f"a {type(value).__name__}"
 
@@ -60,7 +60,8 @@ def docstring(function: Any) -> str:
     return text or ""
 
 
-def one_line(text: str) -> str:
+def shorten(text: str) -> str:
+    """A text in one line, cut after some words."""
     line = " ".join(text[: 10 * _MOST].split())
     return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."
 

@@ -348,6 +348,7 @@ def _joined(lines: list[str]) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
+@pytest.mark.part  # urllib3 opens a socket when it is imported
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_it_is_up_to_date(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == DOCUMENTS[path]()

@@ -9,8 +9,8 @@ from genai_host.util.text import (
     describe_exception,
     did_you_mean,
     message_of,
-    one_line,
     short_repr,
+    shorten,
 )
 
 
@@ -80,7 +80,7 @@ def test_item_6_what_may_be_meant(name: str, near: str) -> None:
 
 
 def test_a_line_is_one_and_not_long() -> None:
-    assert one_line(" a\r\nb ") == "a b"
-    assert len(one_line("word " * 1000)) == 300
-    assert one_line("word " * 1000).endswith(" ...")
-    assert len(one_line("x" * 10_000_000)) == 300
+    assert shorten(" a\r\nb ") == "a b"
+    assert len(shorten("word " * 1000)) == 300
+    assert shorten("word " * 1000).endswith(" ...")
+    assert len(shorten("x" * 10_000_000)) == 300
