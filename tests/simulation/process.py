@@ -109,6 +109,7 @@ class Connection(sqlite3.Connection):
             self.guarded("COMMIT", super().commit)
 
     def end(self) -> None:
+        super().rollback()  # while a cursor lives, closing alone keeps the transaction open
         super().close()
 
     def guarded(self, sql: str, act: Callable[[], Any]) -> Any:

@@ -16,7 +16,10 @@ from distributed.cfexecutor import ClientExecutor
 from genai_dask.settings import Settings
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 
-_LOG = logging.ERROR  # level of Dask's log messages during a batch
+# Rows return their errors. What a local cluster logs as an error is that one of its processes has
+# ended, which Ctrl-C makes all of them do.
+_LOG = logging.CRITICAL
+_LOG_OF_WORKERS = "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED"
 _IMPORT = "import genai_host.batch.work"
 
 
@@ -27,7 +30,11 @@ def open_executor(settings: Settings) -> DaskExecutor:
         ServiceUnavailable: The cluster is unreachable, or cannot be started.
         ConfigurationError: Its workers lack genai-host.
     """
-    with dask.config.set({"distributed.comm.timeouts.connect": settings.patience}):
+    configuration = {
+        "distributed.comm.timeouts.connect": settings.patience,
+        _LOG_OF_WORKERS: logging.getLevelName(_LOG),
+    }
+    with dask.config.set(configuration):
         cluster = None if settings.address else _local(settings)
         try:
             client = _client(settings, cluster)
