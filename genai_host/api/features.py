@@ -207,13 +207,13 @@ class Event:
     Attributes:
         kind: `delta`: a chunk of the answer. `reset`: discard the chunks so far, since their
             prompt is sent again. `progress`: progress of the feature. `retry`: the host waits
-            before another attempt. `step`: a step has ended. `waiting`: the turn pauses for a
+            before another attempt. `step`: a step has ended. `paused`: the turn pauses for a
             result from outside. `answer`: the last event.
         data: By kind: a `Delta`, None, a `Progress`, a `RetryWait`, a `Detail`, a `Pause`, the
             `Answer`.
     """
 
-    kind: Literal["delta", "reset", "progress", "retry", "step", "waiting", "answer"]
+    kind: Literal["delta", "reset", "progress", "retry", "step", "paused", "answer"]
     data: Any = None
 
     @property

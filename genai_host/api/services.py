@@ -81,11 +81,11 @@ class ConversationHandle(Protocol):
 
     @property
     def status(self) -> str:
-        """`idle`, `running`, `closed`, `waiting` (for the result of a pause) or `pending` (a turn
+        """`idle`, `running`, `closed`, `paused` (for a result) or `pending` (a turn
         in the event log has not ended)."""
 
     @property
-    def waiting(self) -> Pause[Any] | None:
+    def current_pause(self) -> Pause[Any] | None:
         """The pause that the turn is in; None if it is not paused."""
 
     def say(

@@ -112,7 +112,7 @@ def command(
 
     JSON: text, data, reactions, usage, cost (dollars; known and unknown: the number of calls
     with and without a known cost; null if no cost is known), details, conversation (id),
-    feature, models. A paused turn: waiting (kind, payload), conversation, feature, models.
+    feature, models. A paused turn: pause (kind, payload), conversation, feature, models.
     """
     _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)
@@ -220,13 +220,13 @@ def resumed(
     give: str,
     **how: Any,
 ) -> Answer:
-    """Resume a waiting or interrupted turn, and print its answer.
+    """Resume a paused or interrupted turn, and print its answer.
 
     Args:
         conversation: The conversation.
         value: JSON or text; None if not given.
         decided: Decisions on calls that wait for approval; None if not given.
-        give: Command that answers the waiting turn, for the error.
+        give: Command that resumes the paused turn, for the error.
         **how: Arguments of `heard`.
 
     Raises:
@@ -240,13 +240,13 @@ def resumed(
             hint='continue it: genai-host ask -c "..."',
         )
     result = decided if value is None else json_or_text(value)
-    if conversation.status == "waiting" and value is None and decided is None:
-        wait = conversation.waiting
+    if conversation.status == "paused" and value is None and decided is None:
+        pause = conversation.current_pause
         result = _asked_for(conversation)
         if result is None:
             raise TurnPaused(
                 f"the conversation waits for {asked(conversation)}",
-                kind="" if wait is None else wait.kind,
+                kind="" if pause is None else pause.kind,
                 hint=f"answer it: {give}",
             )
     return heard(conversation, conversation.resume_stream(result), **how)
@@ -276,8 +276,8 @@ def heard(
 
 
 def _asked_for(conversation: Conversation) -> dict[str, bool] | None:
-    """The user's decisions on waiting calls; None without an answer."""
-    calls = calls_of(conversation.waiting)
+    """The user's decisions on the calls of a paused turn; None without an answer."""
+    calls = calls_of(conversation.current_pause)
     if calls is None or not can_ask():
         return None
     try:

@@ -231,7 +231,7 @@ class Chat:
             raise  # the conversation cannot continue
         except GenaiError as error:
             if isinstance(error, TurnPaused):
-                for call in calls_of(self._conversation.waiting) or ():
+                for call in calls_of(self._conversation.current_pause) or ():
                     show_call(call)
                 error.hint = give_in_chat(self._conversation)
             show_error(error)
@@ -330,7 +330,7 @@ class Chat:
         note("nothing to undo" if message is None else "removed the last message and its answer")
 
     def _resume(self, value: str) -> None:
-        """resume an interrupted turn, or answer one that is waiting"""
+        """resume an interrupted or paused turn"""
         self._keep(resumed(self._conversation, value or None, give="/resume VALUE"))
 
     def _reset(self, _: str) -> None:

@@ -23,7 +23,7 @@ from genai_host.cli.session import (
     give_command,
     next_steps,
     reopened,
-    show_wait,
+    show_pause,
     visible,
 )
 from genai_host.cli.terminal import (
@@ -46,7 +46,7 @@ from genai_host.cli.transcripts import (
 from genai_host.conversations.record import Opened
 from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import turns_of, write_text
-from genai_host.serializers.conversations import row_of, try_row, turn_row, wait_row
+from genai_host.serializers.conversations import pause_row, row_of, try_row, turn_row
 from genai_host.util.text import message_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,14 @@ _MOST = 1_000_000
 _id = click.argument("id", shell_complete=complete_ids)
 
 
-@click.group(name="conversations")
+class Conversations(click.Group):
+    """The group, whose commands are also found by their former names."""
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        return super().get_command(ctx, "paused" if name == "waiting" else name)
+
+
+@click.group(name="conversations", cls=Conversations)
 def command() -> None:
     """Manage saved conversations.
 
@@ -82,7 +89,7 @@ def command() -> None:
 def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
     """List conversations, most recently used first.
 
-    Status: idle, failed, waiting (for approval or input), running, interrupted. JSON: id,
+    Status: idle, failed, paused (for approval or input), running, interrupted. JSON: id,
     title, feature, models (by role), status, turns, cost (as in `ask`), created, updated
     (ISO 8601, UTC), forked_from.
     """
@@ -180,13 +187,13 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
 @command.command("resume")
 @_id
 @click.argument("value", required=False)
-@click.option("--approve-all", "--yes", "-y", is_flag=True, help="Approve all waiting calls.")
+@click.option("--approve-all", "--yes", "-y", is_flag=True, help="Approve all calls.")
 @click.option(
     "--deny-all",
     cls=RenamedOption,
     former="--no",
     is_flag=True,
-    help="Deny all waiting calls.",
+    help="Deny all calls.",
 )
 @click.option(
     "--approve",
@@ -216,11 +223,11 @@ def resume(
     details: bool,
     as_json: bool,
 ) -> None:
-    """Resume an interrupted turn, or answer one that is waiting.
+    """Resume an interrupted or paused turn.
 
     VALUE is the input that the turn waits for: JSON or text. If tool calls wait for approval,
     use --approve-all, --deny-all or --approve; without them, you are asked at a terminal.
-    `waiting` lists the calls. The exit code is 3 if the turn is still waiting.
+    `paused` lists the calls. The exit code is 3 if the turn pauses again.
 
     Completed steps are not run again. A failed turn cannot be resumed; send its message
     again: genai-host ask --regenerate --conversation ID.
@@ -232,7 +239,7 @@ def resume(
         next_steps(conversation, as_json=as_json),
     ):
         decided = decided_by(
-            calls_of(conversation.waiting),
+            calls_of(conversation.current_pause),
             approve_all=approve_all,
             deny_all=deny_all,
             approved=approve,
@@ -251,30 +258,30 @@ def resume(
             show_details(answer)
 
 
-@command.command("waiting")
+@command.command("paused")
 @click.argument("id", required=False, shell_complete=complete_ids)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of objects.")
 @pass_app
-def waiting(app: App, id: str | None, as_json: bool) -> None:
-    """List turns that wait for approval or input.
+def paused(app: App, id: str | None, as_json: bool) -> None:
+    """List paused turns, which wait for approval or input.
 
     ID selects one conversation. `resume` answers a turn. JSON: conversation (id), title,
     feature, kind, payload. If tool calls wait for approval, calls has the id, tool and
     arguments of each.
     """
     every = app.store.conversations(limit=None) if id is None else [found(app, id)]
-    summaries = [summary for summary in every if summary.status == "waiting"]
-    waits = []
+    summaries = [summary for summary in every if summary.status == "paused"]
+    pauses = []
     for summary in summaries:
         turns = turns_of(app.store.entries(summary.id, app.host.codec))
-        if turns and turns[-1].wait is not None:
-            waits.append((summary, turns[-1].wait))
+        if turns and turns[-1].pause is not None:
+            pauses.append((summary, turns[-1].pause))
     if as_json:
-        echo_json([wait_row(wait, **_named(summary)) for summary, wait in waits])
+        echo_json([{**_named(summary), **pause_row(pause)} for summary, pause in pauses])
         return
-    for summary, wait in waits:
+    for summary, pause in pauses:
         echo(f"{summary.id}  {visible(title_of(summary) or '-')}", dim=True)
-        show_wait(wait)
+        show_pause(pause)
 
 
 def _named(summary: Summary) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host.util.names import APP, COMMANDS, SAFE, __version__
+from genai_host.util.names import APP, COMMANDS, FORMER_COMMANDS, SAFE, __version__
 
 if TYPE_CHECKING:
     from genai_host.cli.app import App
@@ -58,6 +58,7 @@ class Commands(click.Group):
         return sorted({*COMMANDS, *_plugin_commands()})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = FORMER_COMMANDS.get(name, name)
         if name in COMMANDS:
             file = _FILES.get(name, name)
             module = importlib.import_module(f"genai_host.cli.{file}")

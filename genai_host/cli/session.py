@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from genai_host.cli.app import App
 from genai_host.cli.options import RenamedOption, changes, open_conversation
 from genai_host.cli.terminal import echo, echo_json, note
-from genai_host.serializers.conversations import wait_row
+from genai_host.serializers.conversations import pause_row
 
 if TYPE_CHECKING:
     from genai_host.api import Pause
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 KIND = "approval"
-_SHOWN = 4000  # characters of arguments shown; `conversations waiting --json` has all
+_SHOWN = 4000  # characters of arguments shown; `conversations paused --json` has all
 
 Calls = Sequence[Mapping[str, Any]]
 """Calls, each with a unique `id`, a `tool` and its `arguments`."""
 
 
-def calls_of(wait: Pause[Any] | None) -> Calls | None:
+def calls_of(pause: Pause[Any] | None) -> Calls | None:
     """The calls that wait for a decision; None if the turn waits for something else."""
-    payload = None if wait is None or wait.kind != KIND else wait.payload
+    payload = None if pause is None or pause.kind != KIND else pause.payload
     calls = payload.get("calls") if isinstance(payload, Mapping) else None
     if not isinstance(calls, Sequence) or isinstance(calls, str) or not calls:
         return None
@@ -58,11 +58,11 @@ def show_call(call: Mapping[str, Any]) -> None:
         note(f"  ... and {len(text) - _SHOWN} characters more", fg="yellow")
 
 
-def show_wait(wait: Pause[Any]) -> None:
+def show_pause(pause: Pause[Any]) -> None:
     """Show everything that a turn waits for, with a line per call."""
-    calls = calls_of(wait)
+    calls = calls_of(pause)
     if calls is None:
-        echo(f"  {visible(wait.kind)}: {_json(wait.payload)}")
+        echo(f"  {visible(pause.kind)}: {_json(pause.payload)}")
     for call in calls or ():
         arguments = _json(call.get("arguments"))
         echo(f"  {visible(call['id'])}  {visible(call['tool'])}  {arguments}")
@@ -217,7 +217,7 @@ def leave_out(
     `again`."""
     from genai_host.errors import ConversationBusy
 
-    if conversation.status == "waiting":
+    if conversation.status == "paused":
         raise ConversationBusy(
             f"the conversation waits for {asked(conversation)}",
             hint=f"answer it: {give}; or send the last message again: {again}",
@@ -231,21 +231,21 @@ def asked(conversation: Conversation) -> str:
     """What a turn waits for, with the number of calls or the payload."""
     from genai_host.util.text import shorten
 
-    wait = conversation.waiting
-    if wait is None:
+    pause = conversation.current_pause
+    if pause is None:
         return "a result"
-    calls = calls_of(wait)
+    calls = calls_of(pause)
     if calls is not None:
-        return f"{wait.kind} of {len(calls)} call{'s' if len(calls) > 1 else ''}"
-    payload = "" if wait.payload is None else f": {json.dumps(wait.payload, ensure_ascii=False)}"
-    return shorten(f"{wait.kind}{payload}")
+        return f"{pause.kind} of {len(calls)} call{'s' if len(calls) > 1 else ''}"
+    payload = "" if pause.payload is None else f": {json.dumps(pause.payload, ensure_ascii=False)}"
+    return shorten(f"{pause.kind}{payload}")
 
 
 def give_in_chat(conversation: Conversation) -> str:
-    """How to answer a waiting turn in a chat."""
+    """How to resume a paused turn in a chat."""
     return (
         "answer it: /resume VALUE"
-        if calls_of(conversation.waiting) is None
+        if calls_of(conversation.current_pause) is None
         else "decide: /resume; or for all calls: /resume true, /resume false"
     )
 
@@ -264,8 +264,8 @@ def show_end(conversation: Conversation) -> None:
         if message.role in _SIGNS and message.text:
             note(f"{_SIGNS[message.role]} {shortened(message.text)}", dim=True)
     last = conversation.last_message
-    if conversation.status == "waiting":
-        for call in calls_of(conversation.waiting) or ():
+    if conversation.status == "paused":
+        for call in calls_of(conversation.current_pause) or ():
             show_call(call)
         note(f"it waits for {asked(conversation)}; {give_in_chat(conversation)}")
     elif conversation.status == "pending":
@@ -283,11 +283,11 @@ def shortened(text: str) -> str:
 
 
 def give_command(conversation: Conversation) -> str:
-    """The command that answers a waiting turn."""
+    """The command that resumes a paused turn."""
     if not conversation.id:
         return "not possible, since the conversation is not saved"
     resume = f"genai-host conversations resume {conversation.id}"
-    if calls_of(conversation.waiting) is None:
+    if calls_of(conversation.current_pause) is None:
         return f"{resume} VALUE"
     return f"{resume} --yes, or --deny-all, or --approve CALL for some"
 
@@ -307,17 +307,18 @@ def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator
         raise
     except TurnPaused as error:
         if as_json:
-            echo_json(_waiting_row(conversation))
+            echo_json(_paused_row(conversation))
         else:
-            for call in calls_of(conversation.waiting) or ():
+            for call in calls_of(conversation.current_pause) or ():
                 show_call(call)
         error.hint = f"answer it: {give_command(conversation)}"
         raise
 
 
-def _waiting_row(conversation: Conversation) -> dict[str, Any]:
+def _paused_row(conversation: Conversation) -> dict[str, Any]:
+    pause = conversation.current_pause
     return {
-        "waiting": wait_row(conversation.waiting),
+        "pause": None if pause is None else pause_row(pause),
         "conversation": conversation.id,
         "feature": conversation.feature.name,
         "models": dict(conversation.models),

@@ -262,7 +262,7 @@ _STYLES = {
     "blocked": "yellow",
     "warning": "yellow",
     "unchecked": "dim",
-    "waiting": "yellow",
+    "paused": "yellow",
     "interrupted": "yellow",
     "damaged": "red",
     "running": "cyan",

@@ -149,7 +149,7 @@ class Conversation:
         - `idle`: a turn can start
         - `running`: a turn is running
         - `closed`: the conversation is closed
-        - `waiting`: the turn waits for a result; give it to `resume`
+        - `paused`: the turn waits for a result; give it to `resume`
         - `pending`: a turn in the event log has not ended; `resume` continues it
         """
         if self._closed:
@@ -160,14 +160,14 @@ class Conversation:
         if pending is None:
             return "idle"
         _, journal = pending
-        return "pending" if journal.waiting() is None else "waiting"
+        return "pending" if journal.current_pause() is None else "paused"
 
     @property
-    def waiting(self) -> Pause[Any] | None:
+    def current_pause(self) -> Pause[Any] | None:
         """The pause that the turn is in; None if it is not paused. After a restore, kind and
         payload are known, but the class of the result is not."""
         pending = self._log.pending
-        return None if pending is None or self._busy.locked() else pending[1].waiting()
+        return None if pending is None or self._busy.locked() else pending[1].current_pause()
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -334,7 +334,7 @@ class Conversation:
                     f"this is version {self.feature.version}",
                     hint="remove the turn with undo(), and send its message again",
                 )
-            if journal.waiting() is not None:
+            if journal.current_pause() is not None:
                 journal.give(result)
             elif result is not None:
                 raise ValidationError(

@@ -137,7 +137,7 @@ class Driver:
             ListTools: self._offered_tools,
             CallTool: self._call_tool,
             CallTools: self._call_tools,
-            Pause: self._wait,
+            Pause: self._pause,
             All: self._all,
             AllSettled: self._settled,
             Now: self._now,
@@ -347,14 +347,14 @@ class Driver:
         yield from ()
         return call_function(step, self._journal.fitting, cancellation)
 
-    def _wait(self, step: Pause[Any], path: Path, cancellation: Cancellation) -> Performing:
+    def _pause(self, step: Pause[Any], path: Path, cancellation: Cancellation) -> Performing:
         if len(path) > 1:
             raise self._wrong("pauses within All or AllSettled: pause before or after")
         pause = TurnPaused(
             f"the turn waits for {step.kind}", kind=step.kind, hint="give it to resume()"
         )
         if not self._journal.has_given(path):
-            yield Event("waiting", step)
+            yield Event("paused", step)
             raise pause
         try:
             return self._journal.take(path, step)

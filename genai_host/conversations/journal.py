@@ -73,14 +73,14 @@ class Journal:
         self._started: dict[Path, StepStarted] = {}
         self._ended: dict[Path, StepEnded] = {}
         self._cut: set[Path] = set()
-        self._waits: dict[Path, Pause[Any]] = {}
+        self._pauses: dict[Path, Pause[Any]] = {}
         self._given: dict[Path, Any] = {}
         for entry in past:
             if isinstance(entry, StepStarted):
                 self._started[entry.path] = entry
                 if entry.step == Pause.step:
                     asks = entry.asks
-                    self._waits[entry.path] = Pause(asks.get("kind", ""), asks.get("payload"))
+                    self._pauses[entry.path] = Pause(asks.get("kind", ""), asks.get("payload"))
             elif isinstance(entry, StepEnded):  # the first of two, in old event logs only
                 self._ended.setdefault(entry.path, entry)
 
@@ -128,16 +128,16 @@ class Journal:
         """Whether a step started before the turn was interrupted, and its outcome is unknown."""
         return path in self._cut
 
-    def waiting(self) -> Pause[Any] | None:
+    def current_pause(self) -> Pause[Any] | None:
         """The unfinished `Pause`, if there is one. The class of its result is unknown until the
         turn reaches it again."""
-        waits = list(self._waits.items())  # another thread may read while the turn runs
-        return next((wait for path, wait in waits if path not in self._ended), None)
+        pauses = list(self._pauses.items())  # another thread may read while the turn runs
+        return next((pause for path, pause in pauses if path not in self._ended), None)
 
     def give(self, result: Any) -> None:
         """Set the result of the unfinished `Pause`; it is recorded when the turn reaches
         it again."""
-        for path in self._waits.keys() - self._ended.keys():
+        for path in self._pauses.keys() - self._ended.keys():
             self._given[path] = result
 
     def has_given(self, path: Path) -> bool:
@@ -208,7 +208,7 @@ class Journal:
 
     def _keep(self, path: Path, step: Step[Any]) -> None:
         if isinstance(step, Pause):
-            self._waits[path] = step
+            self._pauses[path] = step
 
 
 def _is_digest(recorded: str, mark: str, step: Step[Any]) -> bool:

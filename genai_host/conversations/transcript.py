@@ -34,7 +34,7 @@ from genai_host.conversations.record import (
 )
 from genai_host.errors import ConfigurationError, GenaiError
 
-Outcome = Literal["answered", "failed", "unfinished", "waiting", "replaced", "undone"]
+Outcome = Literal["answered", "failed", "unfinished", "paused", "replaced", "undone"]
 
 
 @define
@@ -44,12 +44,12 @@ class TurnSummary:
     Attributes:
         number: Number in the event log, from 0.
         message: The user's message.
-        outcome: `answered`, `failed`, `unfinished` (running or interrupted), `waiting` for a
-            result, `replaced` by another turn, or `undone`.
+        outcome: `answered`, `failed`, `unfinished` (running or interrupted), `paused` (for a
+            result), `replaced` by another turn, or `undone`.
         answer: The answer, if there is one.
         error: The error, if the turn failed.
         partial: Text streamed before the failure.
-        wait: The pause, if the turn waits; the class of its result is unknown.
+        pause: What the turn waits for, if it is paused; the class of its result is unknown.
     """
 
     number: int
@@ -58,7 +58,7 @@ class TurnSummary:
     answer: Answer | None = None
     error: GenaiError | None = None
     partial: str = ""
-    wait: Pause[Any] | None = None
+    pause: Pause[Any] | None = None
 
 
 def turns_of(entries: Iterable[Entry]) -> list[TurnSummary]:
@@ -71,10 +71,10 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnSummary]:
             turns.append(TurnSummary(entry.turn, entry.message))
             again = entry.again
         elif isinstance(entry, StepStarted) and turns:
-            turns[-1].wait = _wait(entry) if entry.step == Pause.step else None
-            turns[-1].outcome = "unfinished" if turns[-1].wait is None else "waiting"
+            turns[-1].pause = _pause(entry) if entry.step == Pause.step else None
+            turns[-1].outcome = "unfinished" if turns[-1].pause is None else "paused"
         elif isinstance(entry, StepEnded) and turns:
-            turns[-1].outcome, turns[-1].wait = "unfinished", None
+            turns[-1].outcome, turns[-1].pause = "unfinished", None
             turns[-1].partial = entry.text or getattr(entry.error, "text", "")
         elif isinstance(entry, TurnEnded) and turns:
             _end(turns[-1], entry)
@@ -89,12 +89,12 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnSummary]:
     return turns
 
 
-def _wait(started: StepStarted) -> Pause[Any]:
+def _pause(started: StepStarted) -> Pause[Any]:
     return Pause(started.asks.get("kind", ""), started.asks.get("payload"))
 
 
 def _end(turn: TurnSummary, ended: TurnEnded) -> None:
-    turn.wait = None
+    turn.pause = None
     turn.answer, turn.error = ended.answer, ended.error
     turn.outcome = "failed" if ended.answer is None else "answered"
     if ended.answer is not None:

@@ -107,7 +107,7 @@ class TurnPaused(GenaiError):
         kind: Kind of result, for example `approval`; see `Pause`.
     """
 
-    code = "turn_waiting"
+    code = "turn_paused"
 
     def __init__(self, message: str, *, kind: str = "", **context: Unpack[ErrorContext]) -> None:
         super().__init__(message, **context)

@@ -22,7 +22,7 @@ from genai_host.api import (
 from genai_host.api.messages import PARTS
 from genai_host.errors import PluginError
 from genai_host.plugins.contributions import KINDS, Claim, Contributions
-from genai_host.util.names import APP, COMMANDS
+from genai_host.util.names import APP, COMMANDS, FORMER_COMMANDS
 
 
 class Registry:
@@ -50,7 +50,7 @@ class Registry:
             setattr(self, name, kind.registered())
         self._owners: dict[Claim, str] = {}
         self._owners.update((("message part", part.type), APP) for part in PARTS)
-        self._owners.update((("command", name), APP) for name in COMMANDS)
+        self._owners.update((("command", name), APP) for name in (*COMMANDS, *FORMER_COMMANDS))
 
     def claim(self, plugin: str, declared: Contributions) -> None:
         """Claim all names of a plugin, or none. Raises `PluginError` if a name is malformed or

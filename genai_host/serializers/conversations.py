@@ -45,15 +45,9 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
     }
 
 
-def wait_row(wait: Pause[Any] | None, **named: str) -> dict[str, Any]:
-    """Return the JSON form of a pause.
-
-    Args:
-        wait: The pause; None if there is none.
-        **named: Fields to put first.
-    """
-    asks = {} if wait is None else {"kind": wait.kind, "payload": wait.payload}
-    return {**named, **asks}
+def pause_row(pause: Pause[Any]) -> dict[str, Any]:
+    """Return the JSON form of a pause."""
+    return {"kind": pause.kind, "payload": pause.payload}
 
 
 def row_of(summary: Summary) -> dict[str, Any]:

@@ -202,7 +202,7 @@ class _Derived:
             self.summary["title"] = storable(" ".join(text.split())[:_TITLE])
 
     def _step_started(self, form: Mapping[str, Any], row: Row[Any]) -> None:
-        self.summary["status"] = "waiting" if form["step"] == "wait" else "open"
+        self.summary["status"] = "paused" if form["step"] == "wait" else "open"
 
     def _step_ended(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "open"

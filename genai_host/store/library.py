@@ -41,6 +41,7 @@ from genai_host.util.text import short_repr
 
 _STEPS = ("step_started", "step_ended")
 _DAY = 86400.0  # seconds
+_FORMER_STATUS: Mapping[str, Status] = {"waiting": "paused"}  # indexed by earlier versions
 _MINE = tries.c.conversation == conversations.c.id
 _SUCCEEDED = tries.c.code.is_(None)
 _COSTS = tuple(
@@ -313,7 +314,7 @@ def _comes_after(id: str) -> ColumnElement[bool]:
 
 
 def _summary(row: Row[Any], there: Collection[int]) -> Summary:
-    status: Status = row.status
+    status: Status = _FORMER_STATUS.get(row.status, row.status)
     if row.status == "open":
         status = "running" if row.writer in there else "interrupted"
     return Summary(

@@ -57,7 +57,7 @@ def _digits(number: int, length: int) -> str:
     return "".join(reversed(found))
 
 
-Status = Literal["idle", "failed", "waiting", "running", "interrupted", "damaged"]
+Status = Literal["idle", "failed", "paused", "running", "interrupted", "damaged"]
 
 
 @frozen
@@ -65,7 +65,7 @@ class Summary:
     """A conversation in a list.
 
     The status is that of the last turn: `idle` (answered, or no turn yet), `failed` (error or
-    cancelled), `waiting` (paused for a result; see `Conversation.resume`), `running` (in progress
+    cancelled), `paused` (for a result; see `Conversation.resume`), `running` (in progress
     in a process), `interrupted` (its process ended; see `Conversation.resume`) or `damaged` (the
     entries cannot be listed or searched).
 

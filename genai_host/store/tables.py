@@ -37,7 +37,7 @@ meta = Table(
 )
 
 # Data derived from entries. `entries` is the number of entries that are indexed.
-# `status` is `idle`, `failed`, `waiting`, or `open` while a turn has not ended.
+# `status` is `idle`, `failed`, `paused` (once `waiting`), or `open` while a turn has not ended.
 # `writer` is the last writer. The first `copied` entries come from another conversation,
 # which has their cost.
 conversations = Table(

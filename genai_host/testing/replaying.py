@@ -51,7 +51,7 @@ def replay_from_every_entry(
 def _gone_on(conversation: Conversation, give: Callable[[str], object] | None) -> Answer:
     """Resume an unfinished turn, with one `resume` per pause, and return its answer."""
     while True:
-        waiting = conversation.waiting
+        waiting = conversation.current_pause
         result = None
         if waiting is not None:
             if give is None:

@@ -67,7 +67,6 @@ COMMANDS = {
     "completion": "Print a shell completion script.",
     "conversations": "Manage saved conversations.",
     "config": "Show and edit the configuration.",
-    "count": "Count the input tokens of a prompt.",
     "doctor": "Check the installation and report problems.",
     "features": "List features.",
     "install": "Install plugins into genai-host's environment.",
@@ -77,13 +76,17 @@ COMMANDS = {
     "providers": "List providers and their settings.",
     "routes": "Show which models run at which providers.",
     "serve": "Start the HTTP server and web page.",
-    "stats": "Show usage, cost and latency of model calls.",
     "templates": "List, show and remove templates.",
+    "tokens": "Count the input tokens of a prompt.",
     "tools": "List and call tools.",
     "uninstall": "Uninstall plugins.",
     "upgrade": "Upgrade plugins.",
+    "usage": "Show usage, cost and latency of model calls.",
 }
 """Subcommands of the host with their help; plugins cannot use these names."""
+
+FORMER_COMMANDS = {"count": "tokens", "stats": "usage"}
+"""Subcommands by their former names, which still work; plugins cannot use these either."""
 
 
 def our_distributions() -> list[str]:

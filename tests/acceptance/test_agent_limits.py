@@ -139,7 +139,7 @@ class TestCancelling:
         thread = threading.Thread(target=conversation.cancel)
         thread.start()
         thread.join()
-        assert conversation.status == "waiting"
+        assert conversation.status == "paused"
         assert conversation.resume(True).text == "done"
         assert len(wipe.calls) == 1
 

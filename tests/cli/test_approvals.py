@@ -86,7 +86,7 @@ class TestWaiting:
     ) -> None:
         code, out, err = ask(terminal)
         [row] = listed(terminal, "list")
-        assert (code, out, row["status"]) == (3, "I will.\n", "waiting")
+        assert (code, out, row["status"]) == (3, "I will.\n", "paused")
         assert 'wipe (wipe-0)\n  {"what": "all"}\ndrop (drop-1)\n' in err
         assert f"conversations resume {row['id']} --yes" in err
         assert ran(tools) == []
@@ -97,37 +97,37 @@ class TestWaiting:
         code, out, _ = ask(terminal, "go", "--json")
         told = json.loads(out)
         assert code == 3
-        assert told["waiting"]["kind"] == "approval"
-        assert told["waiting"]["payload"]["calls"][0] == {
+        assert told["pause"]["kind"] == "approval"
+        assert told["pause"]["payload"]["calls"][0] == {
             "id": "wipe-0",
             "tool": "wipe",
             "arguments": {"what": "all"},
         }
-        [waits] = listed(terminal, "waiting")
+        [waits] = listed(terminal, "paused")
         assert waits == {
             "conversation": told["conversation"],
             "title": "go",
             "feature": "agent",
-            **told["waiting"],
+            **told["pause"],
         }
 
     def test_those_that_wait_are_listed(
         self, terminal: Terminal, tools: dict[str, Counting]
     ) -> None:
-        assert listed(terminal, "waiting") == []
+        assert listed(terminal, "paused") == []
         ask(terminal)
         ask(terminal, "more")
-        assert len(listed(terminal, "waiting")) == 2
-        code, out, _ = terminal("conversations", "waiting", "last")
+        assert len(listed(terminal, "paused")) == 2
+        code, out, _ = terminal("conversations", "paused", "last")
         id = listed(terminal, "list")[0]["id"]
         assert (code, out) == (
             0,
             f'{id}  more\n  wipe-0  wipe  {{"what": "all"}}\n  drop-1  drop  {{"what": "all"}}\n',
         )
         terminal("conversations", "resume", "last", "--deny-all")
-        assert listed(terminal, "waiting", id) != []  # it asks for one more
+        assert listed(terminal, "paused", id) != []  # it asks for one more
         terminal("conversations", "resume", "last", "--deny-all")
-        assert listed(terminal, "waiting", id) == []
+        assert listed(terminal, "paused", id) == []
 
     def test_what_is_not_kept_says_so(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
         code, _, err = ask(terminal, "go", "--no-record")
@@ -139,7 +139,7 @@ class TestWaiting:
         self, terminal: Terminal, tools: dict[str, Counting]
     ) -> None:
         _, _, err = ask(terminal, "hostile")
-        _, out, _ = terminal("conversations", "waiting")
+        _, out, _ = terminal("conversations", "paused")
         for shown in (err, out):
             assert not any(each in shown for each in "\x1b\u202e\u200b\u2028")
             assert "\\u001b[2J \\u202e\\u200b\\u2028 é" in shown
@@ -192,7 +192,7 @@ class TestResume:
         assert (code, out) == (3, "")
         assert "the conversation waits for approval of 2 calls" in err
         assert "wipe (wipe-0)" in err
-        assert listed(terminal, "list")[0]["status"] == "waiting"
+        assert listed(terminal, "list")[0]["status"] == "paused"
         assert ran(tools) == []
 
     @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ class TestResume:
         code, _, err = terminal("conversations", "resume", "last", *options)
         assert code == 2
         assert told in err
-        assert listed(terminal, "list")[0]["status"] == "waiting"
+        assert listed(terminal, "list")[0]["status"] == "paused"
         assert ran(tools) == []
 
     def test_a_turn_that_waits_for_no_call_takes_no_yes(

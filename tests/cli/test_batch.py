@@ -114,4 +114,4 @@ def test_what_rows_took_is_in_the_statistics_whether_they_are_kept_or_not(
     assert terminal("batch", "run", str(source), "-p", "mock")[0] == 0
     assert terminal("conversations", "list")[1] == ""
     assert terminal("batch", "run", str(source), "-p", "mock", "--record", "--overwrite")[0] == 0
-    assert terminal("stats", "--by", "feature")[1].split("\t")[:2] == ["chat", "4"]
+    assert terminal("usage", "--by", "feature")[1].split("\t")[:2] == ["chat", "4"]

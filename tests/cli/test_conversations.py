@@ -196,7 +196,7 @@ class TestShow:
     def test_one_that_waits_says_so(self, terminal: Terminal) -> None:
         made(*waiting(0))
         shown = listed(terminal, "show", "last")
-        assert (shown["status"], shown["turns"][0]["outcome"]) == ("waiting", "waiting")
+        assert (shown["status"], shown["turns"][0]["outcome"]) == ("paused", "paused")
 
     @pytest.mark.parametrize("id", ["zzzz", "nothing", "%", "\x1b[2J", ""])
     def test_what_is_not_there_is_an_error(self, terminal: Terminal, id: str) -> None:

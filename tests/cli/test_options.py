@@ -307,3 +307,19 @@ def test_former_names_of_options_are_accepted_and_not_shown(
     for name in (now, former):
         code, _, err = terminal(*command.split(), f"{name}=\x1b", "--no-such-option")
         assert (code, f"No such option: {name}" in err) == (2, False), err
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [("stats", "usage"), ("count", "tokens"), ("conversations waiting", "conversations paused")],
+)
+def test_former_names_of_commands_are_accepted_and_not_shown(
+    terminal: Terminal, former: str, now: str
+) -> None:
+    *group, name = now.split()
+    listed = set(re.findall(r"^  ([a-z-]+)", terminal(*group, "--help")[1], re.MULTILINE))
+    assert name in listed
+    assert former.split()[-1] not in listed
+    assert terminal(*former.split(), "--help")[1].splitlines()[2:] == (
+        terminal(*now.split(), "--help")[1].splitlines()[2:]
+    )

@@ -141,7 +141,7 @@ def processes(tmp_path: Path, home: Path) -> Processes:
 def test_another_process_lists_and_decides(processes: Processes) -> None:
     id = processes.ask()
     assert processes.trace == {}
-    [waits] = json.loads(processes("conversations", "waiting", "--json").stdout)
+    [waits] = json.loads(processes("conversations", "paused", "--json").stdout)
     assert waits["conversation"] == id
     assert waits["payload"]["calls"] == [
         {"id": "c-once", "tool": "once", "arguments": {"what": "all"}},
@@ -163,9 +163,9 @@ def test_another_process_decides_in_python(processes: Processes) -> None:
         "from genai_host.store import Store\n"
         "with Store() as store, Host(store=store) as host:\n"
         "    [kept] = host.conversations()\n"
-        f"    assert (kept.id, kept.status) == ({id!r}, 'waiting')\n"
+        f"    assert (kept.id, kept.status) == ({id!r}, 'paused')\n"
         "    conversation = host.conversation(kept.id)\n"
-        "    calls = conversation.waiting.payload['calls']\n"
+        "    calls = conversation.current_pause.payload['calls']\n"
         "    decided = {call['id']: call['tool'] == 'twice' for call in calls}\n"
         "    print(conversation.resume(decided).text)\n"
         "    print(host.conversations()[0].status)\n"

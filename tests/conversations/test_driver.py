@@ -662,8 +662,8 @@ class TestWaiting:
         with pytest.raises(TurnPaused) as caught:
             conversation.say("hi")
         assert caught.value.kind == "approval"
-        assert conversation.status == "waiting"
-        assert conversation.waiting == Pause("approval", {"proposal": "pay 5"})
+        assert conversation.status == "paused"
+        assert conversation.current_pause == Pause("approval", {"proposal": "pay 5"})
         assert conversation.history == ()
         answer = conversation.resume({"ok": True})
         assert answer.text == "pay 5: {'ok': True}"
@@ -684,7 +684,7 @@ class TestWaiting:
         with pytest.raises(TurnPaused):
             for event in conversation.stream("hi"):
                 events.append(event)
-        assert events[-1] == Event("waiting", conversation.waiting)
+        assert events[-1] == Event("paused", conversation.current_pause)
 
     def test_a_result_has_the_class_that_was_asked_for(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -716,8 +716,8 @@ class TestWaiting:
         for _ in range(2):
             with pytest.raises(ValidationError, match="approval"):
                 conversation.resume(wrong)
-            assert conversation.status == "waiting"
-            assert conversation.waiting == Pause("approval", {"sum": 5}, returns=bool)
+            assert conversation.status == "paused"
+            assert conversation.current_pause == Pause("approval", {"sum": 5}, returns=bool)
             assert conversation.record.entries == entries  # type: ignore[union-attr]
         assert conversation.resume(True).text == "approved: True"
 
@@ -744,7 +744,7 @@ class TestWaiting:
             conversation.say("hi")
         with pytest.raises(TurnPaused, match="waits for second"):
             conversation.resume(1)
-        assert conversation.waiting == Pause("second")
+        assert conversation.current_pause == Pause("second")
         assert conversation.resume(2).text == "1 2"
 
     def test_what_is_shown_to_who_decides_must_have_a_json_form(self, converse: Converse) -> None:
@@ -771,7 +771,7 @@ class TestWaiting:
         with pytest.raises(TurnPaused):
             conversation.say("first")
         conversation.reset()
-        assert (conversation.status, conversation.waiting) == ("idle", None)
+        assert (conversation.status, conversation.current_pause) == ("idle", None)
         again = converse.host.reopen(InMemoryRecord(conversation.record.entries))  # type: ignore[union-attr]
         assert again.status == "idle"
         with pytest.raises(TurnPaused):

@@ -293,8 +293,8 @@ class TestGoingOn:
         assert isinstance(conversation.record, InMemoryRecord)
         data = json.loads(json.dumps(conversation.record.to_json()))
         elsewhere = host.reopen(InMemoryRecord.from_json(data))
-        assert elsewhere.status == "waiting"
-        assert elsewhere.waiting == conversation.waiting
+        assert elsewhere.status == "paused"
+        assert elsewhere.current_pause == conversation.current_pause
         with pytest.raises(ConversationBusy):
             elsewhere.say("y")
         answer = elsewhere.resume("yes")
@@ -316,7 +316,7 @@ class TestGoingOn:
         elsewhere = host.reopen(InMemoryRecord(conversation.record.entries))
         with pytest.raises(ValidationError, match="expected a boolean"):
             elsewhere.resume("garbage")
-        assert elsewhere.status == "waiting"
+        assert elsewhere.status == "paused"
         assert elsewhere.resume(True).text == "True"
         pending = host.reopen(InMemoryRecord(conversation.record.entries[:4]))
         assert pending.status == "pending"

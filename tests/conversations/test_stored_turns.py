@@ -81,9 +81,9 @@ def test_they_are_listed_and_shown(old: Old) -> None:
     found = {each.id: each.status for each in old.host.conversations()}
     assert found == {
         IDS["chat"]: "idle",
-        IDS["every step"]: "waiting",
-        IDS["agent"]: "waiting",
-        IDS["assistant"]: "waiting",
+        IDS["every step"]: "paused",
+        IDS["agent"]: "paused",
+        IDS["assistant"]: "paused",
         IDS["killed"]: "interrupted",
     }
     with old.host.conversation(IDS["chat"]) as conversation:

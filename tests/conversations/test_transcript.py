@@ -189,7 +189,7 @@ def answered(number: int, again: bool = False) -> list[Entry]:
         ([*answered(0), *answered(1)], ["answered", "answered"]),
         ([*answered(0), *turn(1)], ["answered", "unfinished"]),
         ([*answered(0), *turn(1, StepStarted(1, (0,), "now", ""))], ["answered", "unfinished"]),
-        ([*answered(0), *turn(1, PAUSED)], ["answered", "waiting"]),
+        ([*answered(0), *turn(1, PAUSED)], ["answered", "paused"]),
         ([*answered(0), *turn(1, PAUSED, StepEnded(1, (0,), 7))], ["answered", "unfinished"]),
         ([*answered(0), *turn(1, TurnEnded(1, error=FAILED))], ["answered", "failed"]),
         ([*answered(0), *answered(1), *answered(2, True)], ["answered", "replaced", "answered"]),
@@ -218,9 +218,9 @@ def test_a_turn_has_the_outcome_that_its_record_comes_to(
 
 def test_a_turn_tells_what_it_waits_for_until_it_has_that() -> None:
     entries = [BEGUN, *answered(0), *turn(1, PAUSED)]
-    assert turns_of(entries)[1].wait == Pause("approval", 5)
+    assert turns_of(entries)[1].pause == Pause("approval", 5)
     for further in (StepEnded(1, (0,), 7), StepStarted(1, (1,), "now", ""), TurnEnded(1)):
-        assert [each.wait for each in turns_of([*entries, further])] == [None, None]
+        assert [each.pause for each in turns_of([*entries, further])] == [None, None]
 
 
 def test_a_turn_keeps_what_was_shown_of_an_answer_that_failed() -> None:

@@ -106,7 +106,7 @@ def test_the_codes_are_those_that_are_on_record() -> None:
         "PermissionDenied": "forbidden",
         "ProviderTimeout": "deadline_exceeded",
         "ServiceUnavailable": "unavailable",
-        "TurnPaused": "turn_waiting",
+        "TurnPaused": "turn_paused",
         "ValidationError": "invalid_data",
     }
     for kind in CLASSES:

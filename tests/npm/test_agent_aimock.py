@@ -327,8 +327,8 @@ def test_an_action_waits_for_a_human(
     conversation = hosts(approvals={"add": "ask"}).open("agent", model)
     with pytest.raises(TurnPaused):
         conversation.say(text_for(model))
-    assert conversation.waiting is not None
-    [call] = conversation.waiting.payload["calls"]
+    assert conversation.current_pause is not None
+    [call] = conversation.current_pause.payload["calls"]
     assert (call["tool"], call["arguments"]) == ("add", ACTION[0][2])
     assert (office.members, len(asked.requests())) == ([], 2)
     if approved:

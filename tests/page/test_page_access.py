@@ -83,7 +83,7 @@ def test_axe_finds_nothing(
         check(there, kind)
     there.hear("wipe")
     expect(there.button("Allow once")).to_be_visible()
-    check(there, "waiting")
+    check(there, "paused")
     there.button("Deny").click()
     there.wait(there.turns.last)
     there.hear("fail")

@@ -119,7 +119,7 @@ def test_functions_are_answered_by_hand(assisted: Assisted, visit: Visiting) -> 
     with_function(there, "Forecaster")
     talk(there, "Forecaster")
     turn = there.say("how is it?")
-    form = turn.locator(".waiting")
+    form = turn.locator(".paused")
     expect(form).to_contain_text("This page cannot call functions")
     expect(form.locator("pre")).to_have_text(re.compile('"what": "all"'))
     there.page.reload()
@@ -133,7 +133,7 @@ def test_functions_are_answered_by_hand(assisted: Assisted, visit: Visiting) -> 
     expect(turn).to_contain_text("Stopped.")
     turn = there.say("and now?")
     turn.get_by_label("Output of weather").fill("sun")
-    there.button("Send", turn.locator(".waiting")).click()
+    there.button("Send", turn.locator(".paused")).click()
     expect(there.answer(turn)).to_have_text("It is sun")
 
 

@@ -119,5 +119,5 @@ def test_axe_finds_nothing(
     there.page.keyboard.press("Escape")
     talk(there, "Forecaster")
     there.say("how is it?")
-    expect(there.page.locator(".waiting")).to_be_visible()
-    check(there, "waiting")
+    expect(there.page.locator(".paused")).to_be_visible()
+    check(there, "paused")

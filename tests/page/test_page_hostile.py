@@ -122,7 +122,7 @@ def test_calls_that_wait_are_text(talking: MakeTalking, visit: Visiting) -> None
     there = trapped(visit(talking(model, wipe, config=AGENT)))
     there.page.get_by_label("Feature").select_option("agent")
     there.hear("x")
-    expect(there.page.locator(".waiting .odd")).to_have_text("U+202E")
+    expect(there.page.locator(".paused .odd")).to_have_text("U+202E")
     look(there)
 
 

@@ -179,7 +179,7 @@ class TestApprovals:
 
     def test_it_may_run_once(self, there: Visit, wipe: Counting) -> None:
         turn = there.hear("1")
-        expect(turn.locator(".waiting")).to_contain_text('"what": "all"')
+        expect(turn.locator(".paused")).to_contain_text('"what": "all"')
         expect(there.heard).to_have_text("A tool wants to run: wipe")
         assert wipe.calls == []
         there.button("Allow once").click()
@@ -219,7 +219,7 @@ class TestApprovals:
     ) -> None:
         there.hear("1")
         expect(there.button("Allow once")).to_be_visible()
-        expect(there.page.locator("#conversations .mark.waiting")).to_be_visible()
+        expect(there.page.locator("#conversations .mark.paused")).to_be_visible()
         there.page.reload()
         there.button("Allow once").click()
         expect(there.answer(there.turns.last)).to_have_text("1 done")

@@ -202,8 +202,8 @@ def test_a_call_waits_for_a_human(
     conversation = hosts(approvals={"look": "ask"}).open("agent", model)
     with pytest.raises(TurnPaused):
         conversation.say("What colour is the sky?")
-    assert conversation.waiting is not None
-    [call] = conversation.waiting.payload["calls"]
+    assert conversation.current_pause is not None
+    [call] = conversation.current_pause.payload["calls"]
     assert (looked, len(between.bodies)) == ([], 1)
     assert conversation.resume({call["id"]: approved}).text.strip()
     assert len(looked) == approved

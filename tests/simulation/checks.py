@@ -94,7 +94,7 @@ class FinalChecks:
         """A conversation can be continued, replayed, exported and imported."""
         host, store = process.host, process.store.for_owner(owner)
         talk = host.conversation(id, owner=owner, turn_limits=LIMITS)
-        if talk.status not in ("idle", "waiting", "pending"):
+        if talk.status not in ("idle", "paused", "pending"):
             raise Broken("status", f"{id} is {talk.status}")
         if store.summary(id).status == "running":
             raise Broken("status", f"{id} is listed as running, without a process")

@@ -65,9 +65,9 @@ def decide(world: World, waiting: Any, is_allowed: bool) -> dict[str, bool]:
 def settle(talk: Conversation, give: Callable[[Any], Any]) -> None:
     """Resume a turn until it has ended."""
     for _ in range(10):
-        if talk.status not in ("waiting", "pending"):
+        if talk.status not in ("paused", "pending"):
             return
-        waiting = talk.waiting
+        waiting = talk.current_pause
         try:
             talk.resume(None if waiting is None else give(waiting))
         except TurnPaused:
@@ -254,13 +254,13 @@ class Client:
         talk = self._picked(operation, process)
         if talk is None:
             return
-        if talk.status not in ("waiting", "pending"):
+        if talk.status not in ("paused", "pending"):
             self._turn(operation, process, talk)
             return
         operation.talk = process.live[talk.id] = talk
         given: Any = None
-        if talk.waiting is not None:
-            given = decide(self._simulation.world, talk.waiting, operation.rng.random() < 0.7)
+        if talk.current_pause is not None:
+            given = decide(self._simulation.world, talk.current_pause, operation.rng.random() < 0.7)
         self._simulation.log(f"  {operation.name} {talk.id} resumes with {given}")
         talk.resume(given)
 

@@ -261,7 +261,7 @@ class TestList:
             (turn(0), "idle"),
             (turn(0)[:2], "running"),
             (turn(0)[:3], "running"),
-            ([*turn(0)[:3], StepStarted(0, (1,), "wait", "d", {"kind": "x"})], "waiting"),
+            ([*turn(0)[:3], StepStarted(0, (1,), "wait", "d", {"kind": "x"})], "paused"),
             ([*turn(0)[:3], TurnEnded(0, error=Cancelled("cancelled"))], "failed"),
             (
                 [*turn(0, answer=None)[:3], TurnEnded(0, error=Cancelled("x")), Rewound(0, 0)],

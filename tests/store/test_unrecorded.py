@@ -166,9 +166,9 @@ def test_a_decision_counts_only_once_it_is_on_record(
         assert other.status == "pending"
         other.resume()
     else:
-        assert conversation.status == "waiting"
-        assert conversation.waiting is not None
-        assert conversation.waiting.kind == "approval"
+        assert conversation.status == "paused"
+        assert conversation.current_pause is not None
+        assert conversation.current_pause.kind == "approval"
         conversation.resume({"1": decision})
     assert paid == ["paid"] * decision
     reopened = paying_host(make_host, make_store()).conversation(conversation.id)

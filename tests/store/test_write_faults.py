@@ -72,10 +72,10 @@ class Run:
     def step(self) -> None:
         """Do one thing, in which one write may be hit."""
         conversation, chance = self.conversation, self.chance
-        if conversation.status == "waiting":
-            assert conversation.waiting is not None
+        if conversation.status == "paused":
+            assert conversation.current_pause is not None
             yes = chance.random() < 0.7
-            calls = conversation.waiting.payload["calls"]
+            calls = conversation.current_pause.payload["calls"]
             if yes:
                 self.approved.update(str(each["arguments"]["number"]) for each in calls)
             decision = {each["id"]: yes for each in calls}
@@ -158,10 +158,10 @@ def test_whatever_a_write_meets_nothing_is_paid_twice_or_unapproved(
         run.check()
     run.reopen()
     run.check()
-    if run.conversation.status in ("pending", "waiting"):
+    if run.conversation.status in ("pending", "paused"):
         run.conversation.abandon()
     with contextlib.suppress(GenaiError):  # it waits for the approval
         run.conversation.say("pay")
-    assert run.conversation.status == "waiting"
-    assert run.store.conversations()[0].status == "waiting"
+    assert run.conversation.status == "paused"
+    assert run.store.conversations()[0].status == "paused"
     run.store.close()

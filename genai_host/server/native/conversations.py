@@ -11,7 +11,7 @@ from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import TurnSummary, turns_of
 from genai_host.errors import ConversationBusy, NotFound, ValidationError
 from genai_host.host import Host
-from genai_host.serializers.conversations import found_row, row_of, utc
+from genai_host.serializers.conversations import found_row, pause_row, row_of, utc
 from genai_host.server.native.fields import (
     answered,
     conversation_in,
@@ -20,7 +20,6 @@ from genai_host.server.native.fields import (
     flag_in,
     opened_with,
     title_in,
-    waiting,
 )
 from genai_host.server.native.turns import Live, cancel_elsewhere, must_not_run_elsewhere
 
@@ -185,7 +184,7 @@ def _shown(
         "parameters": host.codec.to_json(opened.parameters),
         "settings": host.codec.to_json(opened.settings),
         "tools": None if opened.tools is None else list(opened.tools),
-        "waiting": None if last is None else waiting(last.wait),
+        "pause": None if last is None or last.pause is None else pause_row(last.pause),
         "turns": [_turn_row(host, each, times[each.number], details) for each in older[-limit:]],
         "more": len(older) > limit,
     }
@@ -203,7 +202,7 @@ def _turn_row(host: Host, turn: TurnSummary, at: float, details: bool) -> dict[s
         "answer": answer,
         "partial": turn.partial,
         "error": None if turn.error is None else failed(turn.error),
-        "waiting": waiting(turn.wait),
+        "pause": None if turn.pause is None else pause_row(turn.pause),
     }
 
 

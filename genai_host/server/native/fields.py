@@ -12,7 +12,6 @@ from genai_host.api import (
     HttpProblem,
     Image,
     Message,
-    Pause,
     Reasoning,
     RouteRequest,
     Text,
@@ -24,7 +23,7 @@ from genai_host.api.json_reader import JsonReader
 from genai_host.api.messages import Part
 from genai_host.errors import GenaiError, NotFound, ValidationError
 from genai_host.host import Host
-from genai_host.serializers.conversations import answer_row, wait_row
+from genai_host.serializers.conversations import answer_row
 from genai_host.util.text import short_repr
 
 _LONGEST_TITLE = 500
@@ -140,11 +139,6 @@ def answered(
     if record_error is not None:
         row["record_error"] = failed(record_error)
     return {"turn": turn, **row}
-
-
-def waiting(wait: Pause[Any] | None) -> dict[str, Any] | None:
-    """Return the JSON form of a pause."""
-    return None if wait is None else wait_row(wait)
 
 
 def failed(error: GenaiError) -> dict[str, Any]:

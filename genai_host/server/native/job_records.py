@@ -24,6 +24,7 @@ QUEUE = "jobs/queue"
 KIND = "turn"
 _COLLECTION = "jobs"
 _LIFE = 24 * 3600  # seconds
+_FORMER_STATUS = {"waiting": "paused"}  # recorded by earlier versions
 _SWEPT = 5  # expired records removed per job; more than are added
 
 
@@ -33,7 +34,7 @@ class Job:
 
     Attributes:
         turn: Number of its turn.
-        status: running, done, failed, waiting or cancelled.
+        status: running, done, failed, paused or cancelled.
         reply: Result, if its conversation could not be recorded.
     """
 
@@ -85,7 +86,7 @@ class JobRecords:
             user,
             value["conversation"],
             value.get("turn", -1),
-            value["status"],
+            _FORMER_STATUS.get(value["status"], value["status"]),
             value["reply"],
             None if error is None else self._host.codec.from_json(error, GenaiError),
         )

@@ -39,7 +39,8 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.host import Host
-from genai_host.server.native.fields import answered, feature_in, opened_with, waiting, whole_id
+from genai_host.serializers.conversations import pause_row
+from genai_host.server.native.fields import answered, feature_in, opened_with, whole_id
 from genai_host.server.native.job_records import KIND, QUEUE, Job, JobRecords
 from genai_host.server.native.turns import (
     Asked,
@@ -215,9 +216,9 @@ class Jobs:
             row = answered(turn.answer, self._host.codec, turn.number)
             reply = {"turn": turn.number, "status": "answered", "answer": row}
             return evolve(job, status="done", reply=reply)
-        if turn.outcome == "waiting":
-            reply = {"turn": turn.number, "status": "waiting", "waiting": waiting(turn.wait)}
-            return evolve(job, status="waiting", reply=reply)
+        if turn.pause is not None:
+            reply = {"turn": turn.number, "status": "paused", "pause": pause_row(turn.pause)}
+            return evolve(job, status="paused", reply=reply)
         if turn.error is None:
             return job
         return evolve(job, status=_status_of(turn.error), error=turn.error)
@@ -270,7 +271,7 @@ def record_result(conversation: Conversation, ending: Cancellation) -> None:
     conversation.flush()
 
 
-_STATUS = {"answered": "done", "waiting": "waiting"}
+_STATUS = {"answered": "done", "paused": "paused"}
 
 
 def _status_of(error: GenaiError) -> str:

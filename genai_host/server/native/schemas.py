@@ -67,14 +67,14 @@ _SUMMARY: Mapping[str, Schema] = {
     "title": _TEXT,
     "feature": _TEXT,
     "models": {"type": "object", "additionalProperties": _TEXT},
-    "status": {"enum": ["idle", "failed", "waiting", "running", "interrupted", "damaged"]},
+    "status": {"enum": ["idle", "failed", "paused", "running", "interrupted", "damaged"]},
     "turns": _ANY,
     "cost": _or_null(_OBJECT),
     "created": _AT,
     "updated": _AT,
     "forked_from": _or_null(_TEXT),
 }
-_WAITING = _shape({"kind": _TEXT, "payload": _ANY})
+_PAUSE = _shape({"kind": _TEXT, "payload": _ANY})
 _ERROR = _shape({"code": _NAME, "message": _TEXT, "hint": _TEXT, "path": _TEXT}, "hint", "path")
 
 _EVENTS: Mapping[str, Schema] = {
@@ -86,7 +86,7 @@ _EVENTS: Mapping[str, Schema] = {
     "progress": _shape({"text": _TEXT, "data": _ANY}, "data"),
     "retry": _shape({"seconds": {"type": "number"}, "provider": _NAME, "reason": _TEXT}),
     "step": _shape({"kind": _NAME, "title": _TEXT, "data": _ANY}, "data"),
-    "waiting": _WAITING,
+    "paused": _PAUSE,
     "answer": _ref("Answer"),
     "error": _shape({**_ERROR["properties"], "retry_after": _COUNT}, "hint", "path", "retry_after"),
 }
@@ -238,7 +238,7 @@ SCHEMAS: Mapping[str, Schema] = {
             "parameters": _OBJECT,
             "settings": _OBJECT,
             "tools": _or_null(_NAMES),
-            "waiting": _or_null(_WAITING),
+            "pause": _or_null(_PAUSE),
             "turns": {"type": "array", "items": _ref("Turn")},
             "more": _FLAG,
         }
@@ -277,13 +277,13 @@ SCHEMAS: Mapping[str, Schema] = {
             "turn": _COUNT,
             "at": _AT,
             "status": {
-                "enum": ["answered", "failed", "unfinished", "waiting", "replaced", "undone"]
+                "enum": ["answered", "failed", "unfinished", "paused", "replaced", "undone"]
             },
             "message": _ref("Message"),
             "answer": _or_null(_ref("Answer")),
             "partial": _TEXT,
             "error": _or_null(_ERROR),
-            "waiting": _or_null(_WAITING),
+            "pause": _or_null(_PAUSE),
         }
     ),
     "Message": _shape(
@@ -318,12 +318,12 @@ SCHEMAS: Mapping[str, Schema] = {
     "TurnReply": _shape(
         {
             "turn": _COUNT,
-            "status": {"enum": ["answered", "waiting"]},
+            "status": {"enum": ["answered", "paused"]},
             "answer": _ref("Answer"),
-            "waiting": _WAITING,
+            "pause": _PAUSE,
         },
         "answer",
-        "waiting",
+        "pause",
     ),
     "TurnEvents": {
         **_shape(_EVENTS, *_EVENTS),
@@ -335,7 +335,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Job": _shape(
         {
             "id": _NAME,
-            "status": {"enum": ["running", "done", "failed", "waiting", "cancelled"]},
+            "status": {"enum": ["running", "done", "failed", "paused", "cancelled"]},
             "conversation": _TEXT,
             "error": _or_null(_ERROR),
         }

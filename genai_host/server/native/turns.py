@@ -37,7 +37,8 @@ from genai_host.api.json_text import write_json
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused, ValidationError
 from genai_host.host import Host
-from genai_host.server.native.fields import answered, conversation_in, failed, message_in, waiting
+from genai_host.serializers.conversations import pause_row
+from genai_host.server.native.fields import answered, conversation_in, failed, message_in
 from genai_host.server.native.job_records import JobRecords
 from genai_host.serving.completion import COMMENT, close_on_disconnect
 
@@ -251,11 +252,12 @@ class TurnStream:
             if self._failed is not None:
                 raise self._failed
             for event in chain(self._first, self._events):
-                if event.kind != "waiting":  # sent once it is recorded
+                if event.kind != "paused":  # sent once it is recorded
                     yield self._event(event)
         except TurnPaused:
             self.is_done = True
-            yield sse_event("waiting", waiting(self._turn.conversation.waiting))
+            pause = self._turn.conversation.current_pause
+            yield sse_event("paused", None if pause is None else pause_row(pause))
         except GenaiError as error:
             yield sse_event("error", _told(error))
         finally:
@@ -325,8 +327,9 @@ def whole(live: Live, turn: Turn, limits: CancelToken, codec: Codec) -> dict[str
             for event in events:
                 answer = event.answer
         except TurnPaused:
-            wait = waiting(turn.conversation.waiting)
-            return {"turn": turn.number, "status": "waiting", "waiting": wait}
+            pause = turn.conversation.current_pause
+            row = None if pause is None else pause_row(pause)
+            return {"turn": turn.number, "status": "paused", "pause": row}
     assert answer is not None  # the last event of a turn that does not raise
     row = answered(answer, codec, turn.number, turn.conversation.record_error)
     return {"turn": turn.number, "status": "answered", "answer": row}

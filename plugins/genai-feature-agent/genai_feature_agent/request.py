@@ -198,7 +198,7 @@ class StatelessAgent:
             try:
                 yield from self._turn(conversation, request, told)
             except TurnPaused:
-                waits = conversation.waiting
+                waits = conversation.current_pause
                 calls = waits.payload["calls"] if waits is not None else ()
                 return self._reply(told, approvals=calls)
             except GenaiError as error:

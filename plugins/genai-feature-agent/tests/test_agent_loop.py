@@ -142,8 +142,8 @@ def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[
     with pytest.raises(TurnPaused) as pause:
         conversation.say("hi")
     assert pause.value.kind == "approval"
-    assert conversation.waiting is not None
-    assert conversation.waiting.payload == {
+    assert conversation.current_pause is not None
+    assert conversation.current_pause.payload == {
         "calls": [
             {"id": "wipe-0", "tool": "wipe", "arguments": {"what": "all"}},
             {"id": "drop-1", "tool": "drop", "arguments": {"what": "all"}},

@@ -41,7 +41,7 @@ def test_it_waits_for_tools_and_goes_on_with_their_outputs(open_with: Open) -> N
     conversation, _ = open_with(looks)
     with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL]})
-    waiting = conversation.waiting
+    waiting = conversation.current_pause
     assert waiting is not None
     assert waiting.kind == "tools"
     assert waiting.payload == {
@@ -126,8 +126,8 @@ def test_one_call_at_a_time_where_that_is_wanted(open_with: Open) -> None:
     )
     with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL], "parallel": False})
-    assert conversation.waiting is not None
-    assert [call["id"] for call in conversation.waiting.payload["calls"]] == ["c1"]
+    assert conversation.current_pause is not None
+    assert [call["id"] for call in conversation.current_pause.payload["calls"]] == ["c1"]
 
 
 def test_an_answer_that_was_filtered_is_an_error(open_with: Open) -> None:

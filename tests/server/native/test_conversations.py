@@ -99,10 +99,10 @@ def test_a_turn_is_said_again_and_taken_back(api: Api) -> None:
 def test_a_turn_waits_and_goes_on(api: Api) -> None:
     path = api.opened(feature="waits")
     paused = api.said(path)
-    assert paused["status"] == "waiting"
-    assert paused["waiting"] == {"kind": "number", "payload": {"least": 3}}
+    assert paused["status"] == "paused"
+    assert paused["pause"] == {"kind": "number", "payload": {"least": 3}}
     shown = api.get(path)
-    assert (shown["status"], shown["waiting"]["kind"]) == ("waiting", "number")
+    assert (shown["status"], shown["pause"]["kind"]) == ("paused", "number")
     assert api.refused("POST", f"{path}/turns", {"message": "hi"})[0] == 409
     done = api.post(f"{path}/resume", {"result": 5})
     assert done["answer"]["text"] == "it is 5"
@@ -111,7 +111,7 @@ def test_a_turn_waits_and_goes_on(api: Api) -> None:
 def test_a_turn_that_waits_is_told_in_a_stream(api: Api) -> None:
     path = api.opened(feature="waits")
     told = [name for name, _ in api.events(f"{path}/turns", {"message": "hi"})]
-    assert told == ["turn", "waiting"]
+    assert told == ["turn", "paused"]
     *_, (name, data) = api.events(f"{path}/resume", {"result": 4})
     assert (name, data["text"]) == ("answer", "it is 4")
 

@@ -238,8 +238,8 @@ def test_the_answer_of_a_job_goes_with_its_conversation(api: Api) -> None:
 def test_a_job_that_pauses_waits_for_its_client(api: Api) -> None:
     job = api.post("/jobs", {"message": "hi", "feature": "waits"})
     reply = api.get(f"/jobs/{job['id']}/result?wait=30")
-    assert (reply["status"], reply["waiting"]["kind"]) == ("waiting", "word")
-    assert api.get(f"/jobs/{job['id']}")["status"] == "waiting"
+    assert (reply["status"], reply["pause"]["kind"]) == ("paused", "word")
+    assert api.get(f"/jobs/{job['id']}")["status"] == "paused"
     api.post(f"/conversations/{job['conversation']}/resume", {"result": "word"})
     assert api.get(f"/jobs/{job['id']}/result")["answer"]["text"] == "word"
 

@@ -301,12 +301,12 @@ class TestKeys:
         assert second[-1][0] == "answer"
         assert api.events(f"{path}/turns", {"message": "hi"}, headers=key) == second
 
-    @pytest.mark.parametrize("last", [b"answer", b"waiting"])
+    @pytest.mark.parametrize("last", [b"answer", b"paused"])
     def test_what_was_done_is_not_done_again_for_a_client_that_missed_the_end(
         self, api: Api, last: bytes
     ) -> None:
         native = NativeApi(api.host)
-        id = api.opened(feature="waits" if last == b"waiting" else "chat").rpartition("/")[2]
+        id = api.opened(feature="waits" if last == b"paused" else "chat").rpartition("/")[2]
         request = asked(b'{"message": "hi", "stream": true}', parameters={"id": id})
         first: Any = native.say(request).body
         told = []

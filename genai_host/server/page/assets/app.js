@@ -1,7 +1,7 @@
 // The page: what is shown, and how one gets from one part of it to another.
 //
 //     app → sidebar            the list of conversations
-//         → talk → composer    one conversation; turn → writing, reactions, details, waiting
+//         → talk → composer    one conversation; turn → writing, reactions, details, paused
 //         → plugins, usage; instances, models → cards, preparing
 //         → assistants → about, making; thread → run → calls, footnotes
 //

@@ -104,7 +104,7 @@ export function functionsForm(calls, send, cancel) {
   };
   return h(
     "section",
-    { class: "card waiting", "aria-labelledby": id },
+    { class: "card paused", "aria-labelledby": id },
     h("p", { class: "card-title", id }, "Function calls are waiting"),
     h("p", {}, "This page cannot call functions: call them elsewhere, and enter their results here."),
     h(

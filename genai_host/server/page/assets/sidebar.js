@@ -84,7 +84,7 @@ export class Sidebar {
   item(row) {
     const isCurrent = row.id === this.current;
     const name = plain(titleOf(row));
-    const status = { waiting: "waits for you", running: "is being answered", failed: "failed" }[row.status];
+    const status = { paused: "waits for you", running: "is being answered", failed: "failed" }[row.status];
     return h(
       "li",
       { class: isCurrent ? "current" : null },

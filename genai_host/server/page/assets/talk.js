@@ -9,7 +9,7 @@ import { saveExport } from "./exporting.js";
 import { followEnd, takeDrops, toEnd } from "./following.js";
 import { problemCard } from "./problem.js";
 import { Turn, partsOf, textOf } from "./turn.js";
-import { decidedBefore, question } from "./waiting.js";
+import { decidedBefore, question } from "./paused.js";
 
 const PAGE = 40; // turns that are loaded at once
 const AGAIN = 2000; // ms between two looks at a turn that is answered elsewhere
@@ -123,7 +123,7 @@ export class Talk {
     this.more = row.more;
     this.mark();
     const last = this.turns.at(-1);
-    if (row.waiting && last && !this.isBusy) this.askUser(last, row.waiting);
+    if (row.pause && last && !this.isBusy) this.askUser(last, row.pause);
     this.watchStart();
   }
 
@@ -239,7 +239,7 @@ export class Talk {
       this.id = row.id;
       // as the server will name it, once there is a turn
       const title = row.title || textOf(turn.message).trim().split("\n")[0].slice(0, 80);
-      this.update({ ...row, title, more: false, waiting: null });
+      this.update({ ...row, title, more: false, pause: null });
       this.app.began(this);
       if (stop.signal.aborted) turn.stopped(); // it has not been said yet
       return !stop.signal.aborted;
@@ -265,11 +265,11 @@ export class Talk {
     this.live = { turn, stop };
     this.composer.busy(true);
     turn.begin();
-    let wait = null;
+    let pause = null;
     try {
       const path = `${this.path}/${what}`;
       for await (const [name, data] of events(path, { ...body, stream: true }, stop.signal)) {
-        if (name === "waiting") wait = data;
+        if (name === "paused") pause = data;
         turn.hear(name, data);
       }
       if (turn.status === "running") {
@@ -284,18 +284,18 @@ export class Talk {
       this.mark();
       this.app.changed(this);
     }
-    if (wait) this.askUser(turn, wait);
+    if (pause) this.askUser(turn, pause);
     return turn.status;
   }
 
-  askUser(turn, wait) {
+  askUser(turn, pause) {
     const answer = (result) => this.run(turn, "resume", { result });
-    const decided = decidedBefore(this.id, wait);
+    const decided = decidedBefore(this.id, pause);
     if (decided) {
       answer(decided);
       return;
     }
-    turn.waits(question(this.id, wait, answer, () => this.drop(turn)));
+    turn.waits(question(this.id, pause, answer, () => this.drop(turn)));
     this.app.changed(this);
   }
 
@@ -328,7 +328,7 @@ export class Talk {
   /** Say something in place of the last turn, which stays if that fails. */
   async instead(old, message) {
     const wasAnswered = old.status === "answered";
-    if (["interrupted", "waiting"].includes(old.status)) {
+    if (["interrupted", "paused"].includes(old.status)) {
       await call("POST", `${this.path}/abandon`).catch(() => {});
     }
     old.element.remove();
@@ -376,7 +376,7 @@ export class Talk {
       return;
     }
     const row = await choose(this);
-    if (row) this.update({ ...this.row, ...row, more: this.more, waiting: null });
+    if (row) this.update({ ...this.row, ...row, more: this.more, pause: null });
   }
 
   toEnd() {
@@ -387,7 +387,7 @@ export class Talk {
 /** What was taken back, and what failed and was then said again. */
 function isLeftOut(row, next) {
   if (row.status === "undone" || row.status === "replaced") return true;
-  const isDone = row.status === "answered" || row.status === "waiting" || !next;
+  const isDone = row.status === "answered" || row.status === "paused" || !next;
   return !isDone && JSON.stringify(row.message) === JSON.stringify(next.message);
 }
 

@@ -27,7 +27,7 @@ export const textOf = (message) =>
  * talk       whose turn it is: it has `id`, `say`, `again`, `edit`, `goOn` and `detailsOf`
  * message    as the API has it
  * number     of the turn; null until the server says it
- * status     running, answered, waiting, failed, interrupted or stopped
+ * status     running, answered, paused, failed, interrupted or stopped
  */
 export class Turn {
   constructor(talk, message, number = null) {
@@ -90,7 +90,7 @@ export class Turn {
     else if (name === "reset") this.writing.clear();
     else if (name === "progress") this.tell(data.text);
     else if (name === "step") this.step(data);
-    else if (name === "waiting") this.status = "waiting";
+    else if (name === "paused") this.status = "paused";
     else if (name === "answer") this.answered(this.timed(data), true);
     else if (name === "error") this.failed(data);
   }
@@ -257,7 +257,7 @@ export class Turn {
 
   /** `node` is what the user is asked. */
   waits(node) {
-    this.settle("waiting");
+    this.settle("paused");
     this.writing.end();
     replace(this.after, node);
   }

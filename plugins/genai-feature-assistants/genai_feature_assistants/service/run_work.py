@@ -139,8 +139,8 @@ class _Run:
         answer = _answered(conversation)
         while answer is None:
             result = None
-            if conversation.waiting is not None:
-                payload = conversation.waiting.payload
+            if conversation.current_pause is not None:
+                payload = conversation.current_pause.payload
                 result = self._call(payload)
                 if result is None:
                     return

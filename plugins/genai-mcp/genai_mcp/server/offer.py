@@ -160,7 +160,7 @@ class Offer:
             try:
                 return (yield from _heard(events))
             except TurnPaused:
-                decision = yield from self._decide(conversation.waiting)
+                decision = yield from self._decide(conversation.current_pause)
                 events = conversation.resume_stream(decision)
 
     def _decide(

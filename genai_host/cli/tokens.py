@@ -1,4 +1,4 @@
-"""`genai-host count`: the number of input tokens of a prompt."""
+"""`genai-host tokens`: the number of input tokens of a prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from genai_host.api import TokenCount
 
 
-@click.command(name="count")
+@click.command(name="tokens")
 @click.argument("words", nargs=-1)
 @model_options
 @click.option("--system", "-s", metavar="TEXT", help="System prompt.")

@@ -34,23 +34,23 @@ function callsOf({ kind, payload }) {
 }
 
 /** What to answer without asking; null if the user is to be asked. */
-export function decidedBefore(conversation, wait) {
-  const calls = callsOf(wait);
+export function decidedBefore(conversation, pause) {
+  const calls = callsOf(pause);
   const allowed = always(conversation);
   if (!calls?.every((each) => allowed.has(each.tool))) return null;
   return Object.fromEntries(calls.map((each) => [each.id, true]));
 }
 
 /** The question; `answer(result)` is called once, `drop()` if the turn is given up. */
-export function question(conversation, wait, answer, drop) {
-  const calls = callsOf(wait);
-  const inner = calls ? approvals(conversation, calls, answer) : value(wait, answer, drop);
+export function question(conversation, pause, answer, drop) {
+  const calls = callsOf(pause);
+  const inner = calls ? approvals(conversation, calls, answer) : value(pause, answer, drop);
   const what = calls ? "A tool wants to run" : "The turn waits";
   announce(calls ? `A tool wants to run: ${calls.map((each) => plain(each.tool)).join(", ")}` : what);
-  const id = newId("waiting");
+  const id = newId("paused");
   return h(
     "section",
-    { class: "card waiting", "aria-labelledby": id },
+    { class: "card paused", "aria-labelledby": id },
     h("p", { class: "card-title", id }, calls?.length > 1 ? "Tools want to run" : what),
     inner,
   );
@@ -86,7 +86,7 @@ function approvals(conversation, calls, answer) {
   return h("ul", { class: "calls" }, ...rows);
 }
 
-function value(wait, answer, drop) {
+function value(pause, answer, drop) {
   const id = newId("value");
   const field = h("textarea", { id, rows: "3", spellcheck: "false" });
   const send = (event) => {
@@ -102,8 +102,8 @@ function value(wait, answer, drop) {
   return h(
     "form",
     { on: { submit: send } },
-    h("p", {}, "It waits for: ", ...shown(wait.kind)),
-    codeBlock(JSON.stringify(wait.payload ?? null, null, 2), "json"),
+    h("p", {}, "It waits for: ", ...shown(pause.kind)),
+    codeBlock(JSON.stringify(pause.payload ?? null, null, 2), "json"),
     h("label", { for: id }, "Answer (JSON, or text)"),
     field,
     h(

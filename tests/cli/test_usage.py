@@ -1,4 +1,4 @@
-"""`genai-host stats` and `genai-host budgets`."""
+"""`genai-host usage` and `genai-host budgets`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import Terminal
 
-from genai_host.cli.stats import bar
+from genai_host.cli.usage import bar
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def asked(terminal: Terminal, script: Any) -> Terminal:
 
 
 def test_item_4_it_tells_what_calls_came_to(asked: Terminal) -> None:
-    code, out, _ = asked("stats", "--by", "provider,feature", "--json")
+    code, out, _ = asked("usage", "--by", "provider,feature", "--json")
     assert code == 0
     rows = {row["of"]["provider"]: row for row in json.loads(out)}
     assert {name: (row["calls"], row["failed"]) for name, row in rows.items()} == {
@@ -38,20 +38,20 @@ def test_item_4_it_tells_what_calls_came_to(asked: Terminal) -> None:
 
 
 def test_item_4_what_was_deleted_is_in_it(asked: Terminal) -> None:
-    before = asked("stats")[1]
+    before = asked("usage")[1]
     assert asked("conversations", "delete", "--before", "2100-01-01", "--yes")[0] == 0
-    assert asked("stats")[1] == before
+    assert asked("usage")[1] == before
 
 
 def test_piped_it_is_lines_with_tabs(asked: Terminal) -> None:
-    lines = asked("stats", "--by", "provider")[1].splitlines()
+    lines = asked("usage", "--by", "provider")[1].splitlines()
     assert [line.split("\t")[:3] for line in lines] == [["mock", "2", "0"], ["script", "1", "1"]]
-    assert asked("stats", "--by", "provider", "--plot", "calls")[1] == "mock\t2\nscript\t1\n"
+    assert asked("usage", "--by", "provider", "--plot", "calls")[1] == "mock\t2\nscript\t1\n"
 
 
 def test_item_4_it_is_drawn_at_a_terminal(asked: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genai_host.cli.stats.is_terminal", lambda stream: True)
-    out = asked("stats", "--by", "provider", "--plot", "calls")[1]
+    monkeypatch.setattr("genai_host.cli.usage.is_terminal", lambda stream: True)
+    out = asked("usage", "--by", "provider", "--plot", "calls")[1]
     assert out.splitlines() == [
         f"mock    {'█' * 40}  2",
         f"script  {'█' * 20}{' ' * 20}  1",
@@ -59,10 +59,10 @@ def test_item_4_it_is_drawn_at_a_terminal(asked: Terminal, monkeypatch: pytest.M
 
 
 def test_days_and_wrong_names(asked: Terminal) -> None:
-    assert asked("stats", "--since", "7d")[1] == asked("stats")[1]
-    assert asked("stats", "--until", "2020-01-01")[1] == ""
+    assert asked("usage", "--since", "7d")[1] == asked("usage")[1]
+    assert asked("usage", "--until", "2020-01-01")[1] == ""
     for wrong in (["--since", "soon"], ["--by", "weather"], ["--until", "0d"]):
-        code, out, err = asked("stats", *wrong)
+        code, out, err = asked("usage", *wrong)
         assert (code, out) == (1, "")
         assert err.startswith("error: ")
 
@@ -101,4 +101,4 @@ def test_what_is_on_no_record_is_counted_where_there_is_a_store(
     file.write_text("[budgets]\nuser = { day_tokens = 1000000 }\n", encoding="utf-8")
     assert terminal("ask", "--no-record", "-p", "mock", "hi there")[0] == 0
     assert terminal("conversations", "list")[1] == ""
-    assert terminal("stats", "--by", "provider")[1].split("\t")[:2] == ["mock", "1"]
+    assert terminal("usage", "--by", "provider")[1].split("\t")[:2] == ["mock", "1"]

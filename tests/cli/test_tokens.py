@@ -1,4 +1,4 @@
-"""`genai-host count`."""
+"""`genai-host tokens`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support import Terminal
 
 
 def counted(terminal: Terminal, *arguments: str) -> int:
-    code, out, err = terminal("count", *arguments, "-m", "mock")
+    code, out, err = terminal("tokens", *arguments, "-m", "mock")
     assert code == 0, err
     return int(out)
 
@@ -28,7 +28,7 @@ def test_what_is_said_first_and_files_count_as_well(terminal: Terminal, tmp_path
 
 
 def test_json_says_who_counted(terminal: Terminal) -> None:
-    code, out, err = terminal("count", "one", "-m", "mock@mock", "--json")
+    code, out, err = terminal("tokens", "one", "-m", "mock@mock", "--json")
     assert code == 0, err
     row = json.loads(out)
     assert (row["model"], row["provider"]) == ("mock", "mock")
@@ -36,7 +36,7 @@ def test_json_says_who_counted(terminal: Terminal) -> None:
 
 
 def test_nothing_to_count_is_a_wrong_use(terminal: Terminal) -> None:
-    code, _, err = terminal("count", "-m", "mock")
+    code, _, err = terminal("tokens", "-m", "mock")
     assert code == 2
     assert "nothing to ask" in err
 
@@ -47,7 +47,7 @@ def test_who_cannot_count_is_named(terminal: Terminal) -> None:
     assert code == 0
     (row,) = json.loads(out)
     assert (row["for"], row["runs"]) == ("count", False)
-    code, out, err = terminal("count", "hi", "-m", "smollm2@local")
+    code, out, err = terminal("tokens", "hi", "-m", "smollm2@local")
     assert (code, out) == (1, "")
     assert err.startswith("error: smollm2@local cannot run:")
 
@@ -55,6 +55,6 @@ def test_who_cannot_count_is_named(terminal: Terminal) -> None:
 def test_the_model_is_the_one_that_would_be_asked(terminal: Terminal) -> None:
     terminal("config", "set", "defaults.remember=true")
     terminal("ask", "-m", "mock@mock", "hi")
-    code, out, err = terminal("count", "one", "--json")
+    code, out, err = terminal("tokens", "one", "--json")
     assert code == 0, err
     assert json.loads(out)["model"] == "mock"

@@ -1,4 +1,4 @@
-"""`genai-host stats`: usage of model calls."""
+"""`genai-host usage`: usage of model calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARTS = " ▏▎▍▌▋▊▉"  # eighths of a character
 _PLOTS = ("calls", "tokens", "cost", "failed", "p50", "p95")
 
 
-@click.command(name="stats")
+@click.command(name="usage")
 @click.option(
     "--by",
     default="model",
