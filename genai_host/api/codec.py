@@ -20,7 +20,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 from cattrs.v import format_exception
 
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.messages import PARTS, Message, Part, Text
+from genai_host.api.messages import FORMER_USAGE, PARTS, Message, Part, Text, Usage
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.util.text import message_of
 from genai_host.util.text_encoding import decode_base64
@@ -179,10 +179,13 @@ class Codec:
 
     def _reader_of(self, kind: type[Any]) -> Callable[[Any, Any], Any]:
         read_fields = make_dict_structure_fn(kind, self._converter, _cattrs_forbid_extra_keys=True)
+        former = FORMER_USAGE if kind is Usage else {}
 
         def read(data: Any, _: Any) -> Any:
             if not isinstance(data, Mapping):
                 raise TypeError(f"expected an object, not {_name(type(data))}")
+            if former:
+                data = {former.get(name, name): value for name, value in data.items()}
             return read_fields(data, kind)
 
         return read

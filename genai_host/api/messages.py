@@ -294,35 +294,46 @@ class Usage:
     """Token usage; supports `+`. Invalid counts become 0, see `count`.
 
     Attributes:
-        input: Input tokens.
-        output: Output tokens.
-        cached_input: Input tokens read from the service's cache.
-        reasoning: Output tokens used for reasoning.
-        cache_written: Input tokens written to the service's cache.
-        cache_written_1h: Of these, tokens cached for an hour.
+        input_tokens: Input tokens.
+        output_tokens: Output tokens.
+        cached_tokens: Input tokens read from the service's cache.
+        reasoning_tokens: Output tokens used for reasoning.
+        cache_write_tokens: Input tokens written to the service's cache.
+        cache_write_1h_tokens: Of these, tokens cached for an hour.
     """
 
-    input: int = _tokens()
-    output: int = _tokens()
-    cached_input: int = _tokens()
-    reasoning: int = _tokens()
-    cache_written: int = _tokens()
-    cache_written_1h: int = _tokens()
+    input_tokens: int = _tokens()
+    output_tokens: int = _tokens()
+    cached_tokens: int = _tokens()
+    reasoning_tokens: int = _tokens()
+    cache_write_tokens: int = _tokens()
+    cache_write_1h_tokens: int = _tokens()
 
     @property
     def total(self) -> int:
         """Input and output tokens."""
-        return self.input + self.output
+        return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            _sum(self.input, other.input),
-            _sum(self.output, other.output),
-            _sum(self.cached_input, other.cached_input),
-            _sum(self.reasoning, other.reasoning),
-            _sum(self.cache_written, other.cache_written),
-            _sum(self.cache_written_1h, other.cache_written_1h),
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            _sum(self.cache_write_tokens, other.cache_write_tokens),
+            _sum(self.cache_write_1h_tokens, other.cache_write_1h_tokens),
         )
+
+
+FORMER_USAGE = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cached_input": "cached_tokens",
+    "reasoning": "reasoning_tokens",
+    "cache_written": "cache_write_tokens",
+    "cache_written_1h": "cache_write_1h_tokens",
+}
+"""Fields of `Usage` by the names in entries of earlier versions."""
 
 
 def _sum(one: int, other: int) -> int:

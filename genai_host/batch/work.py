@@ -116,7 +116,10 @@ class Worker:
                 **row.names,
                 "text": answer.text,
                 "data": self._host.codec.to_json(answer.data),
-                "usage": {"input": answer.usage.input, "output": answer.usage.output},
+                "usage": {
+                    "input_tokens": answer.usage.input_tokens,
+                    "output_tokens": answer.usage.output_tokens,
+                },
                 "cost": cost_row(answer.cost) or {"dollars": 0.0, "unknown": answer.cost.unknown},
                 "conversation": conversation.id if self._task.record else None,
                 "error": None,

@@ -80,12 +80,12 @@ class PackagedPrices:
         from genai_prices import calc_price
 
         counted = Counted(
-            input_tokens=usage.input,
-            cache_read_tokens=usage.cached_input,
-            cache_write_tokens=usage.cache_written,
-            cache_write_1h_tokens=usage.cache_written_1h,
-            output_tokens=usage.output,
-            output_reasoning_tokens=usage.reasoning,
+            input_tokens=usage.input_tokens,
+            cache_read_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            cache_write_1h_tokens=usage.cache_write_1h_tokens,
+            output_tokens=usage.output_tokens,
+            output_reasoning_tokens=usage.reasoning_tokens,
         )
         try:
             if "://" in seller:
@@ -100,9 +100,9 @@ class PackagedPrices:
             _log.info("usage of %s without a matching price: %s", model, error)
             return None
         priced = found.model_price  # it also lists models without prices, with a cost of 0
-        if usage.input and priced.input_mtok is None:
+        if usage.input_tokens and priced.input_mtok is None:
             return None
-        if usage.output and priced.output_mtok is None:
+        if usage.output_tokens and priced.output_mtok is None:
             return None
         return float(found.total_price)
 

@@ -382,7 +382,7 @@ def show_details(answer: Answer, show: Callable[..., None] = note) -> None:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             show(f"  {name}: {text}", dim=True)
     used = answer.usage
-    show(f"tokens: {used.input} in, {used.output} out", dim=True)
+    show(f"tokens: {used.input_tokens} in, {used.output_tokens} out", dim=True)
     if answer.cost.known:
         show(f"cost: {cost_text(answer.cost)}", dim=True)
 

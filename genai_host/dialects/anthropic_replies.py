@@ -284,10 +284,12 @@ def _read_usage(data: Mapping[str, Any]) -> Usage:
     cached = count_in(data, "cache_read_input_tokens")
     written = count_in(data, "cache_creation_input_tokens")
     return Usage(
-        input=count_in(data, "input_tokens") + written + cached,
-        output=count_in(data, "output_tokens"),
-        cached_input=cached,
-        reasoning=count_in(details_in(data, "output_tokens_details"), "thinking_tokens"),
-        cache_written=written,
-        cache_written_1h=count_in(details_in(data, "cache_creation"), "ephemeral_1h_input_tokens"),
+        input_tokens=count_in(data, "input_tokens") + written + cached,
+        output_tokens=count_in(data, "output_tokens"),
+        cached_tokens=cached,
+        reasoning_tokens=count_in(details_in(data, "output_tokens_details"), "thinking_tokens"),
+        cache_write_tokens=written,
+        cache_write_1h_tokens=count_in(
+            details_in(data, "cache_creation"), "ephemeral_1h_input_tokens"
+        ),
     )

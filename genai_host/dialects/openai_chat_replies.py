@@ -241,10 +241,12 @@ def read_usage(data: Any) -> Usage:
     if not isinstance(data, dict):
         return Usage()
     return Usage(
-        input=count_in(data, "prompt_tokens"),
-        output=count_in(data, "completion_tokens"),
-        cached_input=count_in(details_in(data, "prompt_tokens_details"), "cached_tokens"),
-        reasoning=count_in(details_in(data, "completion_tokens_details"), "reasoning_tokens"),
+        input_tokens=count_in(data, "prompt_tokens"),
+        output_tokens=count_in(data, "completion_tokens"),
+        cached_tokens=count_in(details_in(data, "prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count_in(
+            details_in(data, "completion_tokens_details"), "reasoning_tokens"
+        ),
     )
 
 

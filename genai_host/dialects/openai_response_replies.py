@@ -273,8 +273,8 @@ def _read_usage(data: Any) -> Usage:
     if not isinstance(data, dict):
         return Usage()
     return Usage(
-        input=count_in(data, "input_tokens"),
-        output=count_in(data, "output_tokens"),
-        cached_input=count_in(details_in(data, "input_tokens_details"), "cached_tokens"),
-        reasoning=count_in(details_in(data, "output_tokens_details"), "reasoning_tokens"),
+        input_tokens=count_in(data, "input_tokens"),
+        output_tokens=count_in(data, "output_tokens"),
+        cached_tokens=count_in(details_in(data, "input_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count_in(details_in(data, "output_tokens_details"), "reasoning_tokens"),
     )

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, sel
 from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
-from genai_host.api.messages import count
+from genai_host.api.messages import FORMER_USAGE, count
 from genai_host.conversations.record import answer_fields
 from genai_host.errors import StoreError
 from genai_host.store.database import Database, storable, time_of
@@ -30,12 +30,7 @@ from genai_host.util.text import short_repr
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
 _AT_ONCE = 1000  # entries per transaction
-_TOKENS = {
-    "input": "input_tokens",
-    "output": "output_tokens",
-    "cached_input": "cached_tokens",
-    "reasoning": "reasoning_tokens",
-}
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 DAMAGED = "damaged"
 """Status of a conversation that is no longer indexed."""
@@ -337,11 +332,10 @@ def _route(route: Mapping[str, Any]) -> dict[str, str]:
 
 def _used(call: Mapping[str, Any]) -> dict[str, Any]:
     """Tokens and cost of a call."""
-    usage = call.get("usage")
-    tokens = {
-        column: None if usage is None else count(usage.get(name))
-        for name, column in _TOKENS.items()
-    }
+    usage: Any = call.get("usage")
+    if usage is not None:
+        usage = {FORMER_USAGE.get(name, name): value for name, value in usage.items()}
+    tokens = {name: None if usage is None else count(usage.get(name)) for name in _TOKENS}
     return {**tokens, "cost": _dollars(call.get("cost"))}
 
 

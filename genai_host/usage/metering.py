@@ -95,10 +95,10 @@ class UsageAggregate:
         day, bucket = day_of(call.started), bucket_of(call.seconds)
         key = Key(day, user, feature, route.provider, route.model, call.code, bucket)
         sums = self._of(key, call.seconds, call.cost)
-        sums.input_tokens += usage.input
-        sums.output_tokens += usage.output
-        sums.cached_tokens += usage.cached_input
-        sums.reasoning_tokens += usage.reasoning
+        sums.input_tokens += usage.input_tokens
+        sums.output_tokens += usage.output_tokens
+        sums.cached_tokens += usage.cached_tokens
+        sums.reasoning_tokens += usage.reasoning_tokens
 
     def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
         """Add a recorded call, which may contain invalid values.

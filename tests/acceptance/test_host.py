@@ -132,7 +132,7 @@ def test_item_07_many_prompts_and_progress_make_one_answer_with_details(
     for detail in answer.details:
         assert {"added", "answer", "usage", "seconds", "model", "provider"} <= set(detail.data)
     chat = host.open("chat", "mock").say("hi")
-    assert chat.details[0].data["usage"]["output"] == 1
+    assert chat.details[0].data["usage"]["output_tokens"] == 1
 
 
 def test_item_08_ten_turns_are_twenty_messages_and_the_tenth_request_has_nineteen(
@@ -201,7 +201,7 @@ def test_item_10_a_providers_own_parameters_are_taken_and_checked(local_host: Ho
     conversation = local_host.open(
         "chat", "smollm2", parameters={"min_p": 0.1, "repeat_penalty": 1.1, "max_tokens": 4}
     )
-    assert conversation.say("hi").usage.output <= 4
+    assert conversation.say("hi").usage.output_tokens <= 4
     with pytest.raises(InvalidParameter, match="parameter 'min_p': 2"):
         local_host.open("chat", "smollm2", parameters={"min_p": 2})
 
@@ -375,7 +375,7 @@ class TestItem19:
                 thread.join(30)
                 assert not thread.is_alive()
         assert conversation.history == ()
-        assert conversation.say("Hi").usage.output > 0
+        assert conversation.say("Hi").usage.output_tokens > 0
 
 
 @pytest.fixture

@@ -298,7 +298,7 @@ def test_item_17_an_unknown_role_or_part_is_an_error(
 def _listen(turn: Turn[NoSettings]) -> FeatureSteps:
     assert turn.message is not None
     completion = yield from Prompt([turn.message])
-    return Answer(completion.text, data=[completion.finish, completion.usage.output])
+    return Answer(completion.text, data=[completion.finish, completion.usage.output_tokens])
 
 
 LISTENING = InlinePlugin(features=[Feature("listen", NoSettings, _listen)])

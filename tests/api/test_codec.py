@@ -152,7 +152,7 @@ def test_a_completion_survives_json(completion: Completion) -> None:
         (ToolResult("1"), {"type": "tool_result", "id": "1"}),
         (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
         (Usage(), {}),
-        (Usage(output=2), {"output": 2}),
+        (Usage(output_tokens=2), {"output_tokens": 2}),
         (Delta("a"), {"text": "a"}),
         (
             Delta(tool_call=ToolCall("1", "f")),
@@ -269,7 +269,7 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
     ("x", Usage, "$"),
     ([["input", 1]], Usage, "$"),
     ({"in": 1}, Usage, "$"),
-    ({"input": 1.5}, Usage, "$.input"),
+    ({"input_tokens": 1.5}, Usage, "$.input_tokens"),
     ({}, RouteInfo, "$.model"),
     ({"id": "x", "capabilities": "stream"}, ListedModel, "$.capabilities"),
     ({"role": "user"}, Message, "$.content"),
@@ -423,3 +423,8 @@ def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
 def test_text_that_fits_in_no_way_is_refused(text: str, form: Any) -> None:
     with pytest.raises(ValidationError):
         Codec().from_text(text, form)
+
+
+def test_the_usage_of_an_entry_of_before_is_read() -> None:
+    former = {"input": 7, "output": 3, "cached_input": 2, "reasoning": 1, "cache_written": 4}
+    assert Codec().from_json({**former, "cache_written_1h": 5}, Usage) == Usage(7, 3, 2, 1, 4, 5)

@@ -236,11 +236,11 @@ counts = st.builds(Usage, *[st.integers(0, 10**9)] * 4)
 @given(used=st.lists(counts, max_size=5))
 def test_usage_adds_up(used: list[Usage]) -> None:
     total = sum(used, Usage())
-    assert total.input == sum(each.input for each in used)
-    assert total.output == sum(each.output for each in used)
-    assert total.cached_input == sum(each.cached_input for each in used)
-    assert total.reasoning == sum(each.reasoning for each in used)
-    assert total.total == total.input + total.output
+    assert total.input_tokens == sum(each.input_tokens for each in used)
+    assert total.output_tokens == sum(each.output_tokens for each in used)
+    assert total.cached_tokens == sum(each.cached_tokens for each in used)
+    assert total.reasoning_tokens == sum(each.reasoning_tokens for each in used)
+    assert total.total == total.input_tokens + total.output_tokens
 
 
 def test_the_schema_of_a_message_takes_messages_only() -> None:

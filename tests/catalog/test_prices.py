@@ -45,7 +45,7 @@ __all__ = ["make_store", "place", "postgres_server", "store"]
 
 MakeHost = Callable[..., Host]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-USED = {"input": 1000, "output": 100}
+USED = {"input_tokens": 1000, "output_tokens": 100}
 
 
 @define

@@ -130,7 +130,7 @@ def test_what_cannot_be_encoded_is_escaped(terminal: Terminal) -> None:
 
 
 def test_json_has_all_there_is(terminal: Terminal, script: Any) -> None:
-    script([{"text": "hello", "usage": {"input": 3, "output": 2}}])
+    script([{"text": "hello", "usage": {"input_tokens": 3, "output_tokens": 2}}])
     code, out, _ = terminal("ask", "-p", "script", "x", "--json")
     data = json.loads(out)
     assert code == 0
@@ -138,8 +138,8 @@ def test_json_has_all_there_is(terminal: Terminal, script: Any) -> None:
     assert data["text"] == "hello"
     assert data["feature"] == "chat"
     assert data["models"] == {"main": "mock@script"}
-    others = ("cached_input", "reasoning", "cache_written", "cache_written_1h")
-    assert data["usage"] == {"input": 3, "output": 2, **dict.fromkeys(others, 0)}
+    others = ("cached_tokens", "reasoning_tokens", "cache_write_tokens", "cache_write_1h_tokens")
+    assert data["usage"] == {"input_tokens": 3, "output_tokens": 2, **dict.fromkeys(others, 0)}
     assert data["details"][0]["kind"] == "prompt"
 
 

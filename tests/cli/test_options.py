@@ -320,6 +320,7 @@ def test_former_names_of_commands_are_accepted_and_not_shown(
     listed = set(re.findall(r"^  ([a-z-]+)", terminal(*group, "--help")[1], re.MULTILINE))
     assert name in listed
     assert former.split()[-1] not in listed
-    assert terminal(*former.split(), "--help")[1].splitlines()[2:] == (
-        terminal(*now.split(), "--help")[1].splitlines()[2:]
+    assert (
+        terminal(*former.split(), "--help")[1].splitlines()[2:]
+        == (terminal(*now.split(), "--help")[1].splitlines()[2:])
     )

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from genai_vendor_mock import MockProvider
 
 from genai_host import Conversation, Detail, Host, Image, InMemoryRecord, Message, Text
-from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn, about
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn, Usage, about
 from genai_host.conversations.replay import replay
 from genai_host.errors import (
     ConfigurationError,
@@ -256,11 +256,12 @@ class TestSaying:
         assert conversation.history[4] == Message("user", "that")
 
     def test_the_answer_has_usage_and_details(self, host: Host) -> None:
-        answer = scripted(host, {"text": "hello", "usage": {"input": 7, "output": 3}}).say("hi")
-        assert (answer.usage.input, answer.usage.output, answer.usage.total) == (7, 3, 10)
+        used = {"input_tokens": 7, "output_tokens": 3}
+        answer = scripted(host, {"text": "hello", "usage": used}).say("hi")
+        assert (answer.usage, answer.usage.total) == (Usage(7, 3), 10)
         [detail] = answer.details
         assert detail.kind == "prompt"
-        assert detail.data["usage"] == {"input": 7, "output": 3}
+        assert detail.data["usage"] == used
         assert (detail.data["model"], detail.data["provider"]) == ("mock", "script")
         assert detail.data["seconds"] >= 0
         assert detail.data["added"][-1]["content"][0]["text"] == "hi"

@@ -93,11 +93,11 @@ class TestSteps:
     def test_a_prompt_gives_the_completion(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             completion = yield from Prompt([turn.message])
-            return Answer(completion.text, data=[completion.finish, completion.usage.output])
+            return Answer(completion.text, data=[completion.finish, completion.usage.output_tokens])
 
         answer = converse(respond, ["hello you"]).say("hi")
         assert (answer.text, answer.data) == ("hello you", ["stop", 2])
-        assert answer.usage.output == 2
+        assert answer.usage.output_tokens == 2
 
     def test_an_embedding_gives_a_vector_for_each_text(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:

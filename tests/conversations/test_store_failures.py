@@ -235,7 +235,7 @@ class TestTries:
         assert {(each.turn, each.path, each.model, each.provider) for each in found} == {
             (0, "0", "mock", "script")
         }
-        assert found[2].output_tokens == ended.result["usage"]["output"]
+        assert found[2].output_tokens == ended.result["usage"]["output_tokens"]
         assert found[0].started <= found[1].started <= found[2].started
 
     def test_the_tries_of_a_step_that_failed_are_on_record(

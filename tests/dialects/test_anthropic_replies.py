@@ -287,7 +287,7 @@ def test_a_text_alone_may_be_the_content() -> None:
 def test_usage_in_another_form_loses_no_answer() -> None:
     assert read({**message(text("a")), "usage": []}).text == "a"
     odd = {"output_tokens": 3, "output_tokens_details": [], "cache_creation": 0}
-    assert read({**message(text("a")), "usage": odd}).usage == Usage(output=3)
+    assert read({**message(text("a")), "usage": odd}).usage == Usage(output_tokens=3)
     events = [START, begins(0, text("a")), ends(0)]
     end = event("message_delta", delta={"stop_reason": "end_turn"}, usage=[])
     assert stream([*events, end, STOP])[1].text == "a"

@@ -84,7 +84,7 @@ def test_a_purpose_is_written_where_the_service_knows_it() -> None:
 def test_vectors_come_in_the_order_of_the_texts() -> None:
     data = list(reversed(items([1, 2], [0.5, -3e-5])["data"]))
     reply = {"data": data, "model": "m-1", "usage": {"prompt_tokens": 7}}
-    assert read(reply) == Embeddings([[1.0, 2.0], [0.5, -3e-5]], "m-1", Usage(input=7))
+    assert read(reply) == Embeddings([[1.0, 2.0], [0.5, -3e-5]], "m-1", Usage(input_tokens=7))
 
 
 def base64(*numbers: float) -> str:

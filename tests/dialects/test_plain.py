@@ -246,7 +246,9 @@ def test_a_request_for_vectors_has_texts_and_purpose() -> None:
 
 
 def test_vectors_are_read() -> None:
-    found = read_vectors({"vectors": [[1, 2.5], [3, 4]], "model": "m-1", "usage": {"input": 2}})
+    found = read_vectors(
+        {"vectors": [[1, 2.5], [3, 4]], "model": "m-1", "usage": {"input_tokens": 2}}
+    )
     assert found == Embeddings(((1.0, 2.5), (3.0, 4.0)), "m-1", Usage(2))
 
 

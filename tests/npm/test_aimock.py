@@ -128,7 +128,7 @@ def test_it_answers(host: Host, model: str, streamed: bool) -> None:
     assert answer.text == GREETING
     # where it tells nothing of it
     silent = any(each in model for each in ("responses", "claude", "gemini", "ollama"))
-    assert (answer.usage.output > 0) is not silent
+    assert (answer.usage.output_tokens > 0) is not silent
     assert answer_of(conversation, "hello again", streamed).text == GREETING
 
 
@@ -259,7 +259,7 @@ def test_the_sdk_reads_the_same_in_chat(
         (call.id, call.function.name, json.loads(call.function.arguments))
         for call in choice.message.tool_calls or ()
     ]
-    assert (ours.usage.input, ours.usage.output) == (
+    assert (ours.usage.input_tokens, ours.usage.output_tokens) == (
         theirs.usage.prompt_tokens,
         theirs.usage.completion_tokens,
     )
@@ -320,7 +320,7 @@ def test_anthropics_sdk_reads_the_same(
     assert [part.text for part in ours.message.content if isinstance(part, Reasoning)] == [
         each.thinking for each in theirs.content if each.type == "thinking"
     ]
-    assert (ours.usage.input, ours.usage.output) == (
+    assert (ours.usage.input_tokens, ours.usage.output_tokens) == (
         theirs.usage.input_tokens,
         theirs.usage.output_tokens,
     )

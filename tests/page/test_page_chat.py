@@ -81,7 +81,7 @@ class TestAnAnswer:
         )
 
     def test_has_details(self, talking: MakeTalking, visit: Visiting) -> None:
-        reply = {"text": "hello", "usage": {"input": 30, "output": 12}}
+        reply = {"text": "hello", "usage": {"input_tokens": 30, "output_tokens": 12}}
         there = visit(scripted(talking, None, reply))
         choose_provider(there, "script")
         turn = there.hear("hi")

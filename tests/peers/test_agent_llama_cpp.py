@@ -151,7 +151,7 @@ def test_a_tool_is_called_and_its_output_told(
     assert call.id not in json.dumps(first)
     assert FOUND in json.dumps(second)
     assert [ends_with_result(each) for each in (first, second)] == [False, True]
-    assert answer.usage.output > 0
+    assert answer.usage.output_tokens > 0
 
 
 @each_model

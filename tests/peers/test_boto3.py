@@ -358,7 +358,7 @@ class TestBedrock(Oracle):
         assert ours.vendor_finish == reason
         assert usage == USAGE
         cached, written = usage["cacheReadInputTokens"], usage["cacheWriteInputTokens"]
-        assert ours.usage.input == usage["inputTokens"] + cached + written
+        assert ours.usage.input_tokens == usage["inputTokens"] + cached + written
 
     def test_both_are_told_of_an_exception_amid_a_stream(self, sides: Sides) -> None:
         client = sides.set_up(PLACES["by key"])

@@ -143,9 +143,9 @@ def test_it_answers(host: Host, dialect: str, streamed: bool) -> None:
     second = answer_of(conversation, "And of Norway?", streamed)
     for answer in (first, second):
         assert answer.text.strip()
-        assert 0 < answer.usage.output <= 24
-    assert second.usage.input > first.usage.input > 0
-    assert second.usage.cached_input > 0
+        assert 0 < answer.usage.output_tokens <= 24
+    assert second.usage.input_tokens > first.usage.input_tokens > 0
+    assert second.usage.cached_tokens > 0
 
 
 def test_it_counts_tokens(host: Host) -> None:
@@ -156,7 +156,7 @@ def test_it_counts_tokens(host: Host) -> None:
         *before, last = said
         one = {"max_tokens": 1}
         answering = host.open("chat", "messages/smollm2", parameters=one, history=before)
-        return count, answering.say(last).usage.input
+        return count, answering.say(last).usage.input_tokens
 
     system, user = Message("system", "Be brief."), Message("user", "What is the capital of France?")
     alone, used = counted(user)
@@ -170,7 +170,7 @@ def test_it_counts_tokens(host: Host) -> None:
 @each_way
 def test_it_is_bounded(host: Host, dialect: str, streamed: bool) -> None:
     conversation = host.open("chat", f"{dialect}/smollm2", parameters={"max_tokens": 3})
-    assert answer_of(conversation, "Tell me a story.", streamed).usage.output == 3
+    assert answer_of(conversation, "Tell me a story.", streamed).usage.output_tokens == 3
 
 
 @each_way

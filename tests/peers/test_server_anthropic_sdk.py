@@ -68,7 +68,7 @@ def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
 
 
 def test_create(side: Side) -> None:
-    usage = Usage(9, 5, cached_input=3, cache_written=2, reasoning=1)
+    usage = Usage(9, 5, cached_tokens=3, cache_write_tokens=2, reasoning_tokens=1)
     side.fake.answer = lambda heard: Completion(Message("assistant", "hello"), usage=usage)
     data = base64.b64encode(PICTURE).decode()
     reply = side.client.messages.create(
@@ -113,7 +113,7 @@ def test_create(side: Side) -> None:
 def test_a_stream_is_put_together(side: Side) -> None:
     said = [Text("well, then"), ToolCall("toolu_1", "clock", {"zone": "UTC"})]
     side.fake.answer = lambda heard: Completion(
-        Message("assistant", said), "tool_calls", Usage(7, 3, cached_input=2)
+        Message("assistant", said), "tool_calls", Usage(7, 3, cached_tokens=2)
     )
     with side.client.messages.stream(**ASK, tools=[CLOCK]) as stream:
         text = "".join(stream.text_stream)
@@ -277,7 +277,7 @@ class TestLangChain:
         )
 
     def test_an_answer(self, side: Side, chat: Any) -> None:
-        usage = Usage(9, 5, cached_input=3)
+        usage = Usage(9, 5, cached_tokens=3)
         side.fake.answer = lambda heard: Completion(Message("assistant", "hello"), usage=usage)
         reply = chat.invoke([("system", "be kind"), ("human", "hi")])
         assert reply.content == "hello"

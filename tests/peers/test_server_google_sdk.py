@@ -72,7 +72,7 @@ def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
 
 
 def test_generate(side: Side) -> None:
-    usage = Usage(3, 5, reasoning=2)
+    usage = Usage(3, 5, reasoning_tokens=2)
     said = Message("assistant", [Reasoning("hm"), Text("hello")])
     side.fake.answer = lambda heard: Completion(said, usage=usage)
     picture = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")

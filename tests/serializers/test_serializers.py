@@ -50,7 +50,7 @@ def test_an_answer_is_json(host: Host) -> None:
     answer = host.open("chat", "mock").say("hi")
     row = json.loads(json.dumps(answer_row(answer, host.codec)))
     assert row["text"] == "hi"
-    assert Usage(row["usage"]["input"], row["usage"]["output"]) == answer.usage
+    assert Usage(row["usage"]["input_tokens"], row["usage"]["output_tokens"]) == answer.usage
     assert {each["kind"] for each in row["details"]} == {"prompt"}
 
 

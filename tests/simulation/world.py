@@ -262,4 +262,4 @@ class SimulatedPrices:
     """The price of tokens."""
 
     def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float:
-        return usage.input * INPUT + usage.output * OUTPUT
+        return usage.input_tokens * INPUT + usage.output_tokens * OUTPUT

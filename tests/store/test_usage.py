@@ -37,7 +37,9 @@ NOON = 1_893_499_200.0  # 2030-01-01 12:00 UTC
 
 def answered(model: str = "m", seconds: float = 1.0, cost: float | None = 0.5) -> dict[str, Any]:
     route = {"model": model, "provider": "p", "dialect": "d"}
-    used = {"input": 10, "output": 5, "cached_input": 4, "reasoning": 2}
+    used = {
+        "input_tokens": 10, "output_tokens": 5, "cached_tokens": 4, "reasoning_tokens": 2,
+    }  # fmt: skip
     return {"route": route, "seconds": seconds, "cost": cost, "usage": used}
 
 
@@ -76,6 +78,13 @@ class TestUsage:
         assert (row.cached_tokens, row.reasoning_tokens) == (8, 4)
         assert (row.cost.dollars, row.cost.known, row.cost.unknown) == (0.5, 3, 1)
         assert (row.mean, row.slowest) == (1.0, 1.0)
+
+    def test_entries_of_before_are_summed_up_as_well(self, at_noon: Store) -> None:
+        former = {"input": 10, "output": 5, "cached_input": 4, "reasoning": 2}
+        said(at_noon, {**answered(), "usage": former}, answered())
+        [row] = at_noon.usage()
+        assert (row.input_tokens, row.output_tokens) == (20, 10)
+        assert (row.cached_tokens, row.reasoning_tokens) == (8, 4)
 
     def test_results_that_are_of_no_model_are_no_calls(
         self, at_noon: Store, caplog: pytest.LogCaptureFixture
@@ -246,7 +255,7 @@ class TestVersion2:
         bring_up_to_date(database)
         database.close()
         with Store(place) as now:
-            used = {"input": 2**53 - 1, "output": 2**31}
+            used = {"input_tokens": 2**53 - 1, "output_tokens": 2**31}
             id = said(now, {**answered(), "usage": used})
             assert now.usage()[0].input_tokens == 2**53 - 1 + 10
             assert now.summary(id).status == "idle"

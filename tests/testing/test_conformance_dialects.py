@@ -200,7 +200,7 @@ def block(number: int, kind: str, **fields: Any) -> bytes:
 
 class TestAnthropicMessages(DialectSuite):
     dialect = AnthropicMessages()
-    usage = Usage(6, 2, 1, cache_written=2)
+    usage = Usage(6, 2, 1, cache_write_tokens=2)
     text = "hello there"
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1"}
     used = {"input_tokens": 3, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 1}

@@ -34,7 +34,7 @@ def recorded(**given: Any) -> UsageAggregate:
 
 
 def test_a_call_that_has_just_ended_is_counted_as_one_on_record() -> None:
-    usage = Usage(1, 2, cached_input=3, reasoning=4)
+    usage = Usage(1, 2, cached_tokens=3, reasoning_tokens=4)
     call = Attempt(RouteInfo("m", "p", "d"), NOON, 1.0, "", usage=usage, cost=0.5)
     tally = UsageAggregate()
     tally.count("ann", "chat", call)

@@ -322,15 +322,15 @@ class Writer:
 
 def _usage(usage: Usage) -> _Wire:
     """Tokens written to or read from a cache are not in `input_tokens`."""
-    for_an_hour = usage.cache_written_1h
+    for_an_hour = usage.cache_write_1h_tokens
     return {
-        "input_tokens": max(0, usage.input - usage.cached_input - usage.cache_written),
-        "cache_creation_input_tokens": usage.cache_written,
-        "cache_read_input_tokens": usage.cached_input,
+        "input_tokens": max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens),
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
         "cache_creation": {
-            "ephemeral_5m_input_tokens": max(0, usage.cache_written - for_an_hour),
+            "ephemeral_5m_input_tokens": max(0, usage.cache_write_tokens - for_an_hour),
             "ephemeral_1h_input_tokens": for_an_hour,
         },
-        "output_tokens": usage.output,
-        "output_tokens_details": {"thinking_tokens": usage.reasoning},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
     }

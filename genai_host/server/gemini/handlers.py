@@ -139,7 +139,7 @@ def _parameters(task: str, dimensions: int | None, taken: Mapping[str, Any]) -> 
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    return {"usageMetadata": {"promptTokenCount": usage.input}} if usage.input else {}
+    return {"usageMetadata": {"promptTokenCount": usage.input_tokens}} if usage.input_tokens else {}
 
 
 _METHODS_OF_MODELS: Mapping[Operation, list[str]] = {

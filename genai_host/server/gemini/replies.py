@@ -236,12 +236,12 @@ def _finish(completion: Completion) -> _Wire:
 
 def _usage(usage: Usage) -> _Wire:
     wire = {
-        "promptTokenCount": usage.input,
-        "candidatesTokenCount": max(usage.output - usage.reasoning, 0),
+        "promptTokenCount": usage.input_tokens,
+        "candidatesTokenCount": max(usage.output_tokens - usage.reasoning_tokens, 0),
         "totalTokenCount": usage.total,
     }
-    if usage.reasoning:
-        wire["thoughtsTokenCount"] = usage.reasoning
-    if usage.cached_input:
-        wire["cachedContentTokenCount"] = usage.cached_input
+    if usage.reasoning_tokens:
+        wire["thoughtsTokenCount"] = usage.reasoning_tokens
+    if usage.cached_tokens:
+        wire["cachedContentTokenCount"] = usage.cached_tokens
     return wire

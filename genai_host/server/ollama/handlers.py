@@ -65,7 +65,7 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
             "embeddings": found.vectors,
             "total_duration": nanoseconds(found.seconds),
             "load_duration": 0,
-            "prompt_eval_count": found.usage.input,
+            "prompt_eval_count": found.usage.input_tokens,
         }
     )
 

@@ -173,8 +173,8 @@ def _end(completion: Completion) -> _Wire:
         "done_reason": "stop" if completion.finish == "tool_calls" else completion.finish,
         "total_duration": total,
         "load_duration": 0,
-        "prompt_eval_count": completion.usage.input,
+        "prompt_eval_count": completion.usage.input_tokens,
         "prompt_eval_duration": 0,
-        "eval_count": completion.usage.output,
+        "eval_count": completion.usage.output_tokens,
         "eval_duration": total,
     }

@@ -177,7 +177,7 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
             ],
             "model": model,
             "usage": {
-                "prompt_tokens": vectors.usage.input,
+                "prompt_tokens": vectors.usage.input_tokens,
                 "total_tokens": vectors.usage.total,
             },
         }

@@ -191,12 +191,12 @@ def _thoughts(completion: Completion) -> str:
 
 def _usage(usage: Usage) -> _Wire:
     return {
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
         "total_tokens": usage.total,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_input, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "audio_tokens": 0},
         "completion_tokens_details": {
-            "reasoning_tokens": usage.reasoning,
+            "reasoning_tokens": usage.reasoning_tokens,
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,

@@ -128,13 +128,13 @@ def belongs_to(id: str) -> str:
 
 def _usage(usage: Usage) -> dict[str, Any]:
     return {
-        "input_tokens": usage.input,
+        "input_tokens": usage.input_tokens,
         "input_tokens_details": {
-            "cached_tokens": usage.cached_input,
-            "cache_write_tokens": usage.cache_written,
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
         },
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total,
     }
 

@@ -84,7 +84,10 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Piece
         yield Piece("error", error_json(reply.error))
     state = {"type": "state", "version": STATE_VERSION, "value": reply.to_json()}
     yield Piece("data", state)
-    usage = {"promptTokens": reply.usage.input, "completionTokens": reply.usage.output}
+    usage = {
+        "promptTokens": reply.usage.input_tokens,
+        "completionTokens": reply.usage.output_tokens,
+    }
     yield Piece("finish", {"finishReason": _reason(reply), "usage": usage})
 
 

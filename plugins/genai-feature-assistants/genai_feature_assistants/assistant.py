@@ -159,7 +159,7 @@ class _Run:
     def _prompt(self) -> Prompt:
         context = self._context
         most = context.most_completion
-        parameters = {} if most is None else {"max_tokens": max(1, most - self._used.output)}
+        parameters = {} if most is None else {"max_tokens": max(1, most - self._used.output_tokens)}
         return Prompt(
             [*self._system, *self._before, *self._since],
             tools=[ToolSchema(**each) for each in context.tools],
@@ -175,16 +175,16 @@ class _Run:
             return "max_completion_tokens"
         if not completion.message.tool_calls:
             return ""
-        if context.most_completion is not None and used.output >= context.most_completion:
+        if context.most_completion is not None and used.output_tokens >= context.most_completion:
             return "max_completion_tokens"
-        is_over = context.most_prompt is not None and used.input >= context.most_prompt
+        is_over = context.most_prompt is not None and used.input_tokens >= context.most_prompt
         return "max_prompt_tokens" if is_over else ""
 
 
 def _told(usage: Usage) -> dict[str, int]:
     return {
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
         "total_tokens": usage.total,
     }
 

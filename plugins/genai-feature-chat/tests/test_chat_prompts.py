@@ -165,7 +165,7 @@ def test_the_details_tell_of_the_prompt(scripted: MakeHost) -> None:
         "dialect": "plain",
         "answer": {"role": "assistant", "content": [{"type": "text", "text": "second"}]},
         "finish": "stop",
-        "usage": {"input": 7, "output": 5},
+        "usage": {"input_tokens": 7, "output_tokens": 5},
     }
     assert answer.usage == Usage(7, 5)
     assert answer.data is None

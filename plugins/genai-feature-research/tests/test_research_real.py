@@ -54,7 +54,11 @@ def test_the_whole_of_it_over_the_documents_of_this_project(host: Host) -> None:
 
     assert result["warnings"] == [each for each in result["warnings"] if "left out" in each]
     assert len(used) == 3, "a query, an answer and the style pass"
-    assert result["tokens_used"] == sum(each["input"] + each["output"] for each in used) > 0
+    assert (
+        result["tokens_used"]
+        == sum(each["input_tokens"] + each["output_tokens"] for each in used)
+        > 0
+    )
     found = result["search_history"]
     assert all(each["link"].startswith(DOCS.as_uri()) for each in found)
     told = ("configuration.md", "conversations.md", "backup.md")

@@ -87,7 +87,10 @@ class Operation:
             self.attributes["gen_ai.response.model"] = result.model
         if isinstance(result, (Completion, Embeddings)):
             self._use(result.usage)
-            for kind, tokens in (("input", result.usage.input), ("output", result.usage.output)):
+            for kind, tokens in (
+                ("input", result.usage.input_tokens),
+                ("output", result.usage.output_tokens),
+            ):
                 if tokens:
                     self._measure(names.TOKENS, tokens, {names.TOKEN_TYPE: kind})
         if result is not None:
@@ -125,11 +128,11 @@ class Operation:
 
     def _use(self, usage: Usage) -> None:
         tokens = {
-            "gen_ai.usage.input_tokens": usage.input,
-            "gen_ai.usage.output_tokens": usage.output,
-            "gen_ai.usage.cache_read.input_tokens": usage.cached_input,
-            "gen_ai.usage.cache_creation.input_tokens": usage.cache_written,
-            "gen_ai.usage.reasoning.output_tokens": usage.reasoning,
+            "gen_ai.usage.input_tokens": usage.input_tokens,
+            "gen_ai.usage.output_tokens": usage.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+            "gen_ai.usage.reasoning_tokens.output_tokens": usage.reasoning_tokens,
         }
         self.attributes.update({name: count for name, count in tokens.items() if count})
 

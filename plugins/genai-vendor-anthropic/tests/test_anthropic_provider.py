@@ -138,7 +138,7 @@ def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> N
     else:
         answered = conversation.say("hi")
     assert answered is not None
-    assert answered.usage == Usage(9, 4, 3, 2, cache_written=2)
+    assert answered.usage == Usage(9, 4, 3, 2, cache_write_tokens=2)
 
 
 @each_way

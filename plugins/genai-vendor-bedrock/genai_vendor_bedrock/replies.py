@@ -301,8 +301,8 @@ def _usage(data: Mapping[str, Any]) -> Usage:
     cached = count_in(data, "cacheReadInputTokens")
     written = count_in(data, "cacheWriteInputTokens")
     return Usage(
-        input=count_in(data, "inputTokens") + written + cached,
-        output=count_in(data, "outputTokens"),
-        cached_input=cached,
-        cache_written=written,
+        input_tokens=count_in(data, "inputTokens") + written + cached,
+        output_tokens=count_in(data, "outputTokens"),
+        cached_tokens=cached,
+        cache_write_tokens=written,
     )

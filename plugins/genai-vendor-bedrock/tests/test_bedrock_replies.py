@@ -74,7 +74,7 @@ def test_all_that_a_model_says_is_read() -> None:
 
 
 def test_what_the_cache_took_or_gave_is_input() -> None:
-    assert both([{"text": "a"}]).usage == Usage(9, 4, 3, cache_written=2)
+    assert both([{"text": "a"}]).usage == Usage(9, 4, 3, cache_write_tokens=2)
 
 
 def test_thoughts_that_are_hidden_are_kept() -> None:
@@ -215,7 +215,7 @@ def test_a_stream_is_whole_once_its_message_has_ended() -> None:
     assert decoder.finish().text == "ab"
     decoder.feed(StreamEvent(end))
     assert decoder.done
-    assert decoder.finish().usage == Usage(9, 4, 3, cache_written=2)
+    assert decoder.finish().usage == Usage(9, 4, 3, cache_write_tokens=2)
 
 
 def test_blocks_that_share_an_index_are_told_apart_by_their_begin() -> None:

@@ -231,8 +231,8 @@ def read_usage(data: Any) -> Usage:
         return Usage()
     thoughts = count_in(data, "thoughtsTokenCount")
     return Usage(
-        input=count_in(data, "promptTokenCount") + count_in(data, "toolUsePromptTokenCount"),
-        output=count_in(data, "candidatesTokenCount") + thoughts,
-        cached_input=count_in(data, "cachedContentTokenCount"),
-        reasoning=thoughts,
+        input_tokens=count_in(data, "promptTokenCount") + count_in(data, "toolUsePromptTokenCount"),
+        output_tokens=count_in(data, "candidatesTokenCount") + thoughts,
+        cached_tokens=count_in(data, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
     )

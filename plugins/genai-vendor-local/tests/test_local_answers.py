@@ -39,8 +39,8 @@ def test_a_real_answer_streams_and_ends_with_its_usage(local_host: Host) -> None
     assert [event.kind for event in events[-2:]] == ["step", "answer"]
     deltas = [event.text for event in events if event.kind == "delta"]
     assert "".join(deltas) == answer.text
-    assert answer.usage.input > 0
-    assert 1 <= answer.usage.output <= 16
+    assert answer.usage.input_tokens > 0
+    assert 1 <= answer.usage.output_tokens <= 16
     assert answer.details[0].data["finish"] in ("stop", "length")
 
 
@@ -61,7 +61,7 @@ def test_a_reply_in_one_piece_has_the_same_form(local_host: Host, model: str) ->
     assert answer.text == '"one two three"'
     data = dict(answer.details[0].data)
     assert data["finish"] == "stop"
-    assert set(data["usage"]) - {"cached_input"} == {"input", "output"}
+    assert set(data["usage"]) - {"cached_tokens"} == {"input_tokens", "output_tokens"}
     assert data["cost"] == 0
     assert set(data) == {
         "cost",
@@ -77,8 +77,8 @@ def test_a_reply_in_one_piece_has_the_same_form(local_host: Host, model: str) ->
         "usage",
         "seconds",
     }
-    assert answer.usage.input > 0
-    assert answer.usage.output > 0
+    assert answer.usage.input_tokens > 0
+    assert answer.usage.output_tokens > 0
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -107,8 +107,8 @@ def test_the_provider_answers_in_the_form_that_its_dialect_reads(
         completion = dialect.extract_result(call, reply)
     assert completion.message.role == "assistant"
     assert completion.finish in ("stop", "length")
-    assert 1 <= completion.usage.output <= 3
-    assert completion.usage.input > 0
+    assert 1 <= completion.usage.output_tokens <= 3
+    assert completion.usage.input_tokens > 0
 
 
 SCHEMAS: list[Any] = [
@@ -174,7 +174,7 @@ def test_a_schema_that_it_cannot_hold_to_is_refused(local_host: Host) -> None:
     assert "\n" not in caught.value.message
     assert (caught.value.provider, caught.value.model) == ("local", DEFAULT.model)
     assert not caught.value.retryable
-    assert conversation.say("hi").usage.output > 0
+    assert conversation.say("hi").usage.output_tokens > 0
 
 
 @BOTH
@@ -186,7 +186,7 @@ def test_a_prompt_longer_than_the_window_is_an_overflow(local_host: Host, model:
     assert not caught.value.retryable
     assert "\n" not in caught.value.message
     assert conversation.history == ()
-    assert conversation.say("hi").usage.output > 0
+    assert conversation.say("hi").usage.output_tokens > 0
 
 
 def test_an_answer_that_fills_the_window_is_cut_there(make_local_host: MakeHost) -> None:
@@ -201,7 +201,7 @@ def test_an_answer_that_fills_the_window_is_cut_there(make_local_host: MakeHost)
 def test_without_a_limit_of_the_call_that_of_the_settings_holds(make_local_host: MakeHost) -> None:
     host = make_local_host(max_tokens=3)
     answer = host.open("chat", "smollm2").say("Count from one to a hundred.")
-    assert 1 <= answer.usage.output <= 3
+    assert 1 <= answer.usage.output_tokens <= 3
 
 
 @pytest.mark.smoke
@@ -226,7 +226,7 @@ def test_the_engine_loads_late_and_once(
         return conversation.say("hi")
 
     said: list[Future[Answer]] = [background(say, each) for each in conversations]
-    assert all(each.result(60).usage.output == 1 for each in said)
+    assert all(each.result(60).usage.output_tokens == 1 for each in said)
     open_chat(host, "whole", max_tokens=1).say("hi")
     assert len(loads) == 1
 
@@ -246,7 +246,7 @@ def test_parallel_conversations_stay_apart(local_host: Host, background: Backgro
             assert answer is not None
             assert answer.data == words
             assert "".join(event.text for event in events) == answer.text
-            prompts.append(answer.usage.input)
+            prompts.append(answer.usage.input_tokens)
         texts = [message.text for message in conversation.history]
         assert texts[::2] == [json.loads(text) for text in texts[1::2]]
         return prompts
@@ -268,12 +268,14 @@ class TestCount:
     def test_item_8_it_is_what_a_call_uses(self, local_host: Host) -> None:
         for text in ("hi", "Why is the sky blue? " * 60):
             answer = _open_bare(local_host).say(text)
-            assert local_host.count_tokens(text, model="smollm2").tokens == answer.usage.input
+            assert (
+                local_host.count_tokens(text, model="smollm2").tokens == answer.usage.input_tokens
+            )
 
     def test_item_8_a_schema_counts_as_it_does_in_a_call(self, local_host: Host) -> None:
         answer = _open_bare(local_host).say("hi", output_type={"const": "one"})
         found = local_host.count_tokens("hi", model="smollm2", schema={"const": "one"})
-        assert found.tokens == answer.usage.input
+        assert found.tokens == answer.usage.input_tokens
 
     def test_item_8_what_no_window_has_room_for_is_counted_as_well(self, local_host: Host) -> None:
         assert local_host.count_tokens("word " * 20_000, model="smollm2").tokens > 20_000

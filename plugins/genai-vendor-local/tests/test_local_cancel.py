@@ -116,7 +116,7 @@ def assert_ended(overheard: Overheard) -> None:
 
 def assert_answers(host: Host) -> None:
     answer = host.open("chat", "smollm2", parameters={"max_tokens": 1}).say("hi")
-    assert answer.usage.output == 1
+    assert answer.usage.output_tokens == 1
 
 
 @pytest.mark.parametrize("model", ["smollm2", "whole"])

@@ -109,7 +109,7 @@ def test_a_text_becomes_384_numbers_of_unit_length(embed_host: Host) -> None:
     for vector in vectors.vectors:
         assert math.isclose(math.hypot(*vector), 1, abs_tol=1e-4)
         assert all(isinstance(number, float) for number in vector)
-    assert vectors.usage.input > 100
+    assert vectors.usage.input_tokens > 100
     assert vectors.route is not None
     assert (vectors.route.model, vectors.route.provider) == (E5, "local")
 
@@ -322,7 +322,7 @@ def test_a_gguf_file_can_embed_as_well(gguf_host: Host) -> None:
     assert likeness(first, third) > 0.9999
     assert likeness(first, second) < 0.9999
     assert all(math.isclose(math.hypot(*each), 1, abs_tol=1e-4) for each in vectors.vectors)
-    assert vectors.usage.input >= 6
+    assert vectors.usage.input_tokens >= 6
     (again,) = embed(gguf_host, "a dog", model="mine").vectors
     assert likeness(again, second) > 0.999
 

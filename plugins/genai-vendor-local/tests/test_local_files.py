@@ -169,7 +169,7 @@ def test_a_file_that_is_put_right_is_loaded(
     file.unlink(missing_ok=True)
     file.symlink_to(DEFAULT.file(weights))
     conversation = file_host.open("chat", "mine", parameters={"max_tokens": 1})
-    assert conversation.say("hi").usage.output == 1
+    assert conversation.say("hi").usage.output_tokens == 1
 
 
 @pytest.mark.weights
@@ -178,7 +178,7 @@ def test_a_file_is_run_by_its_path(file_host: Host, tmp_path: Path, weights: Pat
     other.symlink_to(DEFAULT.file(weights))
     conversation = file_host.open("chat", f"local/{other}", parameters={"max_tokens": 1})
     assert conversation.models == {"main": f"local/{other}"}
-    assert conversation.say("hi").usage.output == 1
+    assert conversation.say("hi").usage.output_tokens == 1
 
 
 def test_a_file_that_may_not_be_read_is_one_line_that_names_it(

@@ -100,7 +100,7 @@ def test_a_required_tool_is_called_with_arguments_that_it_takes(
     assert call.id == "call_0"
     assert completion.finish == "tool_calls"
     assert completion.text == streamed == ""
-    assert completion.usage.output > 0
+    assert completion.usage.output_tokens > 0
     assert completion.message.content == (call,)
 
 
@@ -130,7 +130,7 @@ def test_where_it_may_call_none_it_answers_as_without_tools(local_host: Host) ->
     assert completion.finish in ("stop", "length")
     assert streamed == completion.text
     plain, _ = ask(local_host, tools=(), max_tokens=8)
-    assert plain.usage.input == completion.usage.input
+    assert plain.usage.input_tokens == completion.usage.input_tokens
 
 
 def test_the_result_of_a_tool_can_be_told(local_host: Host) -> None:

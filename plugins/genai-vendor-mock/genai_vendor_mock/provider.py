@@ -231,7 +231,7 @@ def _completion(reply: Reply, body: dict[str, Any]) -> Completion:
     content += reply.tool_calls
     usage = reply.usage
     if usage is None:
-        usage = Usage(input=_tokens(body), output=len(_pieces(reply)))
+        usage = Usage(input_tokens=_tokens(body), output_tokens=len(_pieces(reply)))
     finish = reply.finish or _usual_finish(reply)
     return Completion(Message("assistant", content), finish, usage, vendor_finish=finish)
 
@@ -253,4 +253,6 @@ def _embed(texts: list[str]) -> Embeddings:
         numbers = [byte / 255 - 0.5 for byte in hashlib.sha256(text.encode()).digest()[:_SIZE]]
         length = sum(number * number for number in numbers) ** 0.5
         vectors.append([number / length for number in numbers])
-    return Embeddings(vectors, "mock-embed", Usage(input=sum(len(text.split()) for text in texts)))
+    return Embeddings(
+        vectors, "mock-embed", Usage(input_tokens=sum(len(text.split()) for text in texts))
+    )

@@ -121,7 +121,7 @@ def test_tool_calls_reach_the_feature(scripted: MakeHost, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_usage_of_a_reply_reaches_the_user(scripted: MakeHost, model: str) -> None:
-    usage = Usage(7, 5, cached_input=3, reasoning=2)
+    usage = Usage(7, 5, cached_tokens=3, reasoning_tokens=2)
     answer = scripted(Reply("one", usage=usage)).open(model=model).say("hi")
     assert answer.usage == usage
 
@@ -129,10 +129,10 @@ def test_the_usage_of_a_reply_reaches_the_user(scripted: MakeHost, model: str) -
 def test_without_a_usage_it_counts_words(scripted: MakeHost) -> None:
     conversation = scripted("one two three", "").open(model="mock", settings={"system_prompt": ""})
     first = conversation.say("hi").usage
-    assert first.output == 3
+    assert first.output_tokens == 3
     second = conversation.say("hi there").usage
-    assert second.output == 0
-    assert 0 < first.input < second.input  # it is told more each time
+    assert second.output_tokens == 0
+    assert 0 < first.input_tokens < second.input_tokens  # it is told more each time
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -204,7 +204,7 @@ def test_equal_texts_have_equal_vectors(make_host: MakeHost) -> None:
     assert cat != dog
     assert all(math.isclose(math.hypot(*vector), 1) for vector in vectors.vectors)
     assert {len(vector) for vector in vectors.vectors} == {16}
-    assert vectors.usage == Usage(input=6)
+    assert vectors.usage == Usage(input_tokens=6)
     assert mock_of(host).requests[0] == {
         "texts": ["a cat", "a dog", "a cat"],
         "purpose": "document",

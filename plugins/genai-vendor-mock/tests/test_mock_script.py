@@ -97,7 +97,7 @@ def test_a_script_without_replies_has_nothing_to_say(repeat: bool) -> None:
             {"fault": "overflow", "status": 429, "retry_after": 2, "pieces": 3},
             Reply(fault="overflow", status=429, retry_after=2.0, pieces=3),
         ),
-        ({"usage": {"input": 3, "output": 4}}, Reply(usage=Usage(3, 4))),
+        ({"usage": {"input_tokens": 3, "output_tokens": 4}}, Reply(usage=Usage(3, 4))),
         (
             {"tool_calls": [{"id": "1", "name": "f", "arguments": {"x": 1}}]},
             Reply(tool_calls=(ToolCall("1", "f", {"x": 1}),)),
@@ -190,7 +190,7 @@ def test_a_script_may_stand_in_the_configuration_file(home: Path, make_host: Mak
         type = "mock"
         replies = [
             "one",
-            { text = "two", usage = { input = 7, output = 5 } },
+            { text = "two", usage = { input_tokens = 7, output_tokens = 5 } },
             { fault = "overflow" },
         ]
         """,

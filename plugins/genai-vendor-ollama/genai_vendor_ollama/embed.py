@@ -70,7 +70,7 @@ class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
         data = read_object(reply.body)
         vectors = [read_vector(each) for each in list_in(data, "embeddings")]
         must_be_vectors(vectors, len(call.texts))
-        usage = Usage(input=count_in(data, "prompt_eval_count"))
+        usage = Usage(input_tokens=count_in(data, "prompt_eval_count"))
         return Embeddings(vectors, string_in(data, "model"), usage)
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:

@@ -45,7 +45,7 @@ def test_a_word_stands_before_queries_and_documents_where_a_model_wants_one() ->
 def test_vectors_are_read() -> None:
     found = read([1, 0.5], [0, -2])
     assert found.vectors == [[1.0, 0.5], [0.0, -2.0]]
-    assert (found.model, found.usage) == ("m-1", Usage(input=5))
+    assert (found.model, found.usage) == ("m-1", Usage(input_tokens=5))
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,14 @@ def calls(*wanted: tuple[str, str, Mapping[str, Any]], text: str = "") -> Comple
     asked = [ToolCall(id, name, given) for id, name, given in wanted]
     parts = [Text(text), *asked] if text else asked
     return Completion(
-        Message("assistant", parts), finish="tool_calls", usage=Usage(input=20, output=10)
+        Message("assistant", parts),
+        finish="tool_calls",
+        usage=Usage(input_tokens=20, output_tokens=10),
     )
 
 
 def says(text: str, finish: FinishReason = "stop") -> Completion:
-    used = Usage(input=7, output=3)
+    used = Usage(input_tokens=7, output_tokens=3)
     return Completion(Message("assistant", text), finish=finish, usage=used)
 
 

@@ -42,7 +42,7 @@ def block_of(events: list[dict[str, Any]], index: int) -> list[dict[str, Any]]:
 
 def test_a_message(api: Api) -> None:
     api.fake.answer = lambda heard: Completion(
-        Message("assistant", "hello"), usage=Usage(9, 3, cached_input=2, cache_written=1)
+        Message("assistant", "hello"), usage=Usage(9, 3, cached_tokens=2, cache_write_tokens=1)
     )
     whole = api.answered()
     assert (whole["type"], whole["role"], whole["model"]) == ("message", "assistant", "fake")

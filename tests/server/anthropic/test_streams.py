@@ -44,7 +44,7 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 
 def test_a_stream(api: Api) -> None:
     said = Message("assistant", "a long thing to say")
-    api.fake.answer = lambda heard: Completion(said, usage=Usage(7, 5, cached_input=2))
+    api.fake.answer = lambda heard: Completion(said, usage=Usage(7, 5, cached_tokens=2))
     events = api.events()
     kinds = [event["type"] for event in events]
     assert kinds[:3] == ["message_start", "ping", "content_block_start"]

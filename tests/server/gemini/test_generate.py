@@ -47,7 +47,7 @@ def parts_of(reply: dict[str, Any]) -> list[dict[str, Any]]:
 
 class TestTheReply:
     def test_it_is_whole(self, api: Api) -> None:
-        usage = Usage(input=7, output=5, reasoning=2, cached_input=3)
+        usage = Usage(input_tokens=7, output_tokens=5, reasoning_tokens=2, cached_tokens=3)
         api.fake.answer = lambda heard: Completion(Message("assistant", "hello"), usage=usage)
         reply = api.generate(user("hi"))
         assert reply["candidates"] == [

@@ -47,7 +47,7 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 
 def test_a_completion(api: Api) -> None:
     api.fake.answer = lambda heard: Completion(
-        Message("assistant", "hello"), usage=Usage(7, 3, cached_input=2, reasoning=1)
+        Message("assistant", "hello"), usage=Usage(7, 3, cached_tokens=2, reasoning_tokens=1)
     )
     whole = api.completed()
     assert whole["object"] == "chat.completion"

@@ -46,7 +46,7 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 def test_a_response(api: Api) -> None:
     api.fake.answer = lambda heard: Completion(
         Message("assistant", "hello"),
-        usage=Usage(7, 3, cached_input=2, reasoning=1, cache_written=1),
+        usage=Usage(7, 3, cached_tokens=2, reasoning_tokens=1, cache_write_tokens=1),
     )
     response = api.response(metadata={"a": "b"}, user="me", temperature=0.5)
     (item,) = response["output"]

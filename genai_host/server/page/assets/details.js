@@ -37,10 +37,10 @@ function facts(answer) {
   const rows = [
     ["Took", answer.seconds >= 0.05 ? secondsText(answer.seconds) : ""],
     ["Cost", costText(answer.cost) || (answer.cost?.unknown ? "not known" : "")],
-    ["Tokens in", usage.input ? number.format(usage.input) : ""],
-    ["of them cached", usage.cached_input ? number.format(usage.cached_input) : ""],
-    ["Tokens out", usage.output ? number.format(usage.output) : ""],
-    ["of them reasoning", usage.reasoning ? number.format(usage.reasoning) : ""],
+    ["Tokens in", usage.input_tokens ? number.format(usage.input_tokens) : ""],
+    ["of them cached", usage.cached_tokens ? number.format(usage.cached_tokens) : ""],
+    ["Tokens out", usage.output_tokens ? number.format(usage.output_tokens) : ""],
+    ["of them reasoning", usage.reasoning_tokens ? number.format(usage.reasoning_tokens) : ""],
   ].filter(([, value]) => value);
   return pairs(rows.map(([name, value]) => [name, [value]]));
 }
