@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 import attrs
 
 from genai_host.api import Message, Part, Step, Text
-from genai_host.api.messages import remember_each
+from genai_host.api.messages import FORMER_USAGE, remember_each
 
 Label = Callable[[Any], str]
 """Returns the name of a class or function in a digest."""
@@ -69,6 +69,7 @@ _OLD_FIELDS = {
     "CallFunction.idempotent": "twice",
     "Prompt.raw_reply_file": "keep_replies_in",
     "Prompt.stream": "show",
+    **{f"Usage.{now}": former for former, now in FORMER_USAGE.items()},
 }
 """Former modules, names and fields of steps and their parts. Remove them with the first version of
 the store that cannot contain such turns."""
