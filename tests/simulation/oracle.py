@@ -151,7 +151,7 @@ def sums_of(rows: Sequence[Row], copied: int) -> Sums:
             calls.append(result)
         for call in calls:
             usage = call.get("usage") or {}
-            counts = [usage.get("input", 0), usage.get("output", 0)]
+            counts = [usage.get("input_tokens", 0), usage.get("output_tokens", 0)]
             if not all(type(each) is int and 0 <= each < _MOST_TOKENS for each in counts):
                 raise ValueError(f"entry {row.number} has a usage of {counts}")
             total = total.plus(Sums(1, sum(counts), call.get("cost") or 0.0))
