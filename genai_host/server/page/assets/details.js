@@ -9,7 +9,7 @@ const number = new Intl.NumberFormat();
 export function inShort(answer) {
   const parts = [];
   if (answer.seconds >= 0.05) parts.push(secondsText(answer.seconds));
-  const tokens = (answer.usage?.input ?? 0) + (answer.usage?.output ?? 0);
+  const tokens = (answer.usage?.input_tokens ?? 0) + (answer.usage?.output_tokens ?? 0);
   if (tokens) parts.push(`${number.format(tokens)} tokens`);
   const cost = costText(answer.cost);
   if (cost) parts.push(cost);

@@ -170,7 +170,7 @@ export class Run {
     replace(
       this.foot,
       text ? h("div", { class: "actions" }, iconButton("copy", "Copy the answer", () => copied(text))) : null,
-      h("span", { class: "help" }, inShort({ usage: { input, output } })),
+      h("span", { class: "help" }, inShort({ usage: { input_tokens: input, output_tokens: output } })),
     );
   }
 
