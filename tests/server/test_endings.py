@@ -21,11 +21,10 @@ from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host.config import InstanceConfig
 from genai_host.errors import Interrupted
-from genai_host.server import state
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
 from genai_host.testing.fake_service import json_reply as service_reply
 from genai_host_testing.fixtures import MakeHost
@@ -265,21 +264,26 @@ def test_it_is_not_ready_where_its_store_cannot_be_made(
 
 
 def test_it_is_not_ready_once_its_store_is_gone(
-    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_host: MakeHost, tmp_path: Path, clock: ManualClock
 ) -> None:
-    monkeypatch.setattr(state, "_KNOWN", 0.0)
-    with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
+    """The state of the store is checked at most once per second."""
+    with (
+        Store(tmp_path / "c.db") as store,
+        served(make_host(store=store, clock=clock)) as server,
+    ):
         requests.get(f"{server.url}/nope", timeout=30)
         assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
         store.conversations()
         (tmp_path / "c.db").unlink()
+        clock.advance(1)
+        assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
+        clock.advance(0.1)
         assert requests.get(f"{server.url}/ready", timeout=30).status_code == 503
 
 
 def test_all_hear_of_a_store_that_takes_its_time(
     make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "_KNOWN", 0.0)
     looked, go = threading.Event(), threading.Event()
 
     def check() -> None:
@@ -291,7 +295,7 @@ def test_all_hear_of_a_store_that_takes_its_time(
         requests.get(f"{server.url}/nope", timeout=30)
         monkeypatch.setattr(store, "check", check)
         with dial(server.url) as first, dial(server.url) as second:
-            first.settimeout(5)
+            first.settimeout(30)
             first.sendall(ask)
             assert looked.wait(30)
             second.sendall(ask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,19 @@ def test_a_job_is_taken_over_when_the_lease_of_its_server_has_expired(
     clock.advance(LEASE)
     assert seen(api, id) == ("done", 200, "hi")
     assert api.fake.calls == 1
+
+
+def test_a_request_waits_no_longer_for_a_result_than_it_asks(
+    api: Api, idle: Jobs, clock: ManualClock
+) -> None:
+    id = submit(idle)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(api.send, "GET", f"/jobs/{id}/result?wait=10")
+        clock.wait_for_alarm_in(10)
+        clock.advance(9.9)
+        assert not waiting.done()
+        clock.advance(0.1)
+        assert waiting.result(30).status_code == 202
 
 
 def test_a_job_whose_server_is_killed_before_any_write_is_done_and_nothing_is_done_twice(
