@@ -221,7 +221,8 @@ def test_so_does_that_of_a_plugin(
 
 @each_front
 def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front: Front) -> None:
-    """Before the first token, and after it; for whole answers as well."""
+    """Before the first token, and after it; for whole answers as well. On a busy machine, the first
+    token may arrive too late: this is status 504, too."""
     calls = {"first_token": 0.05, "idle": 0.05, "total": 0.1}
     with place(make_host, tmp_path, calls=calls) as here:
         ways: list[list[Step]] = [[HANG], [DELTA, HANG]]
@@ -232,7 +233,7 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
                 assert front.failed in reply.content
                 assert front.done not in reply.content
             else:
-                assert (reply.status_code, steps) == (504, [HANG])
+                assert reply.status_code == 504, reply.text
         here.service.replies = [sse_reply([HANG])]
         reply = here.ask(front, stream=False)
         assert reply.status_code == 504, reply.text
