@@ -1,4 +1,4 @@
-"""What is sent and answered over real connections."""
+"""Requests and responses over real connections."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_client_that_disconnects_ends_its_request(url: str) -> None:
 
 @pytest.mark.parametrize("place", ["/large", "/pieces"])
 def test_a_request_leaves_nothing_that_has_to_be_looked_for(url: str, place: str) -> None:
-    """No cycles, which would be collected at a time when others wait for their answers."""
+    """A request leaves no reference cycles, whose collection would delay other requests."""
     connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
 
     def ask() -> None:

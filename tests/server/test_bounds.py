@@ -1,4 +1,4 @@
-"""How much is taken, answered at once, and held."""
+"""Limits on request bodies, concurrent requests and connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 
 
 class Held:
-    """Requests that wait until they are let go."""
+    """Handler whose requests wait until the test releases them."""
 
     def __init__(self) -> None:
         self.begin()
@@ -291,7 +291,7 @@ class TestSlowReaders:
 
 
 def settled() -> int:
-    """The number of pieces, once no more are made."""
+    """Return the number of chunks once no more are produced."""
     waited: Any = threading.Event()
     before = -1
     while before != held.pieces:
@@ -301,7 +301,7 @@ def settled() -> int:
 
 
 def filled(server: Server, stack: ExitStack, count: int) -> list[socket.socket]:
-    """Idle clients that hold connections: they are there once they are answered."""
+    """Open connections that stay idle after one request each."""
     clients = [stack.enter_context(dial(server.url)) for _ in range(count)]
     for client in clients:
         client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -328,7 +328,7 @@ class TestConnections:
 
     @pytest.mark.parametrize("root", ["", "/below"])
     def test_beyond_the_limit_answer_health_checks(self, host: Host, root: str) -> None:
-        """However many clients hold connections, also those of the reserve."""
+        """Health checks are answered even if clients use all connections, including the reserve."""
         with served(host, connections=3, root_path=root) as server, ExitStack() as stack:
             filled(server, stack, 3)
             idle = [stack.enter_context(dial(server.url)) for _ in range(40)]

@@ -1,4 +1,4 @@
-"""How a server ends, as a process."""
+"""Shutdown of a server process."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_heeds_no_end_does_not_keep_it() -> None:
 
 
 def test_the_command() -> None:
-    """It listens, says where, and ends in order."""
+    """The command prints its address, and exits with 0 after SIGTERM."""
     command = [sys.executable, "-m", "genai_host", "serve", "--port", "0", "--access-log"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

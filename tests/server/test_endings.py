@@ -1,4 +1,4 @@
-"""What is left of requests, however they end."""
+"""Requests release all resources, however they end."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def post(path: str) -> bytes:
 
 
 class TestAClientThatGoes:
-    """Its upstream is free within a second, also while that says nothing."""
+    """The connection to the service is closed, even if the service sends nothing."""
 
     @pytest.mark.parametrize("path", ["/whole", "/streamed"])
     def test_before_the_first_byte(self, host: Host, service: FakeService, path: str) -> None:
@@ -173,7 +173,7 @@ class TestAClientThatGoes:
 
 
 def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> None:
-    """Whoever answers is told why, and can say so."""
+    """The handler receives the reason, and can send it."""
     service.replies = [sse_reply([DELTA, HANG])]
     with served(host) as server, dial(server.url) as client:
         client.sendall(post("/interruptible"))
@@ -336,7 +336,7 @@ def test_a_host_that_cannot_be_loaded_ends_it(
 def test_what_fails_at_every_turn_leaves_nothing(
     host: Host, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither threads nor connections, nor objects that hold them."""
+    """No threads or connections remain, nor objects that hold them."""
     chance = random.Random(7)
     done = [DELTA, b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', b"[DONE]"]
     replies = [
@@ -396,6 +396,6 @@ def settle(service: FakeService) -> None:
 
 
 def counted() -> tuple[int, int]:
-    """Threads of this process, those of the service left out, and its open files."""
+    """Return the number of threads, except those of the service, and of open files."""
     threads = [each for each in threading.enumerate() if each.name != "fake-service"]
     return len(threads), len(os.listdir("/proc/self/fd"))

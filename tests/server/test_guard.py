@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Access policy: tokens, hosts and origins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def head(
 
 
 def refusal(settings: ServerSettings, asked: Head) -> int:
-    """The status; 200 if it is let in."""
+    """Return the status; 200 if the request is admitted."""
     try:
         AccessPolicy(settings).admit(asked)
     except Refused as refused:
@@ -295,7 +295,7 @@ class TestOverHttp:
         return make_host(mine=InlinePlugin(http_routes=routes), clock=clock)
 
     def test_nothing_runs_for_who_is_not_let_in(self, host: Host) -> None:
-        """Wrong host, wrong origin, no token, a form: and nothing tells a token."""
+        """Wrong host, wrong origin, no token, a form: no reply or log contains a token."""
         good = {"authorization": "Bearer the-token-of-ann", **JSON}
         wrong: list[tuple[dict[str, Any], int]] = [
             ({"host": "evil.example"}, 421),

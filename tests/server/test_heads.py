@@ -1,4 +1,4 @@
-"""What clients send that no client should."""
+"""Invalid requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several workers of one server, as processes: how they begin, end, fail and are replaced."""
+"""Worker processes of one server: start, stop, failure and replacement."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ STOP = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
 
 
 def behind(received: Received) -> Reply:
-    """It does what is said last: it answers at once, begins and goes no further, or waits for
-    `let_go`."""
+    """Reply immediately, hang after the first chunk, or wait for `let_go`, as the last message
+    says."""
     asked = received.json()
     if asked["messages"][-1]["content"] == "hang":
         return sse_reply([DELTA, HANG])
@@ -94,7 +94,7 @@ class TestTheyServe:
 @pytest.mark.slow
 class TestTheyEnd:
     def test_with_streams_that_are_told(self, service: FakeService) -> None:
-        """Those of all workers: drained, then interrupted."""
+        """Streams of all workers may finish within the timeout, then they are interrupted."""
         with serving("--workers", "2") as server, ExitStack() as stack:
             clients = []
             for worker in server.workers():
@@ -120,7 +120,7 @@ class TestTheyEnd:
             assert server.process.wait(30) == 0
 
     def test_when_a_signal_comes_to_all_of_them(self, service: FakeService) -> None:
-        """As systemd sends it: no worker takes it for the second one."""
+        """As systemd sends it: the supervisor's order is not a second signal for the workers."""
         with (
             serving("--workers", "2", "--graceful-timeout", "60") as server,
             client_of(server.url) as client,
@@ -159,7 +159,7 @@ class TestTheyAreReplaced:
     def test_one_that_is_killed_amid_a_turn_which_the_others_go_on_with(
         self, service: FakeService
     ) -> None:
-        """That it was at it keeps nobody from the conversation."""
+        """The lock of the killed worker does not block the conversation."""
         with serving("--workers", "2") as server:
             first, killed = server.workers()
             with server.at(first) as client:
@@ -182,7 +182,7 @@ class TestTheyAreReplaced:
     def test_one_after_another_on_sighup_and_nothing_is_lost(
         self, service: FakeService, home: Path
     ) -> None:
-        """New configuration holds then, and each turn is there once."""
+        """The new configuration applies then, and each turn is stored once."""
         with serving("--workers", "2") as server:
             before = set(server.workers())
             asked, answered = 0, 0
@@ -266,7 +266,7 @@ def test_what_keeps_them_from_beginning_is_told_in_a_line(
 
 
 class TestSupervisor:
-    """With workers that do not serve."""
+    """The supervisor, with workers that do not serve."""
 
     @pytest.fixture
     def said(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -378,7 +378,7 @@ class TestSupervisor:
 
 @contextmanager
 def hanging(server: Several, client: Client, message: bytes = b"hang") -> Iterator[socket.socket]:
-    """A connection on which a turn is in progress."""
+    """Yield a connection on which a turn is in progress."""
     body = b'{"message": "%b", "stream": true}' % message
     path = f"{client.opened()}/turns"
     with dial(server.url) as connection:
