@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -157,10 +156,10 @@ class Batch:
         head = {"rows": found.digest, "task": self._task.to_json()}
         name = hashlib.sha256(write_json(head)).hexdigest()
         self._must_be_new()
-        with Journal(self.journal_path, head) as journal:
+        with Journal(self.journal_path, head, self._host.clock) as journal:
             if self._retry_failed:
                 journal.forget(set(journal.failed))
-            self._began = time.monotonic()
+            self._began = self._host.clock.monotonic()
             self._progress = Progress(found.rows, before=len(journal.done))
             self._told(journal)
             self._do_rest(journal, name)
@@ -235,7 +234,7 @@ class Batch:
             failed=len(journal.failed),
             cost=journal.spent,
             unknown=journal.unknown,
-            seconds=time.monotonic() - self._began,
+            seconds=self._host.clock.monotonic() - self._began,
         )
         self._tell(self._progress)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from genai_host.api import Clock
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import ConfigurationError, Conflict, StoreError
 
@@ -25,6 +25,7 @@ class Journal:
     Args:
         path: The file.
         batch: JSON that identifies the batch.
+        clock: Source of time.
 
     Attributes:
         done: Offset of the result of each row, by number.
@@ -38,13 +39,14 @@ class Journal:
         StoreError: The file cannot be written.
     """
 
-    def __init__(self, path: Path, batch: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, batch: Mapping[str, Any], clock: Clock) -> None:
         self.path = path
         self.done: dict[int, int] = {}
         self.failed: set[int] = set()
         self.spent = 0.0
         self.unknown = 0
-        self._synced = time.monotonic()
+        self._clock = clock
+        self._synced = clock.monotonic()
         self._lock = _locked(path)
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
@@ -66,9 +68,9 @@ class Journal:
         line = write_json({"row": number, "result": result}) + b"\n"
         try:
             self._write(line)
-            if time.monotonic() - self._synced > _SYNC:
+            if self._clock.monotonic() - self._synced > _SYNC:
                 os.fsync(self._file)
-                self._synced = time.monotonic()
+                self._synced = self._clock.monotonic()
         except OSError as error:
             raise _failed(self.path, error) from error
         self._take(number, self._end - len(line), result)

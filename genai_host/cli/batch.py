@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from pathlib import Path
@@ -25,6 +24,7 @@ from genai_host.cli.options import (
 from genai_host.cli.terminal import echo, echo_json, is_terminal, note
 
 if TYPE_CHECKING:
+    from genai_host.api import Clock
     from genai_host.batch import Progress, Task
 
 _AT_ONCE = 8
@@ -117,7 +117,7 @@ def run_command(
     from genai_host.batch import Batch
 
     output = source.with_name(f"{source.name}.answers.jsonl") if output is None else output
-    bar = _Bar(shown=not quiet and is_terminal(sys.stderr))
+    bar = _Bar(app.host.clock, shown=not quiet and is_terminal(sys.stderr))
     config = app.host.config
     if record or config.record or config.budgets.are_kept:
         app.host.store = app.store  # it aggregates usage, even if rows are not recorded
@@ -206,21 +206,22 @@ def _show(progress: Progress, output: Path, as_json: bool) -> None:
 class _Bar:
     """Progress bar on one line of standard error."""
 
-    def __init__(self, *, shown: bool) -> None:
+    def __init__(self, clock: Clock, *, shown: bool) -> None:
+        self._clock = clock
         self._shown = shown
-        self._drawn = 0.0
+        self._drawn: float | None = None
 
     def draw(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if not self._shown or now - self._drawn < _DRAWN:
+        now = self._clock.monotonic()
+        if not self._shown or (self._drawn is not None and now - self._drawn < _DRAWN):
             return
         self._drawn = now
         sys.stderr.write(f"\r{_line(progress)}\033[K")
         sys.stderr.flush()
 
     def end(self) -> None:
-        if self._shown and self._drawn:
-            self._drawn = 0.0
+        if self._drawn is not None:
+            self._drawn = None
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
 from typing import Any, Protocol
@@ -64,7 +63,7 @@ class RequestHandler:
         self._receive = receive
         self._send_message = send
         self._loop = asyncio.get_running_loop()
-        self._began = time.monotonic()
+        self._began = shared.clock.monotonic()
         self._status = _GONE
         self._user = ""
         self._more: dict[str, str] = {}
@@ -102,7 +101,7 @@ class RequestHandler:
 
     def _answered(self) -> AccessLogEntry:
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
-        seconds = time.monotonic() - self._began
+        seconds = self._shared.clock.monotonic() - self._began
         return AccessLogEntry(method, path[:200], self._status, seconds, self._user)
 
     async def _ask(self) -> None:

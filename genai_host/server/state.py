@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -67,11 +66,11 @@ class Health:
     async def _lack_of_store(self) -> str:
         """Why the store cannot be read; empty if it can. Checked in a thread, once for concurrent
         requests."""
-        is_old = time.monotonic() - self._seen > _KNOWN
-        if self._looking is None or (self._looking.done() and is_old):
+        now = self._host.clock.monotonic()
+        if self._looking is None or (self._looking.done() and now - self._seen > _KNOWN):
             looking: Future[str] = Future()
             self._workers.submit(lambda: looking.set_result(self._look()))
-            self._looking, self._seen = looking, time.monotonic()
+            self._looking, self._seen = looking, now
         # a client that disconnects must not cancel the check for others
         return await asyncio.shield(asyncio.wrap_future(self._looking))
 
@@ -96,6 +95,7 @@ class ServerState:
         make_routes: Loads the plugins. Called in a thread.
 
     Attributes:
+        clock: Clock of the host.
         is_draining: Whether the server is stopping and waits for requests in progress.
     """
 
@@ -103,9 +103,10 @@ class ServerState:
         self, host: Host, settings: ServerSettings, make_routes: Callable[[], HttpRoutes]
     ) -> None:
         self.settings = settings
+        self.clock = host.clock
         self._host = host
         self.guard = AccessPolicy(settings)
-        self.workers = Workers("genai-host-server")
+        self.workers = Workers("genai-host-server", host.clock)
         self.health = Health(host, self.workers)
         self.bodies = ByteBudget(settings.bodies)
         self.is_draining = False
@@ -160,14 +161,16 @@ class ServerState:
 
     async def _delay(self, head: Head, user: str | None) -> None:
         if self.guard.is_attempt(head):
-            seconds = self._failed.attempt(head.client, user, time.monotonic())
+            seconds = self._failed.attempt(head.client, user, self.clock.monotonic())
             if seconds:
-                await asyncio.sleep(seconds)
+                over = asyncio.Event()
+                with self.clock.call_later(seconds, partial(self.errands.put, over.set)):
+                    await over.wait()
 
     def count(self, user: str, client: str) -> None:
         """Count a request. Raises `Refused` if the rate limit is reached."""
         who = f"user {user}" if self.settings.tokens else client
-        self._allowance.take(who, time.monotonic())
+        self._allowance.take(who, self.clock.monotonic())
 
     def place_for(self, head: Head) -> RequestQueue:
         """Return the queue for a request. Reading requests do not wait for slow ones."""
@@ -192,7 +195,7 @@ class ServerState:
     def watching(self, request: RouteRequest, found: Found | HttpProblem) -> Watching:
         """Return a context manager that notifies observers of a request."""
         route = "" if isinstance(found, HttpProblem) else found[0].path
-        return self._host.observers.request(request, route, self._host.clock)
+        return self._host.observers.request(request, route, self.clock)
 
     def log(self, answered: Callable[[], AccessLogEntry]) -> None:
         if self.settings.access_log is not None:

@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from genai_host.api import Clock
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
 from genai_host.server.listener import SharedListener
+from genai_host.util.clock import SystemClock
 from genai_host.util.interpreter import interpreter_command
 
 if TYPE_CHECKING:
@@ -109,14 +111,14 @@ class Child:
         is_ready: Whether it accepts connections.
         is_leaving: Whether it was ordered to stop.
         error: Reported error at the start.
-        began, ready_at: Times on the monotonic clock.
+        began, ready_at: Times on the monotonic clock, set by the supervisor.
     """
 
     def __init__(self, listener: socket.socket, arguments: Sequence[str], number: int) -> None:
         self.number = number
         self.is_ready = self.is_leaving = False
         self.error: GenaiError | None = None
-        self.began = self.ready_at = time.monotonic()
+        self.began, self.ready_at = 0.0, math.inf
         self._said = b""
         self._channel, theirs = socket.socketpair()
         with theirs:
@@ -186,7 +188,7 @@ class Child:
     def _take(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         if word == READY:
-            self.is_ready, self.ready_at = True, time.monotonic()
+            self.is_ready = True
         elif word == FAILED:
             with contextlib.suppress(ValueError, LookupError, TypeError):  # malformed message
                 told = json.loads(rest)
@@ -221,15 +223,23 @@ class Supervisor:
         count: Number of workers.
         start: Starts a worker.
         say: Prints a line about an event.
+        clock: Source of time; None for real time.
     """
 
     def __init__(
-        self, listener: socket.socket, count: int, start: Start, say: Callable[[str], None]
+        self,
+        listener: socket.socket,
+        count: int,
+        start: Start,
+        say: Callable[[str], None],
+        *,
+        clock: Clock | None = None,
     ) -> None:
         self._listener = listener
         self._count = count
         self._start = start
         self._say = say
+        self._clock = clock or SystemClock()
         self._children: list[Child] = []
         self._selector = selectors.DefaultSelector()
         self._failures = [0] * count
@@ -267,6 +277,7 @@ class Supervisor:
 
     def _begin(self, number: int) -> Child:
         child = self._start(number)
+        child.began = self._clock.monotonic()
         self._children.append(child)
         self._selector.register(child, selectors.EVENT_READ)
         self._due.pop(number, None)
@@ -297,6 +308,7 @@ class Supervisor:
         if not child.hear():
             self._selector.unregister(child)
         if child.is_ready and not was_ready:
+            child.ready_at = self._clock.monotonic()
             self._replace(child)
 
     def _replace(self, new: Child) -> None:
@@ -330,7 +342,7 @@ class Supervisor:
     def _miss(self, child: Child) -> None:
         """Schedule a replacement, delayed after repeated failures."""
         number = child.number
-        has_served = child.is_ready and time.monotonic() - child.ready_at > _SOON
+        has_served = self._clock.monotonic() - child.ready_at > _SOON
         self._failures[number] = 0 if has_served else self._failures[number] + 1
         failures = self._failures[number]
         is_hopeless = failures >= _TRIES or (child.error is not None and not self._has_begun)
@@ -341,10 +353,10 @@ class Supervisor:
         pause = min(_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE) if failures else 0.0
         when = f"in {pause:g} s" if pause else "now"
         self._say(f"warning: {child.why()}; starting another {when}")
-        self._due[number] = time.monotonic() + pause
+        self._due[number] = self._clock.monotonic() + pause
 
     def _do_what_is_due(self) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if self._is_ending:
             if self._killed_at is not None and now >= self._killed_at:
                 for child in self._children:
@@ -366,7 +378,7 @@ class Supervisor:
         self._due.clear()
         self._listener.close()
         if order == AT_ONCE:
-            self._killed_at = time.monotonic() + _HURRY
+            self._killed_at = self._clock.monotonic() + _HURRY
         for child in self._children:
             child.tell(order)
 
@@ -383,7 +395,7 @@ class Supervisor:
         if self._killed_at is not None:
             dues.append(self._killed_at)
         dues += [child.began + _START for child in self._children if not child.is_ready]
-        return max(0.0, min(dues) - time.monotonic()) + 0.01 if dues else None
+        return max(0.0, min(dues) - self._clock.monotonic()) + 0.01 if dues else None
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[socket.socket]:

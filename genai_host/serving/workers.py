@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable
+
+from genai_host.api import Clock
+from genai_host.util.concurrency import join_all
 
 _IDLE = 10.0  # seconds after which an idle thread ends
 
@@ -17,10 +19,16 @@ Work = Callable[[], None]
 
 class Workers:
     """A pool without a size limit: the caller limits the work. The thread that became idle last is
-    used first, so that others can end."""
+    used first, so that others can end.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        name: Prefix of the names of the threads.
+        clock: Source of time.
+    """
+
+    def __init__(self, name: str, clock: Clock) -> None:
         self._name = name
+        self._clock = clock
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -51,9 +59,7 @@ class Workers:
                 worker.todo.put(None)
             self._idle.clear()
             threads = list(self._all)
-        until = time.monotonic() + seconds
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
+        join_all(threads, seconds, self._clock.monotonic)
         return not any(thread.is_alive() for thread in threads)
 
     def _new(self) -> _Worker:

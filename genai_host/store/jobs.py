@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -58,13 +57,14 @@ class JobQueue:
         documents: Returns the collection with a name; called when the queue is used.
 
     Attributes:
+        clock: Source of time.
         owner: Unique name of the worker.
     """
 
     def __init__(self, name: str, documents: Callable[[str], Documents], clock: Clock) -> None:
         self._name = name
         self._documents = documents
-        self._clock = clock
+        self.clock = clock
         self._renewing = threading.Lock()
         self._until = 0.0  # expiry of the lease
         self.owner = secrets.token_hex(8)
@@ -184,7 +184,7 @@ class JobQueue:
         return self._documents(f"{self._name}/workers")
 
     def _now(self) -> float:
-        return self._clock.now().timestamp()
+        return self.clock.now().timestamp()
 
     def _living(self) -> set[str]:
         """Other workers with a valid lease. Removes leases that expired long ago."""
@@ -277,10 +277,8 @@ class JobWorker:
         self._wake.set()
         for ending in endings:
             ending.cancel(Interrupted("the server is shutting down"))
-        until = time.monotonic() + _FLUSH
-        for thread in (*threads, self._beating):
-            if thread.ident is not None:  # the thread was started
-                thread.join(max(0.0, until - time.monotonic()))
+        started = [thread for thread in (*threads, self._beating) if thread.ident is not None]
+        concurrency.join_all(started, _FLUSH, self.queue.clock.monotonic)
         try:
             self.queue.leave()
         except GenaiError as error:  # the lease expires

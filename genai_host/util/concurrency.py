@@ -6,7 +6,7 @@ A simulation replaces these functions, so that it decides which thread runs next
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # most turns need no pool, and it takes long to import
@@ -26,6 +26,19 @@ def new_lock() -> threading.Lock:
 def new_thread(name: str, work: Callable[..., object], *arguments: Any) -> threading.Thread:
     """Make a daemon thread, which the caller starts."""
     return threading.Thread(target=work, args=arguments, name=name, daemon=True)
+
+
+def join_all(threads: Iterable[threading.Thread], seconds: float, now: Callable[[], float]) -> None:
+    """Wait for threads to end.
+
+    Args:
+        threads: The threads; they were started.
+        seconds: Timeout for all of them together.
+        now: Seconds of a monotonic clock.
+    """
+    until = now() + seconds
+    for thread in threads:
+        thread.join(max(0.0, until - now()))
 
 
 def new_pool(name: str, workers: int) -> ThreadPoolExecutor:

@@ -1,5 +1,4 @@
-"""Calls of tools that wait for a human, on the command line: which they are, and yes or no
-for each."""
+"""Approval of tool calls on the command line."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ def _says(heard: RecordedPrompt) -> Said:
 
 
 def _first_word(result: ToolResult) -> str:
-    """Of what the tool gave, which stands between marks."""
+    """Return the first characters of the output, which is between marks."""
     [part] = result.content
     assert isinstance(part, Text)
     return part.text.split("\n")[1][:7]
@@ -240,11 +239,11 @@ class TestChat:
 
 
 class TestAsking:
-    """At a terminal; test_approval_processes.py has a real one."""
+    """At a simulated terminal."""
 
     @pytest.fixture
     def said(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-        """What the user says, in turn; then nothing any more."""
+        """Answers of the user, in order; then the end of input."""
         answers: list[bool] = []
 
         def confirm(text: str, **how: Any) -> bool:

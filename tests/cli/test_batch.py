@@ -10,7 +10,8 @@ import pytest
 from support import Terminal
 
 from genai_host.batch import Progress
-from genai_host.cli.batch import _line
+from genai_host.cli.batch import _Bar, _line
+from genai_host.testing import ManualClock
 
 
 @pytest.fixture
@@ -106,6 +107,20 @@ def test_recorded_rows_are_conversations(terminal: Terminal, source: Path) -> No
 )
 def test_the_bar_says_how_far_it_is(progress: Progress, line: str) -> None:
     assert _line(progress) == line
+
+
+def test_the_bar_is_drawn_five_times_a_second(
+    clock: ManualClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bar = _Bar(clock, shown=True)
+    bar.draw(Progress(3, 1))
+    bar.draw(Progress(3, 2))
+    clock.advance(0.2)
+    bar.draw(Progress(3, 3))
+    bar.end()
+    bar.end()
+    drawn = capsys.readouterr().err.split("\r")
+    assert [each.partition(" ")[2] for each in drawn] == ["", "1/3\x1b[K", "3/3\x1b[K", ""]
 
 
 def test_what_rows_took_is_in_the_statistics_whether_they_are_kept_or_not(

@@ -1,5 +1,4 @@
-"""`genai-host conversations`: what is kept can be listed, read, renamed, deleted and taken
-along."""
+"""`genai-host conversations`: list, show, rename, delete and export."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
 
 
 def made(*entries: Entry, name: str = "", at: float | None = None, **opened: Any) -> str:
-    """A conversation of a process that has ended; its id."""
+    """Return the id of a conversation whose process has ended."""
     with Store() if at is None else Store(now=lambda: at) as store:
         given = {"feature": "chat", "version": "1", "models": {"main": "mock@mock"}, **opened}
         record = store.create(Opened(**given), CODEC)

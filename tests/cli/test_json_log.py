@@ -1,4 +1,4 @@
-"""The log in lines of JSON."""
+"""The log as JSON lines."""
 
 from __future__ import annotations
 

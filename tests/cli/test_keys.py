@@ -1,4 +1,4 @@
-"""`genai-host keys`, and that no key is seen anywhere."""
+"""`genai-host keys`; no output contains a key."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class TestDoctor:
 
 @pytest.mark.part
 class TestCanary:
-    """Wherever keys are, no command shows one."""
+    """No command shows a key, wherever it is stored."""
 
     COMMANDS = (
         ("config", "show"),

@@ -357,7 +357,7 @@ class TestDoctor:
     def test_where_nothing_exists_it_looks_no_further(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As on a drive that is not there."""
+        """As on a drive that is not mounted."""
         monkeypatch.setattr("os.path.exists", lambda path: False)
         assert _nearest(os.path.join(os.sep, "a", "b")) == os.sep
 

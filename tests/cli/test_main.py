@@ -1,4 +1,4 @@
-"""`genai-host` itself: the options before a command, and what becomes of errors."""
+"""`genai-host`: global options, and the display of errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from genai_host.testing import make_distribution
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
-    """A configuration file that is not where one is looked for."""
+    """Return a configuration file outside the usual directory."""
     return tmp_path / "mine.toml"
 
 
@@ -144,7 +144,7 @@ class TestHelp:
     def test_commands_of_disabled_plugins_are_left_out(
         self, terminal: Terminal, mine: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Wherever the option stands."""
+        """At any position of the option."""
         mine.write_text('[plugins]\ndisabled = ["dist-one:one"]\n')
         for arguments in (["--config", str(mine), "--help"], ["-h", "--config", str(mine)],
                           ["--help", "-v", f"--config={mine}"]):  # fmt: skip
@@ -223,7 +223,7 @@ class TestLog:
     def test_what_libraries_say_of_a_call_is_not_repeated(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """They quote addresses and headers, where keys are."""
+        """Error messages quote addresses and headers, which can contain keys."""
         inner = caught(ValueError("Invalid header value b'Bearer canary'"), KeyError("canary"))
         log_cause(caught(ServiceUnavailable("it broke"), inner))
         err = capsys.readouterr().err

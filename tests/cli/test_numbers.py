@@ -1,4 +1,4 @@
-"""Numbers that cannot be: each is refused in one line where it is given, and changes nothing."""
+"""Invalid numbers: each is refused with a one-line error, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IN_FILES = ("-1", "nan", "inf", "-inf", "9" * 30, "true", '"1"')
 
 
 def _refused(terminal: Terminal, *command: str) -> str:
-    """The first line of an error, which has no more than a next step besides it."""
+    """Return the first line of an error, which has at most a hint as its second line."""
     code, out, err = terminal(*command)
     assert (code, out) == (1, ""), (command, err)
     first, *hint = err.splitlines()

@@ -1,4 +1,4 @@
-"""The options of `ask` and `chat`: pairs, schemas, names to complete, and what they open."""
+"""Options of `ask` and `chat`: pairs, schemas, completion, and the resulting conversation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEEP = 100_000
 @conversation_options
 @attach_option("FILE|-", "Send it along.")
 def command(**given: Any) -> None:
-    """Prints what it gets."""
+    """Print the arguments."""
     click.echo(json.dumps(given, sort_keys=True))
 
 
@@ -177,7 +177,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def opened(host: Host) -> Open:
-    """Opens a conversation as a command line would that has these options."""
+    """Open a conversation with these command line options."""
     usual: dict[str, Any] = {
         "model": None,
         "provider": None,
@@ -196,7 +196,7 @@ def opened(host: Host) -> Open:
 
 
 def asked(host: Host) -> dict[str, Any]:
-    """What the mock was asked last."""
+    """Return the last prompt of the mock."""
     provider = host.instances["mock"].provider
     assert isinstance(provider, MockProvider)
     last: dict[str, Any] = provider.requests[-1]

@@ -1,4 +1,4 @@
-"""The command line as its own process: pipes, signals, terminals, and what it imports."""
+"""The command line as a process: pipes, signals, terminals and imports."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class TestImports:
-    """Looking is quick because it imports next to nothing."""
+    """Help is fast because it imports very little."""
 
     @pytest.mark.parametrize(
         "arguments", [["--version"], ["--help"], ["plugins"], ["plugins", "--json"]]
@@ -162,10 +162,10 @@ class TestPipes:
 
 @_posix
 class TestStreams:
-    """Standard streams that are closed, or take nothing: one line, and no traceback."""
+    """Closed or full standard streams: a one-line error without a traceback."""
 
     def shell(self, line: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command line whose streams a shell has changed."""
+        """A command line with redirected streams."""
         return subprocess.run(
             ["sh", "-c", f'exec "$@" {line}', "sh", *_RUN, *arguments],
             stdin=subprocess.DEVNULL,
@@ -229,7 +229,7 @@ class TestSignals:
 
 @pytest.fixture
 def spawn(home: Path) -> Iterator[Any]:
-    """Starts the command line at a terminal of its own."""
+    """Start the command line at a separate terminal."""
     started: list[pexpect.spawn[str]] = []
 
     def start(*arguments: str) -> pexpect.spawn[str]:
@@ -247,7 +247,7 @@ def spawn(home: Path) -> Iterator[Any]:
 
 
 def shown(child: Any) -> str:
-    """All that the terminal got, until the end."""
+    """Return all output of the terminal."""
     child.expect(pexpect.EOF)
     child.wait()
     text: str = child.before

@@ -1,4 +1,4 @@
-"""What `genai-host plugins new` writes: that it is whole, works, and takes nothing's place."""
+"""`genai-host plugins new`: the plugin is complete and works, and no file is overwritten."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """The folder that somebody works in."""
+    """The current directory of the user."""
     folder = tmp_path / "work"
     folder.mkdir()
     return folder
@@ -291,7 +291,7 @@ def test_their_tests_pass(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_item_8_their_tests_run_in_a_folder_that_has_tests_of_its_own(tmp_path: Path) -> None:
-    """Such as a clone of the host."""
+    """For example a clone of the host."""
     (tmp_path / "setup.cfg").write_text("[tool:pytest]\naddopts = --no-such-option\n")
     (tmp_path / "conftest.py").write_text("raise RuntimeError('not of the plugin')\n")
     folder = Scaffold("tool", "my-words").write(tmp_path)

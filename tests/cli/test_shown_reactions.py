@@ -1,4 +1,4 @@
-"""What tools give for people to see, at the command line: text, pictures, files."""
+"""Display of tool output on the command line: text, images, files."""
 
 from __future__ import annotations
 

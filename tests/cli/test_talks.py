@@ -1,4 +1,4 @@
-"""`ask` and `chat` go on with conversations that were kept, and do without a store that fails."""
+"""`ask` and `chat` continue stored conversations, and work without a store that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal: nothing drives it, tables, notes, errors; and exact where it is piped."""
+"""Terminal output: tables, notes, errors, escaped control characters, and exact text when piped."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_an_error_says_where_and_what_next(
 
 
 class Full(io.StringIO):
-    """A stream that takes nothing."""
+    """A stream whose writes fail."""
 
     def write(self, text: str) -> int:
         raise OSError(28, "No space left on device")

@@ -238,7 +238,7 @@ def test_each_says_whether_it_is_offered(terminal: Terminal) -> None:
 
 
 class TestApprovals:
-    """What the user says of a tool comes before what it says itself."""
+    """The user's setting for a tool takes precedence over its own."""
 
     def approval(self, terminal: Terminal, name: str) -> str:
         found = json.loads(terminal("tools", "show", name, "--json")[1])["approval"]

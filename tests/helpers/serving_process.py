@@ -1,10 +1,12 @@
-"""A server in a separate process: `python serving_process.py DRAIN`. One route streams until it is
-ended, and reports the error; another one ignores its limits.
+"""A server in a separate process: `python serving_process.py DRAIN`. `/stream/input` streams until
+the process has input, `/stream/on` until it is ended, and reports the error; `/deaf` ignores its
+limits.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ from pathlib import Path
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
 from genai_host.server.server import Server
 from genai_host.testing import InlinePlugin
@@ -25,6 +28,7 @@ def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
     with subprocess.Popen(
         [sys.executable, "serving_process.py", str(drain)],
         cwd=Path(__file__).resolve().parent,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -37,17 +41,25 @@ def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
                 started.kill()
 
 
+input_ = Cancellation()
+
+
+def wait_for_input() -> None:
+    os.read(0, 1)
+    input_.cancel()
+
+
 def stream(request: RouteRequest, host: Host) -> RouteResponse:
     return RouteResponse(_pieces(request))
 
 
 def _pieces(request: RouteRequest) -> Iterator[bytes]:
-    """End after a number of seconds, or when the limits end it."""
     ended = threading.Event()
+    has_input = input_ if request.parameters["until"] == "input" else Cancellation()
     try:
         yield b"begun "
-        with request.limits.on_cancel(ended.set):
-            ended.wait(float(request.parameters["seconds"]))
+        with request.limits.on_cancel(ended.set), has_input.on_cancel(ended.set):
+            ended.wait()
         request.limits.check()
         yield b"done"
     except Cancelled as error:
@@ -66,9 +78,12 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    import serving_process  # the module that the routes use
+
     HERE = "serving_process"
+    threading.Thread(target=serving_process.wait_for_input, daemon=True).start()
     routes = [
-        HttpRoute("GET", "/stream/{seconds}", f"{HERE}:stream"),
+        HttpRoute("GET", "/stream/{until}", f"{HERE}:stream"),
         HttpRoute("GET", "/deaf", f"{HERE}:deaf"),
     ]
     plugin = InlinePlugin(http_routes=routes)

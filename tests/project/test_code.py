@@ -28,6 +28,13 @@ PRIVATE = {
 }
 """Private methods of other libraries that a module uses, with their parameters."""
 
+REAL_TIME = {
+    "genai_host/cli/terminal.py": "an age in an option counts from the start of the command",
+    "genai_host/store/store.py": "the default of `Store(now=...)`",
+    "genai_host/util/clock.py": "the clock itself",
+}
+"""Modules of the host that read the time without a `Clock`, and why."""
+
 
 def _modules() -> Iterator[Path]:
     """The modules of the host and of bundled plugins, without tests."""
@@ -53,6 +60,18 @@ def test_no_function_takes_more_than_7_arguments_by_position() -> None:
                         f"{file.relative_to(ROOT)}:{node.lineno}: {node.name} takes {count}"
                     )
     assert not long
+
+
+def test_the_host_reads_the_time_from_a_clock() -> None:
+    reading = {f"time.{name}" for name in ("monotonic", "perf_counter", "sleep", "time")}
+    found = set()
+    for file in _modules():
+        path = file.relative_to(ROOT).as_posix()
+        if path.startswith("genai_host/") and not path.startswith("genai_host/testing/"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and ast.unparse(node) in reading:
+                    found.add(path)
+    assert found == REAL_TIME.keys()
 
 
 @pytest.mark.parametrize(

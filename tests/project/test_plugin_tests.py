@@ -77,6 +77,7 @@ def test_item_4_what_its_tests_import_is_required(plugin: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_item_4_they_pass_in_an_environment_of_their_own() -> None:
     """As somebody runs them who works on one plugin."""
     command = [sys.executable, "make.py", "test", "genai-vendor-wordlist"]

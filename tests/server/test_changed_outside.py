@@ -1,4 +1,4 @@
-"""What others change of the models, defaults and providers of a server."""
+"""Changes of models, defaults and providers by other processes while the server runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def file(home: Path) -> Path:
 
 
 def write(file: Path, **addresses: str) -> None:
-    """As editors do: another file in its place."""
+    """Replace the file, as editors do."""
     instances = {name: {"type": TYPE, "base_url": url} for name, url in addresses.items()}
     other = file.with_suffix(".new")
     other.write_text(tomlkit.dumps({"providers": instances}), encoding="utf-8")
@@ -35,7 +35,7 @@ def write(file: Path, **addresses: str) -> None:
 
 
 def look(changed: ConfigWatcher) -> None:
-    """For as long as it takes until what is there is taken up."""
+    """Look twice: a change is applied once the file is the same both times."""
     changed.look()
     changed.look()
 
@@ -56,7 +56,7 @@ def test_providers_that_are_added_changed_and_removed_in_the_file(file: Path) ->
 
 
 def test_item_3_models_and_defaults_that_are_changed_in_the_file(file: Path) -> None:
-    """The file may not have been there."""
+    """The configuration file may not exist at the start."""
     file.unlink()
     with Host() as host:
         changed = ConfigWatcher(host)

@@ -1,4 +1,4 @@
-"""`genai-host serve` and what configures it."""
+"""`genai-host serve`, its options and its configuration."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_help_imports_no_server() -> None:
 
 
 class TestCommand:
-    """The options, with a server that does not wait."""
+    """Options of the command, with a server that returns immediately."""
 
     @pytest.fixture
     def began(self, monkeypatch: pytest.MonkeyPatch) -> list[Server]:
@@ -284,7 +284,7 @@ def test_all_own_routes_are_told_apart() -> None:
 
 
 class TestDocuments:
-    """docs/serving.md and the container file."""
+    """The examples in docs/serving.md and the container file."""
 
     ROOT = Path(__file__).resolve().parents[2]
     TEXT = (ROOT / "docs/serving.md").read_text(encoding="utf-8")

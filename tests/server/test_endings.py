@@ -1,4 +1,4 @@
-"""What is left of requests, however they end."""
+"""Requests release all resources, however they end."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host.config import InstanceConfig
 from genai_host.errors import Interrupted
-from genai_host.server import state
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
 from genai_host.testing.fake_service import json_reply as service_reply
 from genai_host_testing.fixtures import MakeHost
@@ -131,7 +130,7 @@ def post(path: str) -> bytes:
 
 
 class TestAClientThatGoes:
-    """Its upstream is free within a second, also while that says nothing."""
+    """The connection to the service is closed, even if the service sends nothing."""
 
     @pytest.mark.parametrize("path", ["/whole", "/streamed"])
     def test_before_the_first_byte(self, host: Host, service: FakeService, path: str) -> None:
@@ -174,7 +173,7 @@ class TestAClientThatGoes:
 
 
 def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> None:
-    """Whoever answers is told why, and can say so."""
+    """The handler receives the reason, and can send it."""
     service.replies = [sse_reply([DELTA, HANG])]
     with served(host) as server, dial(server.url) as client:
         client.sendall(post("/interruptible"))
@@ -265,21 +264,26 @@ def test_it_is_not_ready_where_its_store_cannot_be_made(
 
 
 def test_it_is_not_ready_once_its_store_is_gone(
-    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_host: MakeHost, tmp_path: Path, clock: ManualClock
 ) -> None:
-    monkeypatch.setattr(state, "_KNOWN", 0.0)
-    with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
+    """The state of the store is checked at most once per second."""
+    with (
+        Store(tmp_path / "c.db") as store,
+        served(make_host(store=store, clock=clock)) as server,
+    ):
         requests.get(f"{server.url}/nope", timeout=30)
         assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
         store.conversations()
         (tmp_path / "c.db").unlink()
+        clock.advance(1)
+        assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
+        clock.advance(0.1)
         assert requests.get(f"{server.url}/ready", timeout=30).status_code == 503
 
 
 def test_all_hear_of_a_store_that_takes_its_time(
     make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "_KNOWN", 0.0)
     looked, go = threading.Event(), threading.Event()
 
     def check() -> None:
@@ -291,7 +295,7 @@ def test_all_hear_of_a_store_that_takes_its_time(
         requests.get(f"{server.url}/nope", timeout=30)
         monkeypatch.setattr(store, "check", check)
         with dial(server.url) as first, dial(server.url) as second:
-            first.settimeout(5)
+            first.settimeout(30)
             first.sendall(ask)
             assert looked.wait(30)
             second.sendall(ask)
@@ -332,7 +336,7 @@ def test_a_host_that_cannot_be_loaded_ends_it(
 def test_what_fails_at_every_turn_leaves_nothing(
     host: Host, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither threads nor connections, nor objects that hold them."""
+    """No threads or connections remain, nor objects that hold them."""
     chance = random.Random(7)
     done = [DELTA, b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', b"[DONE]"]
     replies = [
@@ -392,6 +396,6 @@ def settle(service: FakeService) -> None:
 
 
 def counted() -> tuple[int, int]:
-    """Threads of this process, those of the service left out, and its open files."""
+    """Return the number of threads, except those of the service, and of open files."""
     threads = [each for each in threading.enumerate() if each.name != "fake-service"]
     return len(threads), len(os.listdir("/proc/self/fd"))

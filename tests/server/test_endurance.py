@@ -60,7 +60,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Behind:
-    """The service: it does what the last message says, and tells that it was asked."""
+    """Fake service that does what the last message says, and reports each request."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -114,7 +114,7 @@ def _head() -> bytes:
 
 
 class Process:
-    """`genai-host serve`, and what the system tells of it."""
+    """`genai-host serve`, and its resources as reported by the system."""
 
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
         file = folder / "home" / "config" / "config.toml"
@@ -172,7 +172,7 @@ class Process:
 
 
 class Client:
-    """Does one thing after another, as often as its weight has it."""
+    """Client that performs random actions, chosen by weight."""
 
     def __init__(self, number: int, port: int, behind: Behind) -> None:
         self._number = number
@@ -327,7 +327,7 @@ def _body(said: str, *, stream: bool = False, model: str = MODEL) -> bytes:
 
 
 def _request(body: bytes, path: str = PATH, method: str = "POST", **headers: str) -> bytes:
-    """As it is sent; a header of another name, or value, takes the place of the usual one."""
+    """Return the bytes of a request; given headers replace the usual ones."""
     given = {
         "Host": "127.0.0.1",
         "Content-Type": "application/json",
@@ -381,7 +381,7 @@ def service(behind: Behind) -> Iterator[FakeService]:
 
 @pytest.fixture
 def server(service: FakeService, tmp_path: Path) -> Iterator[Process]:
-    """Its second provider is left alone for a moment whenever it has failed thrice."""
+    """A server whose second provider opens its circuit for 0.5 s after three failures."""
 
     def instance(**calls: Any) -> dict[str, Any]:
         url = f"{service.url}/v1"
@@ -429,7 +429,7 @@ def test_ten_thousand_requests_of_mixed_faults_leave_nothing_behind(
 
 
 class Rest:
-    """What the server has while nobody asks: as much as it had before."""
+    """Resources of the idle server: no more than before."""
 
     def __init__(self, server: Process, service: FakeService) -> None:
         self._server = server
@@ -457,7 +457,7 @@ def _name_of(folder: str, descriptor: str) -> str:
 
 
 def run(clients: list[Client], requests: int) -> None:
-    """All at the same time, as many each, and then their connections are closed."""
+    """Divide the requests among concurrent clients, then close their connections."""
     with ThreadPoolExecutor(len(clients)) as pool:
         list(pool.map(lambda client: client.run(requests // len(clients)), clients))
     for client in clients:
@@ -465,7 +465,7 @@ def run(clients: list[Client], requests: int) -> None:
 
 
 def all_places_are_free(clients: list[Client], service: FakeService) -> None:
-    """As many can be answered at once as may be."""
+    """Check that the configured number of requests can run concurrently."""
     before = len(service.requests)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         held = [pool.submit(clients[n % len(clients)].hold) for n in range(AT_ONCE)]
@@ -476,7 +476,7 @@ def all_places_are_free(clients: list[Client], service: FakeService) -> None:
 
 
 def _until(met: Callable[[], bool], what: str) -> None:
-    """For what nobody tells: the system is asked again and again."""
+    """Poll for a change that the system does not report."""
     deadline, pause = time.monotonic() + PATIENCE, threading.Event()
     while not met():
         assert time.monotonic() < deadline, f"waited for {what}"

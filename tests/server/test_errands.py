@@ -1,4 +1,4 @@
-"""What threads want done in the loop."""
+"""Callbacks that threads schedule in the event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def done(loop: asyncio.AbstractEventLoop, work: Callable[[LoopCallbacks], object]) -> None:
-    """By a thread, while the loop does something else; then what it left for the loop."""
+    """Run a function in a thread while the loop is busy, then the callbacks that it scheduled."""
     errands = LoopCallbacks(loop)
     thread = threading.Thread(target=work, args=(errands,))
     thread.start()

@@ -1,4 +1,4 @@
-"""Who may not: of every route that the server has, so that none that is added is forgotten."""
+"""Access control of all routes of the server, so that new routes are covered."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def send(
 
 
 class Hers:
-    """All that a user can have, and what she sees of it."""
+    """One object of each kind that a user can own."""
 
     def __init__(self, here: Place) -> None:
         self._here = here
@@ -118,7 +118,7 @@ def test_it_is_known_of_every_route_whether_it_is_of_a_user() -> None:
 
 @pytest.mark.parametrize("user", ["bob", ""])
 def test_with_the_id_of_another_user_every_route_is_404(here: Place, user: str) -> None:
-    """Nothing is read, written or asked of a model; nor is it told that there is something."""
+    """Nothing is read, written or sent to a model, and no reply reveals that the object exists."""
     hers = Hers(here)
     before, asked = hers.all(), len(here.service.requests)
     for route in own_routes():

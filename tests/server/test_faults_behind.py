@@ -1,4 +1,4 @@
-"""What goes wrong at the service behind the server, as clients of each API see it."""
+"""Failures of the upstream service, as clients of each API see them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def told(front: Front, reply: Any) -> tuple[int, str | None]:
 
 @each_front
 def test_429_with_retry_after_is_told_at_once(here: Place, front: Front) -> None:
-    """As far as it makes sense; the service is asked once."""
+    """The client gets a valid Retry-After; the service receives one request."""
     for stream in BOTH:
         for asked, seconds in (("86400", "86400"), ("120", "120"), ("soon", None)):
             here.service.requests.clear()
@@ -69,7 +69,7 @@ def test_503_and_others_that_pass_are_no_fault_of_the_client(here: Place, front:
 
 @each_front
 def test_401_of_the_service_is_none_of_the_server(here: Place, front: Front) -> None:
-    """Else the client would take its own token for wrong, and the page ask for another."""
+    """Otherwise the client would consider its own token invalid."""
     for stream in BOTH:
         for status in (401, 403):
             here.service.requests.clear()
@@ -82,7 +82,7 @@ def test_401_of_the_service_is_none_of_the_server(here: Place, front: Front) -> 
 def test_a_stream_that_is_cut_ends_with_an_error_and_no_mark_of_success(
     here: Place, front: Front
 ) -> None:
-    """All that came before is there; the error is the last of it."""
+    """The client receives all chunks before the failure; the error comes last."""
     for fault in (
         [CUT],
         [RESET],
@@ -114,7 +114,7 @@ def test_a_whole_answer_that_is_cut_is_an_error(here: Place, front: Front) -> No
 
 @each_front
 def test_html_or_nothing_with_status_200_is_an_error(here: Place, front: Front) -> None:
-    """Whose markup the client gets nowhere as an answer."""
+    """No API returns the markup as an answer."""
     for body in (b"<html><script>hit()</script></html>", b"", b"null", b"[]"):
         for stream in BOTH:
             here.service.replies = [service_reply(body, headers={"Content-Type": "text/html"})]
@@ -143,7 +143,8 @@ def test_a_prompt_that_is_too_long_is_400_and_sent_once(here: Place, front: Fron
 def test_a_service_that_fails_again_and_again_is_left_alone_by_every_api(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
-    """It is told at once, and when to come again; what clients do wrong does not count."""
+    """The client gets an immediate refusal with Retry-After; errors of clients do not count as
+    failures."""
     with place(make_host, tmp_path, calls={"failures": 2}) as here:
         for status in (400, 404, 400, 500, 503):
             here.service.replies = [failure(status)]
@@ -160,7 +161,7 @@ def test_a_service_that_fails_again_and_again_is_left_alone_by_every_api(
 
 @each_front
 def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front: Front) -> None:
-    """Nor for an event: it is written as JSON, in one line."""
+    """Nor as an event: the text is encoded as JSON on one line."""
     forged = "\n\ndata: [DONE]\n\nevent: message_stop\r\ndata: {}\r\revent: answer\u2028\x85\x00"
     forged += '\n{"done":true}\n'
     said = json.dumps({"choices": [{"index": 0, "delta": {"content": forged}}]}).encode()
@@ -180,7 +181,7 @@ def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front:
 def test_a_stream_that_takes_its_time_says_that_it_goes_on(
     make_host: MakeHost, tmp_path: Path, front: Front, begun: list[Step], end: list[Step]
 ) -> None:
-    """A cut has no status any more once the head is sent: it is an event."""
+    """After the head is sent, an interrupted reply is reported as an event instead of a status."""
     with place(make_host, tmp_path, head_wait=0.0, silence=0.01) as here:
         said = slowly(here, front, [*begun, HOLD, DELTA, *end])
         assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
@@ -221,7 +222,8 @@ def test_so_does_that_of_a_plugin(
 
 @each_front
 def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front: Front) -> None:
-    """Before the first token, and after it; for whole answers as well."""
+    """Before the first token, and after it; for whole answers as well. On a busy machine, the first
+    token may arrive too late: this is status 504, too."""
     calls = {"first_token": 0.05, "idle": 0.05, "total": 0.1}
     with place(make_host, tmp_path, calls=calls) as here:
         ways: list[list[Step]] = [[HANG], [DELTA, HANG]]
@@ -232,7 +234,7 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
                 assert front.failed in reply.content
                 assert front.done not in reply.content
             else:
-                assert (reply.status_code, steps) == (504, [HANG])
+                assert reply.status_code == 504, reply.text
         here.service.replies = [sse_reply([HANG])]
         reply = here.ask(front, stream=False)
         assert reply.status_code == 504, reply.text
@@ -261,7 +263,7 @@ def test_a_client_that_disconnects_frees_the_service(here: Place, front: Front) 
 
 
 def ended(here: Place) -> Any:
-    """The last turn, once it is over."""
+    """Wait until the last turn has ended, and return it."""
     wait_until(lambda: here.turns()[-1]["status"] != "running")
     return here.turns()[-1]
 

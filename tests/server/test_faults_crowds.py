@@ -1,5 +1,5 @@
-"""Two hundred requests at once: no more than may be are under way, some wait, the others are told
-to come again, and nothing of it is left."""
+"""Two hundred concurrent requests: the limit is kept, some wait, the others are refused with
+Retry-After, and all resources are released."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CALLS, CAP, LINE = 200, 20, 80
 
 
 def held() -> Reply:
-    """An answer that waits until it is let go."""
+    """A reply that waits until the test releases it."""
     return Reply([HOLD, *chat(WORD).steps], keep=True)
 
 
 def crowd(here: Place, stack: ExitStack) -> list[socket.socket]:
-    """So many clients, of all APIs, each with a request under way."""
+    """Clients of all APIs, each with a request in progress."""
     asked = [here.raw(FRONTS[number % len(FRONTS)], stream=False) for number in range(CALLS)]
     clients = [stack.enter_context(dial(here.url)) for _ in asked]
     for client, data in zip(clients, asked, strict=True):
@@ -39,7 +39,7 @@ def crowd(here: Place, stack: ExitStack) -> list[socket.socket]:
 
 
 def refused(clients: list[socket.socket], count: int) -> list[bytes]:
-    """What those are told that do not wait, once there are so many of them."""
+    """Return the first replies, and remove their clients."""
     told: list[bytes] = []
     with selectors.DefaultSelector() as waiting:
         for client in clients:
@@ -59,7 +59,7 @@ def refused(clients: list[socket.socket], count: int) -> list[bytes]:
 def test_200_requests_at_once_through_a_cap_of_20(
     make_host: MakeHost, tmp_path: Path, where: str
 ) -> None:
-    """Whether it is the server that takes no more, or the provider."""
+    """The limit is that of the server, or that of the provider."""
     bounds: Mapping[str, Any] = (
         {"max_concurrency": CAP, "queue_size": LINE}
         if where == "the server"
@@ -82,7 +82,8 @@ def test_200_requests_at_once_through_a_cap_of_20(
 
 
 def nothing_is_left(here: Place) -> None:
-    """Of places taken, in the server and at the provider, once the last thread has come back."""
+    """Check that no slots are in use in the server and at the provider once all threads have
+    ended."""
     uvicorn: Any = here.server._uvicorn
     application = uvicorn.config.app.shared
     settings = application.settings

@@ -1,5 +1,5 @@
-"""The server as a process that is ended amid its work: what it had acknowledged is there, and what
-it had not ended can be gone on with."""
+"""A server process that ends during requests: acknowledged results are stored, and interrupted
+turns can be resumed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AUTHORIZED = {**JSON, "authorization": f"Bearer {TOKEN}"}
 
 
 def behind(received: Received) -> Reply:
-    """It does what is said last: it answers at once, or begins and goes no further."""
+    """Reply immediately, or hang after the first chunk, as the last message says."""
     asked = received.json()
     if asked["messages"][-1]["content"] == "hang":
         return sse_reply([DELTA, HANG])
@@ -84,7 +84,7 @@ def process() -> Iterator[Process]:
 
 @pytest.fixture
 def service(home: Path) -> Iterator[FakeService]:
-    """What is configured for a server of this test."""
+    """Configuration of the server."""
     with FakeService(answer=behind) as service:
         instance = {"type": "openai-compatible", "base_url": f"{service.url}/v1"}
         config = {
@@ -107,7 +107,7 @@ def turn(id: str, message: str) -> bytes:
 def test_sigterm_with_20_streams_drains_and_saves_the_rest_as_interrupted(
     service: FakeService,
 ) -> None:
-    """Those that end in time end well; the others are told; it exits with 0."""
+    """Requests that finish in time succeed, the others get an error; the exit code is 0."""
     with process() as server, ExitStack() as stack:
         ids = [server.opened() for _ in range(20)]
         clients = [stack.enter_context(dial(server.url)) for _ in ids]
@@ -129,7 +129,7 @@ def test_sigterm_with_20_streams_drains_and_saves_the_rest_as_interrupted(
 
 
 def test_kill_9_amid_streams_loses_no_acknowledged_message(service: FakeService) -> None:
-    """What was under way is marked, and another server goes on with it."""
+    """Turns in progress are marked as interrupted, and another server resumes them."""
     with process() as server, ExitStack() as stack:
         ids = [server.opened() for _ in range(4)]
         for id in ids:

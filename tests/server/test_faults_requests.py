@@ -1,4 +1,4 @@
-"""Requests that are made to be too much: refused at their bound, and the server goes on."""
+"""Excessive requests: they are refused at a limit, and the server continues."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def is_alive(here: Place) -> bool:
 
 
 def filled(path: str) -> str:
-    """A path of a route, with something for each name in it."""
+    """Path of a route with a value for each parameter."""
     return "/".join("x:generateContent" if part == "{call}" else part.strip("{}")
                     for part in path.split("/"))  # fmt: skip
 
 
 def test_json_of_depth_100000_is_refused_by_every_route(here: Place) -> None:
-    """As a body, and as a value in one; by the form of each API."""
+    """Deep nesting as the body, and in a field of it."""
     closed = DEEP + b"]" * len(DEEP)
     for method, path in WRITING:
         for body in (DEEP, b'{"model":"remote/m","message":%b}' % closed):
@@ -61,7 +61,7 @@ def test_json_of_depth_100000_is_refused_by_every_route(here: Place) -> None:
 
 
 def test_a_gzip_bomb_is_not_unpacked(here: Place) -> None:
-    """A body is taken as it is sent, and is then no JSON."""
+    """The body is not decompressed, so it is invalid JSON."""
     bomb = gzip.compress(b" " * 2**25, 9)
     headers = {**JSON, "content-encoding": "gzip"}
     for method, path in WRITING:
@@ -121,7 +121,7 @@ NAMES = [
 
 
 def test_ids_are_no_file_names(here: Place, tmp_path: Path) -> None:
-    """Nothing is written outside, or read; what is asked for is not there."""
+    """No file outside is read or written; the reply is `not found`."""
     here.opened()
     before = files(tmp_path)
     routes = [each for each in own_routes() if "{" in each.path and "batches" not in each.path]
@@ -143,12 +143,12 @@ def test_ids_are_no_file_names(here: Place, tmp_path: Path) -> None:
 
 
 def encoded(name: str) -> str:
-    """All of it, so that no client takes dots for what they mean in a path."""
+    """Quote all of it, so that no client interprets dots as path segments."""
     return "".join(f"%{byte:02x}" for byte in name.encode())
 
 
 def files(folder: Path) -> dict[str, int]:
-    """All below a folder, and who may read them."""
+    """All files below a directory, and their permissions."""
     return {str(each): each.stat().st_mode & 0o777 for each in folder.rglob("*") if each.is_file()}
 
 
@@ -161,7 +161,7 @@ def test_all_files_of_the_server_are_of_its_user_alone(here: Place, tmp_path: Pa
 
 
 def test_what_is_exported_of_a_conversation_has_no_name_of_the_client(here: Place) -> None:
-    """A title is no name of a file either."""
+    """A title is not used as a file name either."""
     id = here.opened()
     here.send("PATCH", f"/api/v1/conversations/{id}", {"title": '../../x"; filename="evil.html'})
     reply: Any = here.send("GET", f"/api/v1/conversations/{id}/export")

@@ -1,5 +1,5 @@
-"""The disk is full, or another program holds the database: the answer still reaches the user, and
-it is said that it is not kept."""
+"""A full disk, or a database locked by another program: the user still gets the answer, and a
+warning that it was not stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Broken = Callable[[Place], AbstractContextManager[None]]
 
 @contextmanager
 def full(here: Place) -> Iterator[None]:
-    """As a disk is on which nothing more may be written."""
+    """Fail as a full disk does."""
     with closing(sqlite3.connect(here.database)) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
     store: Any = here.host.store
@@ -53,7 +53,7 @@ def locked(here: Place) -> Iterator[None]:
 
 @pytest.fixture
 def here(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
-    """All that is asked of it is kept."""
+    """A server that records all API calls."""
     with place(
         make_host, tmp_path, patience=0.0, config={"server": ServerConfig(record_api_calls=True)}
     ) as here:
@@ -64,7 +64,7 @@ broken_in_each_way = pytest.mark.parametrize("broken", [full, locked], ids=["ful
 
 
 def long_said(front: Front) -> Mapping[str, Any]:
-    """What is to be kept, and does not fit."""
+    """Return a request with a message that does not fit on the disk."""
     message = {"role": "user", "content": LONG}
     bodies: dict[str, dict[str, Any]] = {
         "responses": {"input": LONG, "store": True},

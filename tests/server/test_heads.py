@@ -1,4 +1,4 @@
-"""What clients send that no client should."""
+"""Invalid requests."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_who_goes_on_to_send_is_left_in_the_end(url: str, monkeypatch: pytest.Mo
 
 
 def test_a_head_has_a_time(host: Host) -> None:
-    with served(host, head_seconds=0.1) as server:
+    with served(host, head_seconds=0.5) as server:
         for begun in (b"", b"GET /x HTTP/1.1\r\nhost", b"\r\n", GET + b"\r\n" + b"GET /x"):
             assert statuses(said(server.url, begun)) == [200] * begun.count(b"\r\n\r\n")
 

@@ -1,4 +1,4 @@
-"""Jobs whose server ends or is killed: what was acknowledged is done, and its status is true."""
+"""Jobs whose server stops or is killed: accepted jobs are done, and their status is correct."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AT_ONCE = 16  # of one process
 
 
 def behind(received: Received) -> Reply:
-    """It says again what was said, once the test lets it."""
+    """Repeat the message, after the test releases the reply."""
     answer = chat(received.json()["messages"][-1]["content"], streamed=True)
     return Reply([HOLD, *answer.steps], answer.keep)
 

@@ -1,4 +1,4 @@
-"""What the command line changes, a server that runs and all its workers see."""
+"""A running server and all its workers apply changes made with the command line."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def answers(client: Client, status: int, **more: Any) -> bool:
 
 
 def is_opened_with(client: Client, models: Any) -> bool:
-    """Whether a conversation that names no model has these."""
+    """Whether these are the defaults of a conversation that names no model."""
     reply = client.send("POST", "/api/v1/conversations", {}).json()
     return bool(reply.get("models") == models)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_item_3_models_defaults_and_providers(service: FakeService, workers: str) -> None:
-    """The first change makes the file."""
+    """The first change creates the file."""
     with serving("--workers", workers) as server, ExitStack() as stack:
         pids = server.workers()
         contexts = [server.at(each) for each in pids] or [client_of(server.url)]

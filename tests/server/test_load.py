@@ -1,4 +1,4 @@
-"""Much at once, in a process whose memory is looked at."""
+"""Many concurrent requests, and the memory of the server process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST = b"host: localhost\r\n"
 
 
 def memory(pid: int) -> int:
-    """Resident, in kB."""
+    """Return the resident memory in kB."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found is not None
@@ -32,12 +32,12 @@ def memory(pid: int) -> int:
 
 
 def held(pid: int) -> tuple[int, int]:
-    """Threads and open files."""
+    """Return the number of threads and of open files."""
     return len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def settled(pid: int, most: tuple[int, int]) -> tuple[int, int]:
-    """What it holds, once that is no more than it should be: idle threads end after a while."""
+    """Wait until idle threads have ended; return the number of threads and of open files."""
     end = time.monotonic() + 30
     while any(now > may for now, may in zip(held(pid), most, strict=True)):
         if time.monotonic() > end:
@@ -52,7 +52,7 @@ def test_a_thousand_open_streams() -> None:
         before, base = memory(started.pid), held(started.pid)
         clients = [stack.enter_context(dial(url)) for _ in range(STREAMS)]
         for client in clients:
-            client.sendall(b"GET /stream/600 HTTP/1.1\r\n" + HOST + b"\r\n")
+            client.sendall(b"GET /stream/on HTTP/1.1\r\n" + HOST + b"\r\n")
         for client in clients:
             until(client, b"begun ")
         assert (memory(started.pid) - before) / STREAMS <= 100

@@ -1,4 +1,4 @@
-"""One store behind several servers, and workers: what one of them keeps, the others go on with."""
+"""Several servers and workers with one store: each continues the conversations of the others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 
 def behind(received: Received) -> Reply:
-    """It answers with what was said to it; some of that holds until the test lets it go."""
+    """Repeat the message; some replies wait until the test releases them."""
     asked = received.json()
     said = [each["content"] for each in asked["messages"] if each["role"] == "user"]
     whole = chat(" | ".join(map(str, said)), streamed=asked.get("stream", False))
@@ -54,7 +54,7 @@ def service(home: Path, place: str) -> Iterator[FakeService]:
 def clients(
     request: pytest.FixtureRequest, service: FakeService
 ) -> Iterator[tuple[Client, Client]]:
-    """Of two processes, one each."""
+    """Clients of two processes, one each."""
     with ExitStack() as stack:
         if request.param == "servers":
             servers = [stack.enter_context(serving()) for _ in range(2)]
@@ -88,7 +88,7 @@ class TestWhatOneBegan:
             assert each.get("/api/v1/conversations")["data"][0]["turns"] == 4
 
     def test_as_responses(self, clients: tuple[Client, Client]) -> None:
-        """Whether the client says that they are to be kept, or nothing."""
+        """With an explicit `store`, and by default."""
         one, other = clients
         given = {"model": "remote/m", "store": True}
         first = one.post("/v1/responses", {**given, "input": "a"})
@@ -124,7 +124,7 @@ class TestWhatOneBegan:
 
     @pytest.mark.parametrize("clients", ["workers"], indirect=True)
     def test_as_a_provider(self, clients: tuple[Client, Client], service: FakeService) -> None:
-        """Workers of one server notice what one of them was told to change."""
+        """All workers of a server apply a change that one of them received."""
         one, other = clients
         settings = {"base_url": f"{service.url}/v1"}
         body = {"name": "second", "type": "openai-compatible", "settings": settings}
@@ -161,7 +161,7 @@ class TestTwoTurnsAtOnce:
         assert other.post(f"{path}/turns", {"message": "c"})["answer"]["text"] == "hold | c"
 
     def test_that_begin_together(self, clients: tuple[Client, Client]) -> None:
-        """One of them is answered, or both one after the other: none is doubled or lost."""
+        """One is answered, or both in turn: none is duplicated or lost."""
         path = clients[0].opened()
         answered: list[str] = []
         for number in range(12):

@@ -1,4 +1,4 @@
-"""Several workers of one server, as processes: how they begin, end, fail and are replaced."""
+"""Worker processes of one server: start, stop, failure and replacement."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,7 +20,8 @@ from genai_host.errors import ConfigurationError, GenaiError, PluginError
 from genai_host.server import supervisor as supervisor_module
 from genai_host.server.listener import listen
 from genai_host.server.supervisor import Child, Supervisor, must_share
-from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
+from genai_host.testing import ManualClock
+from genai_host.testing.fake_service import HANG, HOLD, FakeService, Received, Reply, sse_reply
 from genai_host_testing.openai_service import chat
 from genai_host_testing.several import (
     HEADERS,
@@ -39,11 +39,17 @@ from genai_host_testing.several import (
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 
 
+STOP = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
+
+
 def behind(received: Received) -> Reply:
-    """It does what is said last: it answers at once, or begins and goes no further."""
+    """Reply immediately, hang after the first chunk, or wait for `let_go`, as the last message
+    says."""
     asked = received.json()
     if asked["messages"][-1]["content"] == "hang":
         return sse_reply([DELTA, HANG])
+    if asked["messages"][-1]["content"] == "hold":
+        return sse_reply([DELTA, HOLD, STOP, b"[DONE]"])
     return chat(WORD, streamed=asked.get("stream", False))
 
 
@@ -88,7 +94,7 @@ class TestTheyServe:
 @pytest.mark.slow
 class TestTheyEnd:
     def test_with_streams_that_are_told(self, service: FakeService) -> None:
-        """Those of all workers: drained, then interrupted."""
+        """Streams of all workers may finish within the timeout, then they are interrupted."""
         with serving("--workers", "2") as server, ExitStack() as stack:
             clients = []
             for worker in server.workers():
@@ -114,17 +120,19 @@ class TestTheyEnd:
             assert server.process.wait(30) == 0
 
     def test_when_a_signal_comes_to_all_of_them(self, service: FakeService) -> None:
-        """As systemd sends it: no worker takes it for the second one."""
+        """As systemd sends it: the supervisor's order is not a second signal for the workers."""
         with (
-            serving("--workers", "2", "--graceful-timeout", "1") as server,
+            serving("--workers", "2", "--graceful-timeout", "60") as server,
             client_of(server.url) as client,
         ):
-            with hanging(server, client) as connection:
-                began = time.monotonic()
+            with hanging(server, client, b"hold") as connection:
                 for pid in (server.pid, *server.workers()):
                     os.kill(pid, signal.SIGTERM)
-                assert b"interrupted" in heard(connection)
-                assert time.monotonic() - began >= 1
+                wait_until(lambda: not listens(server.url))
+                service.let_go()
+                reply = heard(connection)
+                assert b'"finish":"stop"' in reply
+                assert b"interrupted" not in reply
             assert server.process.wait(30) == 0
 
     def test_when_the_supervisor_is_killed(self, service: FakeService) -> None:
@@ -151,7 +159,7 @@ class TestTheyAreReplaced:
     def test_one_that_is_killed_amid_a_turn_which_the_others_go_on_with(
         self, service: FakeService
     ) -> None:
-        """That it was at it keeps nobody from the conversation."""
+        """The lock of the killed worker does not block the conversation."""
         with serving("--workers", "2") as server:
             first, killed = server.workers()
             with server.at(first) as client:
@@ -174,7 +182,7 @@ class TestTheyAreReplaced:
     def test_one_after_another_on_sighup_and_nothing_is_lost(
         self, service: FakeService, home: Path
     ) -> None:
-        """New configuration holds then, and each turn is there once."""
+        """The new configuration applies then, and each turn is stored once."""
         with serving("--workers", "2") as server:
             before = set(server.workers())
             asked, answered = 0, 0
@@ -258,7 +266,7 @@ def test_what_keeps_them_from_beginning_is_told_in_a_line(
 
 
 class TestSupervisor:
-    """With workers that do not serve."""
+    """The supervisor, with workers that do not serve."""
 
     @pytest.fixture
     def said(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -306,6 +314,49 @@ class TestSupervisor:
         with pytest.raises(GenaiError, match="SIGKILL"):
             self.run(said, monkeypatch, "import time; time.sleep(60)")
 
+    def test_replaces_one_that_has_served_for_five_seconds_without_delay(
+        self, said: list[str]
+    ) -> None:
+        clock = ManualClock()
+
+        class Idle(Child):
+            """A worker without a process. The first reports that it is ready."""
+
+            has_ended = False
+
+            def __init__(self, number: int) -> None:
+                self.number, self.error = number, None
+                self.is_ready = self.is_leaving = False
+                self._said = b""
+                self._channel, self.theirs = socket.socketpair()
+                self._channel.setblocking(False)
+                started.append(self)
+                if len(started) == 1:
+                    self.theirs.send(b"ready\n")
+                else:
+                    signal.raise_signal(signal.SIGTERM)
+
+            def tell(self, order: str) -> None:
+                self.has_ended = True
+
+            def close(self) -> None:
+                self.theirs.close()
+                self._channel.close()
+
+            def why(self) -> GenaiError:
+                return PluginError("a worker exited")
+
+        started: list[Idle] = []
+
+        def listening() -> None:
+            clock.advance(5.1)
+            started[0].has_ended = True
+            started[0].theirs.close()
+
+        Supervisor(socket.socket(), 1, Idle, said.append, clock=clock).run(listening)
+        assert said == ["warning: a worker exited; starting another now"]
+        assert len(started) == 2
+
     @pytest.mark.process
     def test_what_a_worker_says_wrongly_is_no_fault_of_it(
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
@@ -326,9 +377,9 @@ class TestSupervisor:
 
 
 @contextmanager
-def hanging(server: Several, client: Client) -> Iterator[socket.socket]:
-    """A connection on which a turn is in progress."""
-    body = b'{"message": "hang", "stream": true}'
+def hanging(server: Several, client: Client, message: bytes = b"hang") -> Iterator[socket.socket]:
+    """Yield a connection on which a turn is in progress."""
+    body = b'{"message": "%b", "stream": true}' % message
     path = f"{client.opened()}/turns"
     with dial(server.url) as connection:
         connection.sendall(raw(path, body, authorization=HEADERS["authorization"]))

@@ -14,7 +14,6 @@ import copy
 import logging
 import os
 import threading
-import time
 from contextlib import closing, suppress
 
 from attrs import evolve
@@ -225,14 +224,14 @@ class Jobs:
 
     def _ended(self, request: RouteRequest) -> Job:
         """The job, after it has ended or the wait of the request is over."""
-        gone = threading.Event()
-        until = time.monotonic() + _seconds(request)
-        with request.limits.on_cancel(gone.set):
+        over, seconds = threading.Event(), _seconds(request)
+        is_over = not seconds
+        with request.limits.on_cancel(over.set), self._host.clock.call_later(seconds, over.set):
             while True:
                 job = self._mine(request)
-                left = until - time.monotonic()
-                if job.status != "running" or left <= 0 or gone.wait(min(_LOOK, left)):
+                if job.status != "running" or is_over:
                     return job
+                is_over = over.wait(_LOOK)
 
     def _mine(self, request: RouteRequest) -> Job:
         return self._records.find(request.user, request.parameters["id"])

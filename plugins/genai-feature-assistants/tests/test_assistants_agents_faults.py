@@ -113,7 +113,7 @@ class TestRuns:
 
     def test_item_7_a_stream_that_is_silent(self, either: ScriptedService) -> None:
         either.fail("POST", either.run_path, stream_reply([CREATED, HANG]))
-        polling = PollingOptions(timeout=0.05)
+        polling = PollingOptions(timeout=0.5)
         with agent_of(either, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:
             invoked(agent, streamed=True)
         assert caught.value.run_id == "run_1"

@@ -26,7 +26,7 @@ from genai_host.api import (
     ToolContext,
     Turn,
 )
-from genai_host.testing import InlinePlugin
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host_testing.fixtures import MakeHost
 
 from .mcp_talk import NEW, OLD, Talk, as_sent, service_of, text, tool, version
@@ -127,8 +127,8 @@ class TestApproval:
     """Tools that ask for approval."""
 
     @pytest.fixture
-    def asking(self, make_host: MakeHost) -> Host:
-        return make_host(own=InlinePlugin(tools=[tool("buy", approval="ask")]))
+    def asking(self, make_host: MakeHost, clock: ManualClock) -> Host:
+        return make_host(own=InlinePlugin(tools=[tool("buy", approval="ask")]), clock=clock)
 
     def test_some_are_approved_beforehand(self, asking: Host, version: str) -> None:
         talk = Talk(service_of(asking, approved=["b*"]), version, {"elicitation": {}})
@@ -218,7 +218,7 @@ class TestApproval:
         assert asked["resultType"] == "input_required"
 
     def test_calls_do_not_wait_for_ever(
-        self, asking: Host, monkeypatch: pytest.MonkeyPatch
+        self, asking: Host, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(calls_module, "MOST_KEPT", 2)
         talk = Talk(service_of(asking), NEW, {"elicitation": {}})
@@ -226,8 +226,8 @@ class TestApproval:
         yes: Any = {"name": "buy", "inputResponses": {"approval": ALLOWED}}
         answers = [talk.ask("tools/call", **yes, requestState=each) for each in states]
         assert [each.get("code") for each in answers] == [rpc.INVALID_PARAMS, None, None]
-        monkeypatch.setattr(calls_module, "KEPT_SECONDS", -1.0)
         state = talk.call("buy")["requestState"]
+        clock.advance(601)
         assert talk.ask("tools/call", **yes, requestState=state)["code"] == rpc.INVALID_PARAMS
 
     def test_a_human_is_asked_while_an_old_client_waits(

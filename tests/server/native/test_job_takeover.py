@@ -1,10 +1,11 @@
-"""Jobs that outlive their server: killed before each of its writes, taken over, given up; and jobs
-that wait."""
+"""Jobs whose server is killed before each of its writes: another server takes them over, or gives
+up. Jobs that wait for a value."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ SENT: list[str] = []
 
 
 def send(text: str) -> str:
-    """What may be done once."""
+    """A side effect that must happen once."""
     SENT.append(text)
     return f"sent {text}"
 
@@ -80,7 +81,7 @@ def api(make_host: MakeHost, tmp_path: Path, clock: ManualClock) -> Iterator[Api
 
 @pytest.fixture
 def idle(api: Api, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    """The jobs of a server that takes them, and does nothing more."""
+    """Jobs of a server that accepts them but never runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JobWorker, "start", lambda self, works: None)
         jobs = Jobs(api.host, Live())
@@ -89,7 +90,7 @@ def idle(api: Api, monkeypatch: pytest.MonkeyPatch) -> Jobs:
 
 
 def submit(jobs: Jobs, **body: Any) -> str:
-    """The id of a job that the server has taken."""
+    """Submit a job, and return its id."""
     data = write_json({"message": "hi", **body})
     reply = jobs.submit(RouteRequest("POST", "/x", body=data, limits=Cancellation()))
     id: str = json.loads(reply.body)["id"]  # type: ignore[arg-type]  # it is whole
@@ -103,7 +104,7 @@ def queued(host: Host, id: str) -> Job:
 
 
 def seen(api: Api, id: str) -> tuple[str, int, Any]:
-    """The status of a job, and the status and value of its result."""
+    """Return the status of a job, and the status code and value of its result."""
     reply = api.send("GET", f"/jobs/{id}/result?wait=30")
     value = reply.json()
     told = value["error"]["code"] if "error" in value else value.get("answer", {}).get("text")
@@ -122,10 +123,23 @@ def test_a_job_is_taken_over_when_the_lease_of_its_server_has_expired(
     assert api.fake.calls == 1
 
 
+def test_a_request_waits_no_longer_for_a_result_than_it_asks(
+    api: Api, idle: Jobs, clock: ManualClock
+) -> None:
+    id = submit(idle)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(api.send, "GET", f"/jobs/{id}/result?wait=10")
+        clock.wait_for_alarm_in(10)
+        clock.advance(9.9)
+        assert not waiting.done()
+        clock.advance(0.1)
+        assert waiting.result(30).status_code == 202
+
+
 def test_a_job_whose_server_is_killed_before_any_write_is_done_and_nothing_is_done_twice(
     api: Api, idle: Jobs
 ) -> None:
-    """It is killed one write later each time, until it is not; the next goes on."""
+    """The server is killed before its first write, then before its second, and so on."""
     endings = set()
     number, is_killed = 0, True
     while is_killed:

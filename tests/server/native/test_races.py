@@ -1,4 +1,4 @@
-"""What comes at the same time over the native API, and what comes in the wrong order."""
+"""Concurrent requests to the native API, and requests in the wrong order."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def hanging(api: Api, pool: ThreadPoolExecutor, path: str) -> Future[Any]:
-    """A turn that is under way; its status and code."""
+    """Start a turn that does not end; return its status and error code."""
     api.fake.faults[api.fake.calls] = HANG
 
     def say() -> tuple[int, str]:

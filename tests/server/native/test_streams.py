@@ -1,4 +1,4 @@
-"""Streams of the native API: what they say while nothing comes, and how they end."""
+"""Streams of the native API: keep-alive comments, and their ends."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def taken(host: Host, limits: Cancellation, **body: Any) -> tuple[str, RouteResp
 def test_a_stream_that_nobody_reads_on_ends_as_what_ended_it(
     host: Host, reason: GenaiError | None, status: str
 ) -> None:
-    """It is not asked for its next piece, as that of a client that reads too slowly is not."""
+    """The next chunk is not requested, as with a client that reads too slowly."""
     limits = Cancellation()
     id, reply = taken(host, limits)
     pieces: Any = reply.body

@@ -15,12 +15,12 @@ from __future__ import annotations
 import itertools
 import secrets
 import threading
-import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import frozen
 
+from genai_host.api import Clock
 from genai_host.errors import GenaiError
 from genai_mcp import rpc
 from genai_mcp.rpc import (
@@ -94,13 +94,18 @@ class Done:
 class _Kept:
     work: Work
     question: Question
-    until: float = field(factory=lambda: time.monotonic() + KEPT_SECONDS)
+    until: float
 
 
 class Waiting:
-    """The calls that wait for their client to return, by unguessable names."""
+    """The calls that wait for their client to return, by unguessable names.
 
-    def __init__(self) -> None:
+    Args:
+        clock: Source of time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
 
@@ -108,8 +113,8 @@ class Waiting:
         """Store a call and return its name."""
         name = secrets.token_urlsafe(24)
         with self._lock:
-            self._kept[name] = _Kept(work, question)
-            now = time.monotonic()
+            now = self._clock.monotonic()
+            self._kept[name] = _Kept(work, question, now + KEPT_SECONDS)
             gone = [key for key, kept in self._kept.items() if kept.until < now]
             gone += list(self._kept)[: max(0, len(self._kept) - len(gone) - MOST_KEPT)]
             dropped = [self._kept.pop(key) for key in dict.fromkeys(gone)]
@@ -121,7 +126,7 @@ class Waiting:
         """Remove and return a call; None if it is unknown, or has another tool or arguments."""
         with self._lock:
             kept = self._kept.get(name)
-            if kept is None or kept.until < time.monotonic():
+            if kept is None or kept.until < self._clock.monotonic():
                 return None
             if (kept.work.name, kept.work.arguments) != (tool, arguments):
                 return None
@@ -307,7 +312,7 @@ class Service:
 
     def __init__(self, offer: Offer) -> None:
         self.offer = offer
-        self.waiting = Waiting()
+        self.waiting = Waiting(offer.clock)
         self.places = threading.BoundedSemaphore(MOST_CALLS)
 
     def close(self) -> None:

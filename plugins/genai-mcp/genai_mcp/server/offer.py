@@ -79,10 +79,15 @@ class Offered:
 
 
 class Offer:
-    """The MCP tools of a host. Thread-safe."""
+    """The MCP tools of a host. Thread-safe.
+
+    Attributes:
+        clock: Clock of the host.
+    """
 
     def __init__(self, host: HostServices, choice: Choice | None = None) -> None:
         self._host = host
+        self.clock = host.clock
         self._choice = choice or Choice()
         self._checker = SchemaValidator(_QUESTION)
 
