@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any, TypeVar
 
@@ -55,8 +55,8 @@ class DistinctCalls:
     def __len__(self) -> int:
         return len(self._found)
 
-    def __contains__(self, id: str) -> bool:
-        return id in self._found
+    def __iter__(self) -> Iterator[ToolCall]:
+        return iter(self._found.values())
 
     def add(self, call: ToolCall) -> ToolCall | None:
         """Add a call. Returns it with its id; None for a repetition."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -33,10 +34,12 @@ from genai_host.api import (
     ReplyStream,
     StreamDecoder,
     TokenCount,
+    ToolCall,
     Usage,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
+from genai_host.api.json_text import write_json
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.api.tool_calls import DistinctCalls, distinct_calls
 from genai_host.calls.parameters import ParameterChecker, with_extra_body
@@ -376,10 +379,19 @@ class _Given:
             return
         if result.text and not self._has_text:
             yield Delta(text=result.text)
-        calls = result.tool_calls
-        missing = [call for call in calls if call.id not in self._calls]
-        for call in missing[: max(0, len(calls) - len(self._calls))]:
-            yield Delta(tool_call=call)
+        if len(result.tool_calls) <= len(self._calls):
+            return
+        given = Counter(map(_content_of, self._calls))
+        for call in result.tool_calls:
+            given[_content_of(call)] -= 1
+            if given[_content_of(call)] < 0:
+                passed = self.add(Delta(tool_call=call))
+                if passed is not None:
+                    yield passed
+
+
+def _content_of(call: ToolCall) -> tuple[str, bytes]:
+    return call.name, call.malformed.encode(errors="replace") or write_json(call.arguments)
 
 
 def _decoded(

@@ -327,6 +327,19 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     assert len({call.id for call in calls}) == 2
 
 
+def test_the_call_that_was_not_streamed_is_given(host: Host) -> None:
+    call = {"type": "tool_call", "id": "1", "name": "f"}
+    other = {"type": "tool_call", "id": "1", "name": "g"}
+    end = {"message": {"role": "assistant", "content": [call, other]}, "finish": "tool_calls"}
+    events = [{"delta": {"tool_call": other}}, {"end": end}]
+    stream = [StreamEvent(json.dumps(each).encode()) for each in events]
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: _Stream(stream)  # type: ignore[method-assign]
+    pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+    calls = [each.tool_call for each in pieces if each.tool_call]
+    assert [(call.id, call.name) for call in calls] == [("1", "g"), ("call_1", "f")]
+
+
 def test_a_call_is_given_once_with_an_id_of_its_own(host: Host) -> None:
     call = {"type": "tool_call", "id": "1", "name": "f"}
     other = {"type": "tool_call", "id": "1", "name": "g"}
