@@ -93,7 +93,7 @@ def raise_error_in(value: Any, error_in: ErrorIn, answer: Collection[str] = ()) 
 
 def error_of_reply(reply: ProviderReply) -> ProviderError:
     """The error of a reply of status 400 or more in an unknown format."""
-    found = explain_reply(reply, _error_in)
+    found = explain_reply(reply, plain_error_in)
     if isinstance(found, ProviderError):
         return found
     return error_of_status(reply.status, f"the service answered with status {reply.status}")
@@ -209,7 +209,8 @@ def _overflow() -> re.Pattern[str]:
     return re.compile("|".join(_OVERFLOWS), re.IGNORECASE)
 
 
-def _error_in(data: Mapping[str, Any], status: int | None) -> ProviderError | None:
+def plain_error_in(data: Mapping[str, Any], status: int | None) -> ProviderError | None:
+    """The error in an object of an unknown format; see `ErrorIn`."""
     error = data.get("error")
     return service_error(status or 500, message_in(error)) if error else None
 
