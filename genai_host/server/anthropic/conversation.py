@@ -280,14 +280,14 @@ def _part_of_result(block: JsonReader) -> Part:
     """A block of a result. Others than those of messages become text, so that the conversation can
     continue: they are in its history."""
     kind = block.text("type")
-    if kind in _OF_MESSAGES:
+    if kind in _OF_MESSAGES or not kind:
         return _part(block)
     named = [text for name in ("title", "source") if isinstance(text := block.raw(name), str)]
     inner = block.raw("content")
     blocks = block.objects("content") if isinstance(inner, list) else ()
     texts = [each.text("text") for each in blocks if each.text("type") == "text"]
     said = "\n".join(filter(None, [*named, *texts]))
-    return Text(said or f"(a block of type {one_line(kind) or 'unknown'} was left out)")
+    return Text(said or f"(a block of type {one_line(kind)} was left out)")
 
 
 _OF_MESSAGES = ("document", "image", "text")
