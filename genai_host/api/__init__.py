@@ -71,6 +71,7 @@ from genai_host.api.dialects import (
     count_in,
     details_in,
     fitting_id,
+    id_in,
     list_in,
     malformed,
     must_be_vectors,
@@ -180,7 +181,7 @@ if TYPE_CHECKING:
     from genai_host.api.jobs import BackgroundQueue, BackgroundWorker, Job, Work
     from genai_host.api.services import CommandState, ConversationHandle, HostServices, TurnLimits
     from genai_host.api.storage import BlobStore, Document, DocumentCollection, OwnerStore
-    from genai_host.api.tool_calls import read_tool_call
+    from genai_host.api.tool_calls import arguments_as_text, read_tool_call
 
 _HOMES = {
     "BackgroundQueue": "jobs",
@@ -196,6 +197,7 @@ _HOMES = {
     "OwnerStore": "storage",
     "TurnLimits": "services",
     "Work": "jobs",
+    "arguments_as_text": "tool_calls",
     "asked_in_words": "closed_schema",
     "ended_with": "cancellation",
     "finish_word": "finish_reasons",
@@ -325,6 +327,7 @@ __all__ = [
     "VendorPart",
     "Work",
     "about",
+    "arguments_as_text",
     "asked_in_words",
     "body_of",
     "bytes_of",
@@ -344,6 +347,7 @@ __all__ = [
     "hookimpl",
     "http_provider",
     "http_status",
+    "id_in",
     "is_text",
     "json_response",
     "list_in",

@@ -106,6 +106,23 @@ class StreamEvent:
     data: bytes
     name: str | None = None
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the data is `[DONE]`, with which many services end a stream."""
+        size = len(self.data)
+        return size < _LONGEST_MARK and self.data.strip(b' \t\r\n"').upper() == b"[DONE]"
+
+    @property
+    def is_keepalive(self) -> bool:
+        """Whether the event only keeps the connection open."""
+        is_named = self.name in _KEEPALIVES and not self.data.lstrip().startswith(b"{")
+        return is_named or not self.data or self.data.isspace()
+
+
+_LONGEST_MARK = 16
+_KEEPALIVES = frozenset({"heartbeat", "keep-alive", "keep_alive", "keepalive", "ping"})
+"""Names of events that some services send between the others, with a text or nothing."""
+
 
 class ReplyStream(Protocol):
     """A streamed reply, which can be iterated once.

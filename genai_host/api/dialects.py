@@ -15,7 +15,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from re import Pattern
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -33,7 +33,7 @@ from genai_host.api.calls import (
     StreamEvent,
     TokenCount,
 )
-from genai_host.api.error_replies import ErrorIn, one_line
+from genai_host.api.error_replies import ErrorIn, one_line, raise_error_in
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import Image, Message, Part, Reasoning, Text, VendorPart, count
 from genai_host.api.validators import (
@@ -54,54 +54,62 @@ def read_object(data: bytes) -> dict[str, Any]:
     Raises:
         MalformedReply: It is not a JSON object.
     """
-    try:
-        value = read_json(data)
-    except ValueError as error:
-        raise malformed(f"it is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise malformed(f"it is a {type(value).__name__}")
-    return value
+    return _object(_read(data))
 
 
-def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
+def read_reply(data: bytes, error_in: ErrorIn, answer: Collection[str] = ()) -> dict[str, Any]:
     """Parse a reply, and raise the error that it may contain despite a status of 200.
 
     Args:
         data: JSON text.
         error_in: Finds the error in an object.
+        answer: Fields of an answer; see `raise_error_in`.
 
     Raises:
         MalformedReply: It is not a JSON object.
         GenaiError: The error in the reply.
     """
-    value = read_object(data)
-    found = error_in(value, None)
-    if found is None and "error" in (value.get("object"), value.get("type")):
-        found = error_in({"error": value}, None)
-    if found is not None:
-        raise found
+    value = _read(data)
+    raise_error_in(value, error_in, answer)
+    return _object(value)
+
+
+def _read(data: bytes) -> Any:
+    try:
+        return read_json(data)
+    except ValueError as error:
+        raise malformed(f"it is not JSON: {error}") from error
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise malformed(f"it is a {type(value).__name__}")
     return value
 
 
-def read_event(event: StreamEvent, error_in: ErrorIn) -> dict[str, Any]:
+def read_event(
+    event: StreamEvent, error_in: ErrorIn, answer: Collection[str] = ()
+) -> dict[str, Any]:
     """Parse an event of a stream; an event named `error` is an error in any form.
 
     Args:
         event: The event.
         error_in: Finds the error in an object.
+        answer: Fields of an event without an error; see `raise_error_in`.
 
     Raises:
         MalformedReply: It is not a JSON object.
         GenaiError: The error in the event.
     """
     if event.name != "error":
-        return read_reply(event.data, error_in)
+        return read_reply(event.data, error_in, answer)
     try:
         value = read_json(event.data)
     except ValueError:
         value = event.data.decode(errors="replace")
     error = value if isinstance(value, dict) and value.get("error") else {"error": value}
-    raise error_in(error, None) or ServiceUnavailable("the service failed and gave no reason")
+    raise_error_in(error, error_in)
+    raise ServiceUnavailable("the service failed and gave no reason")
 
 
 def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -126,7 +134,7 @@ def details_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
-    """A field that is a list; empty if it is missing or null.
+    """A field that is a list, without items that are null; empty if it is missing or null.
 
     Raises:
         MalformedReply: It has another type.
@@ -136,7 +144,7 @@ def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
         return []
     if not isinstance(value, list):
         raise malformed(f"{name} is not a list")
-    return value
+    return [each for each in value if each is not None] if None in value else value
 
 
 def string_in(data: Mapping[str, Any], name: str) -> str:
@@ -153,6 +161,36 @@ def string_in(data: Mapping[str, Any], name: str) -> str:
     return value
 
 
+def id_in(data: Mapping[str, Any], name: str) -> str:
+    """A field with an id, which is a string or an integer; empty if it is missing or null.
+
+    Raises:
+        MalformedReply: It has another type.
+    """
+    value = data.get(name)
+    return str(value) if type(value) is int else string_in(data, name)
+
+
+def index_in(data: Mapping[str, Any], name: str) -> int | None:
+    """A field with a position: an integer in any spelling, such as `"1"`; None if it is missing or
+    null.
+
+    Raises:
+        MalformedReply: It is not an integer.
+    """
+    value = data.get(name)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < _DIGITS:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is not None and type(value) is not int:
+        raise malformed(f"{name} is not an integer")
+    return value
+
+
+_DIGITS = 10
+
+
 def text_in(data: Mapping[str, Any], name: str) -> str:
     """A field that is a string, or a list of strings and parts such as `{"text": ...}`. Parts of
     other types are empty.
@@ -163,7 +201,7 @@ def text_in(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, list):
         return string_in(data, name)
-    parts = [{"text": each} if isinstance(each, str) else each for each in value]
+    parts = [{"text": each} if isinstance(each, str) else each for each in list_in(data, name)]
     if not all(isinstance(each, dict) for each in parts):
         raise malformed(f"{name} is not a list of parts")
     return "".join(string_in(each, "text") for each in parts)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -31,8 +31,9 @@ _LARGEST_TEXT = 20_000  # bytes of a body that is not JSON
 _DEPTH = 5  # objects within objects
 _MOST_ITEMS = 10  # of a list
 _MESSAGES = (
-    "title", "error", "message", "detail", "errors", "msg",
+    "title", "error", "message", "detail", "errors", "msg", "error_msg",
     "error_description", "error_message", "errormessage", "metadata", "raw",
+    "base_resp", "status_msg",
 )  # fmt: skip
 """Fields with error messages, in lower case."""
 _CONTAINERS = ("error", "detail", "errors")
@@ -65,9 +66,34 @@ def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
     return error_in(data, reply.status) if data else None
 
 
+def raise_error_in(value: Any, error_in: ErrorIn, answer: Collection[str] = ()) -> None:
+    """Raise the error in a reply with status 200, or in an event of a stream.
+
+    Args:
+        value: JSON value.
+        error_in: As for `explain_reply`.
+        answer: Fields of an answer. An object with none of them is an error if it has a message, in
+            whatever form; empty if only the field `error` and the type `error` count.
+    """
+    is_error = False
+    if isinstance(value, dict):
+        error = value.get("error")
+        is_error = any(error.values()) if isinstance(error, dict) else bool(error)
+        is_error = is_error or "error" in (value.get("object"), value.get("type"))
+        is_answer = not answer or any(value.get(name) is not None for name in answer)
+        if is_answer and not is_error:
+            return
+    elif not isinstance(value, list):
+        return
+    data = _as_error(value) or ({"error": value} if is_error else {})
+    found = error_in(data, None)
+    if found is not None:
+        raise found
+
+
 def error_of_reply(reply: ProviderReply) -> ProviderError:
     """The error of a reply of status 400 or more in an unknown format."""
-    found = explain_reply(reply, _error_in)
+    found = explain_reply(reply, plain_error_in)
     if isinstance(found, ProviderError):
         return found
     return error_of_status(reply.status, f"the service answered with status {reply.status}")
@@ -130,7 +156,7 @@ _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 _OVERFLOWS = (
     # codes and types
     r"context_length_exceeded",
-    r"context_window_exceeded",
+    r"context_?window_?exceeded",
     r"exceed_context_size_error",
     r"model_max_prompt_tokens_exceeded",
     # of the window, in words
@@ -154,7 +180,12 @@ _OVERFLOWS = (
     # of the prompt
     r"prompt (is )?too long",
     r"prompt exceeds max(imum)? length",
-    r"input is too long for requested model",
+    r"input is too long",
+    r"too long to fit into the model",
+    r"exceeds maximum context [\d,]+",
+    r"exceeds session_len",
+    r"should not exceed max_num_tokens",
+    r"increase the physical batch size",
     r"input token count is [\d,]+ but",
     r"exceeds (the )?(model'?s )?max(imum)? (input|sequence|prompt) length",
     r"input tokens? (count )?(\([\d,]+\) )?exceed",
@@ -178,7 +209,8 @@ def _overflow() -> re.Pattern[str]:
     return re.compile("|".join(_OVERFLOWS), re.IGNORECASE)
 
 
-def _error_in(data: Mapping[str, Any], status: int | None) -> ProviderError | None:
+def plain_error_in(data: Mapping[str, Any], status: int | None) -> ProviderError | None:
+    """The error in an object of an unknown format; see `ErrorIn`."""
     error = data.get("error")
     return service_error(status or 500, message_in(error)) if error else None
 

@@ -25,7 +25,12 @@ from attrs import evolve, field, frozen
 
 from genai_host.api.calls import CancelToken, Operation, ProviderReply, ProviderRequest, ReplyStream
 from genai_host.api.dialects import DialectEndpoint
-from genai_host.api.error_replies import error_of_reply, explain_unreadable
+from genai_host.api.error_replies import (
+    error_of_reply,
+    explain_unreadable,
+    plain_error_in,
+    raise_error_in,
+)
 from genai_host.api.json_text import read_json
 from genai_host.api.providers import (
     CachedToken,
@@ -306,21 +311,33 @@ def _redacted(key: Secret | None, body: bytes) -> bytes:
     return body if len(shown) < SHORTEST_KEY else body.replace(shown, b"***")
 
 
+_LISTS = ("data", "models")
+"""Fields with a list of models."""
+
+
 def listed_models(data: Any) -> list[ListedModel]:
     """Read a list of models in OpenAI's form, with the context window if the server reports it.
+    Some services send the list alone, name its field `models`, or give models only a name.
 
     Raises:
         MalformedReply: It is not a list of models.
+        ProviderError: The error in the reply.
     """
+    if isinstance(data, dict):
+        raise_error_in(data, plain_error_in, _LISTS)
+        data = next((data[name] for name in _LISTS if name in data), None)
     try:
-        return [ListedModel(each["id"], window=_window(each)) for each in data["data"]]
+        return [ListedModel(each.get("id") or each["name"], window=_window(each)) for each in data]
     except (LookupError, TypeError, AttributeError) as error:
         raise MalformedReply(f"the reply is not a list of models: {error!r}") from error
 
 
+_WINDOWS = ("context_length", "max_model_len", "context_window", "max_context_length")
+
+
 def _window(model: Mapping[str, Any]) -> int | None:
     """The context window: services use different fields for it."""
-    sizes = (model.get("context_length"), model.get("max_model_len"))
+    sizes = map(model.get, _WINDOWS)
     return next((size for size in sizes if type(size) is int and size > 0), None)
 
 

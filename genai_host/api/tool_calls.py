@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
 from genai_host.api.dialects import malformed
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.messages import ToolCall
+from genai_host.api.messages import Part, ToolCall
+
+P = TypeVar("P", bound=Part)
 
 
 def read_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
-    """A tool call. `arguments` is an object or its JSON text; anything else is stored as text."""
-    if arguments is None or isinstance(arguments, dict):
-        return ToolCall(id, name, arguments or {})
-    text = arguments_as_text(arguments)
-    try:
-        value = read_json(text or "{}")
-    except ValueError:
-        value = None
+    """A tool call. `arguments` is an object or its JSON text, which some services encode twice;
+    nothing, null and an empty list are an empty object. Anything else is stored as text."""
+    value = arguments
+    for _ in range(2):
+        if isinstance(value, str):
+            try:
+                value = read_json(value) if value.strip() else None
+            except ValueError:
+                break
+    if value is None or value == []:
+        value = {}
     if isinstance(value, dict):
         return ToolCall(id, name, value)
-    return ToolCall(id, name, malformed=text)
+    return ToolCall(id, name, malformed=arguments_as_text(arguments))
 
 
 def arguments_as_text(arguments: Any) -> str:
@@ -35,24 +40,44 @@ def arguments_as_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else write_json(arguments).decode()
 
 
-def distinct_calls(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Give each call a unique id, since results are paired with calls by id. A missing or duplicate
-    id is replaced; an identical call is dropped."""
-    found: dict[str, ToolCall] = {}
-    given = list(calls)
-    taken = {call.id for call in given}
-    for at, call in enumerate(given):
-        if call.id and found.get(call.id) == call:
-            continue
-        if not call.id or call.id in found:
-            call = evolve(call, id=_free_id(at, taken))
-            taken.add(call.id)
-        found[call.id] = call
-    return list(found.values())
+class DistinctCalls:
+    """Gives each tool call of a reply a unique id, since results are paired with calls by id. A
+    missing or duplicate id is replaced.
+
+    Args:
+        reserved: Ids that later calls will have.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._reserved = set(reserved)
+        self._found: dict[str, ToolCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[ToolCall]:
+        return iter(self._found.values())
+
+    def add(self, call: ToolCall) -> ToolCall | None:
+        """Add a call. Returns it with its id; None for a repetition."""
+        if call.id and self._found.get(call.id) == call:
+            return None
+        if not call.id or call.id in self._found:
+            call = evolve(call, id=self._free_id())
+        self._found[call.id] = call
+        return call
+
+    def _free_id(self) -> str:
+        numbered = (f"call_{number}" for number in count(len(self._found)))
+        return next(id for id in numbered if id not in self._found and id not in self._reserved)
 
 
-def _free_id(at: int, taken: set[str]) -> str:
-    return next(id for number in count(at) if (id := f"call_{number}") not in taken)
+def distinct_calls(parts: Iterable[P]) -> list[P]:
+    """Parts of a reply in which each tool call has a unique id; see `DistinctCalls`."""
+    given = list(parts)
+    distinct = DistinctCalls(part.id for part in given if isinstance(part, ToolCall))
+    found: list[Any] = [distinct.add(p) if isinstance(p, ToolCall) else p for p in given]
+    return [part for part in found if part is not None]
 
 
 class ToolCallAssembler:
@@ -66,14 +91,14 @@ class ToolCallAssembler:
     - a name, once the arguments of the previous call are a complete object
 
     A chunk without a name never begins a call at a known index: some services send a new id with
-    each chunk. An id, a name or a complete call may be repeated.
+    each chunk. An id, a name or a complete call may be repeated. An empty object before the
+    arguments is ignored.
     """
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._at_index: dict[int, _Call] = {}  # the last one
         self._by_id: dict[tuple[int | None, str], _Call] = {}
-        self._given: set[str] = set()
 
     def add(self, *, index: int | None, id: str, name: str, arguments: str) -> None:
         """Add a chunk.
@@ -99,12 +124,6 @@ class ToolCallAssembler:
         """All calls so far, in order."""
         ordered = sorted(self._calls, key=lambda call: call.place)
         return distinct_calls(read_tool_call(each.id, each.name, each.text()) for each in ordered)
-
-    def new_calls(self) -> list[ToolCall]:
-        """The calls that this method has not returned before."""
-        calls = [call for call in self.calls() if call.id not in self._given]
-        self._given.update(call.id for call in calls)
-        return calls
 
 
 def _name(call: _Call | None) -> str:
@@ -135,7 +154,7 @@ class _Call:
         if not name:
             return self._is_named_again and not id and bool(arguments.strip())
         if id and self.id:
-            return id != self.id
+            return id != self.id or (self._is_whole() and self._is_different(arguments))
         if self._is_whole():
             return bool(arguments.strip()) or name != self.name
         return self._is_begun and name != self.name
@@ -149,6 +168,8 @@ class _Call:
             if self._is_begun:
                 raise malformed("a tool call has two names")
             self.name += name
+        if self._is_placeholder() and arguments.lstrip().startswith("{"):
+            self._pieces, self._size, self._scanned, self._scan = [], 0, 0, _Scan()
         if arguments:
             self._pieces.append(arguments)
             self._size += len(arguments)
@@ -156,6 +177,16 @@ class _Call:
 
     def text(self) -> str:
         return "".join(self._pieces)
+
+    def _is_different(self, arguments: str) -> bool:
+        """Whether other arguments follow the complete ones."""
+        given = arguments.strip()
+        return bool(given) and not self._is_placeholder() and given != self.text().strip()
+
+    def _is_placeholder(self) -> bool:
+        """Whether the arguments are an empty object, which some services send before the real
+        ones."""
+        return self._size <= len(_EMPTY) and self.text() == _EMPTY
 
     def _is_whole(self) -> bool:
         """Whether the arguments are a complete value; each chunk is scanned once."""
@@ -165,6 +196,7 @@ class _Call:
         return self._scan.is_whole
 
 
+_EMPTY = "{}"
 _MARKS = re.compile(r'["\\{}\[\]]')
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -33,11 +34,14 @@ from genai_host.api import (
     ReplyStream,
     StreamDecoder,
     TokenCount,
+    ToolCall,
     Usage,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
+from genai_host.api.json_text import write_json
 from genai_host.api.models import EXTRA_BODY, merged_parameters
+from genai_host.api.tool_calls import DistinctCalls, distinct_calls
 from genai_host.calls.parameters import ParameterChecker, with_extra_body
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.redaction import redact, redacted_reply
@@ -199,9 +203,10 @@ class Route:
             result = self._read(call, events, attempt, report)
             yield from _in_one_piece(result)
             return result
+        given = _Given()
         with attempt.limits.on_cancel(events.close):
             try:
-                pieces = _decoded(events, decoder, attempt)
+                pieces = _decoded(events, decoder, attempt, given)
                 for first in pieces:
                     report.first = self._clock.monotonic() - report.sent
                     yield first
@@ -214,7 +219,9 @@ class Route:
                 events.close()
         if not decoder.done:
             attempt.limits.check()
-        return decoder.finish()
+        result = _with_distinct_calls(decoder.finish())
+        yield from given.rest(result)
+        return result
 
     @contextmanager
     def _guarded(
@@ -284,7 +291,7 @@ class Route:
     ) -> Any:
         if reply.status < 300:
             try:
-                return self._extract(call, reply)
+                return _with_distinct_calls(self._extract(call, reply))
             except MalformedReply as malformed:
                 unreadable = explain_unreadable(redacted_reply(reply, attempt.without_keys))
                 raise unreadable or malformed from malformed.__cause__
@@ -306,7 +313,7 @@ class Route:
         if parser is None or decoder is None:
             return self._dialect.extract_result(call, reply)
         for event in parser(blocks):
-            if not decoder.done:
+            if not decoder.done and not event.is_keepalive:
                 decoder.feed(event)
         return decoder.finish()
 
@@ -341,11 +348,60 @@ def _in_one_piece(result: Any) -> Iterator[Delta]:
         yield Delta(text=result.text)
 
 
+def _with_distinct_calls(result: Any) -> Any:
+    """The result, in which each tool call has a unique id."""
+    if not isinstance(result, Completion) or not result.tool_calls:
+        return result
+    content = distinct_calls(result.message.content)
+    return evolve(result, message=evolve(result.message, content=content))
+
+
+class _Given:
+    """The chunks of one answer that were passed on."""
+
+    def __init__(self) -> None:
+        self._has_text = False
+        self._calls = DistinctCalls()
+
+    def add(self, piece: Delta) -> Delta | None:
+        """The chunk to pass on; None if it repeats a tool call."""
+        if piece.text:
+            self._has_text = True
+        if piece.tool_call is None:
+            return piece
+        call = self._calls.add(piece.tool_call)
+        return None if call is None else evolve(piece, tool_call=call)
+
+    def rest(self, result: Any) -> Iterator[Delta]:
+        """What was not streamed, for example the text of an answer in one event, or tool calls
+        without an end event."""
+        if not isinstance(result, Completion):
+            return
+        if result.text and not self._has_text:
+            yield Delta(text=result.text)
+        if len(result.tool_calls) <= len(self._calls):
+            return
+        given = Counter(map(_content_of, self._calls))
+        for call in result.tool_calls:
+            given[_content_of(call)] -= 1
+            if given[_content_of(call)] < 0:
+                passed = self.add(Delta(tool_call=call))
+                if passed is not None:
+                    yield passed
+
+
+def _content_of(call: ToolCall) -> tuple[str, bytes]:
+    return call.name, call.malformed.encode(errors="replace") or write_json(call.arguments)
+
+
 def _decoded(
-    events: ReplyStream, decoder: StreamDecoder[Any], attempt: ProviderCall
+    events: ReplyStream,
+    decoder: StreamDecoder[Any],
+    attempt: ProviderCall,
+    given: _Given,
 ) -> Generator[Delta, None, None]:
     """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that the
-    connection can be reused."""
+    connection can be reused. `given` receives the chunks."""
     watch = attempt.watch
     whole = False
     for event in events:
@@ -353,7 +409,13 @@ def _decoded(
         attempt.hear(event.data)
         if whole:
             continue
-        yield from decoder.feed(event)
+        if event.is_keepalive:
+            watch.listen()
+            continue
+        for piece in decoder.feed(event):
+            passed = given.add(piece)
+            if passed is not None:
+                yield passed
         whole = decoder.done
         if whole:
             watch.expect_end(_GRACE)

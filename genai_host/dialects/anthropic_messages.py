@@ -331,7 +331,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return read_message(read_object(reply.body))
+        return read_message(read_object(reply.body, "content"))
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return MessageDecoder()

@@ -26,6 +26,8 @@ from genai_host.api import (
 from genai_host.api.dialects import (
     count_in,
     details_in,
+    id_in,
+    index_in,
     list_in,
     malformed,
     object_in,
@@ -36,7 +38,7 @@ from genai_host.api.dialects import (
 from genai_host.api.error_replies import explain_reply, message_in, service_error
 from genai_host.api.finish_reasons import finish_word, read_finish, weightier
 from genai_host.api.json_text import read_json
-from genai_host.api.tool_calls import read_tool_call
+from genai_host.api.tool_calls import arguments_as_text, read_tool_call
 from genai_host.dialects.server_settings import with_server_setting
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply
 
@@ -63,9 +65,10 @@ _GROWING = ("text", "thinking")
 """Types of blocks that are streamed, with their fields."""
 
 
-def read_object(data: bytes) -> dict[str, Any]:
-    """Parse an object; raises the error of a reply with status 200, or in a stream."""
-    return read_reply(data, _error_in)
+def read_object(data: bytes, *answer: str) -> dict[str, Any]:
+    """Parse an object; raises the error of a reply with status 200, or in a stream. `answer` names
+    the fields of an answer; see `raise_error_in`."""
+    return read_reply(data, _error_in, answer)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
@@ -131,6 +134,7 @@ class MessageDecoder:
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
+        self._whole_message: Mapping[str, Any] | None = None
         self._blocks: dict[_Place, dict[str, Any]] = {}
         self._newest: dict[int, _Place] = {}
         self._ended: set[_Place] = set()
@@ -140,11 +144,11 @@ class MessageDecoder:
         self.done = False
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # sent by some servers instead of `message_stop`
+        if event.is_done:  # sent by some servers instead of `message_stop`
             self.done = True
             return ()
-        data = read_event(event, _error_in)
-        kind = string_in(data, "type")
+        data = read_event(event, _error_in, ("type", "delta"))
+        kind = string_in(data, "type") or event.name or ""
         if kind == "content_block_delta":
             return self._add_piece(data)
         if kind == "content_block_start":
@@ -161,6 +165,9 @@ class MessageDecoder:
             self._message["usage"] = {**details_in(self._message, "usage"), **known}
         elif kind == "message_stop":
             self.done = True
+        elif kind == "message" and "content" in data:  # sent whole by some servers
+            self._whole_message = data
+            self.done = True
         elif not kind:
             raise malformed("an event has no type")
         return ()  # for example `ping`, and future events
@@ -169,6 +176,10 @@ class MessageDecoder:
         if not self.done and not self._finish:
             texts = (self._grown(place, "text") for place in sorted(self._blocks))
             raise IncompleteReply("the reply was interrupted before its end", text="".join(texts))
+        if self._whole_message is not None:
+            return read_message(self._whole_message)
+        if not self._message and not self._blocks:
+            raise GenerationError("the model gave no answer", reason="no content")
         blocks = [self._whole(place) for place in sorted(self._blocks)]
         return read_message({**self._message, "content": blocks, "stop_reason": self._finish})
 
@@ -177,7 +188,7 @@ class MessageDecoder:
         kind = string_in(block, "type")
         if not kind:
             raise malformed("a block has no type")
-        index = count_in(data, "index")
+        index = index_in(data, "index") or 0
         before = self._blocks.get(self._newest.get(index, (index, -1)), {})
         if block.get("id") and block.get("id") == before.get("id"):  # repeated
             return ()
@@ -186,24 +197,29 @@ class MessageDecoder:
         return self._shown(place, kind, string_in(block, kind)) if kind in _GROWING else ()
 
     def _place(self, data: Mapping[str, Any]) -> _Place | None:
-        return self._newest.get(count_in(data, "index"))
+        return self._newest.get(index_in(data, "index") or 0)
 
     def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        delta = object_in(data, "delta")
+        kind = string_in(delta, "type")
         place = self._place(data)
+        if place is None and _PIECES.get(kind) in _GROWING:  # some servers omit the start
+            name = _PIECES[kind]
+            self._begin_block({**data, "content_block": {"type": name, name: ""}})
+            place = self._place(data)
         if place is None:
             raise malformed("a delta belongs to no block")
         block = self._blocks[place]
-        delta = object_in(data, "delta")
-        kind = string_in(delta, "type")
         if kind == "signature_delta":
             block["signature"] = string_in(delta, "signature")
         elif kind == "citations_delta":
             block["citations"] = [*list_in(block, "citations"), delta.get("citation")]
         elif kind in _PIECES:
             name = _PIECES[kind]
-            piece = string_in(delta, name)
+            growing = name in _GROWING
+            piece = string_in(delta, name) if growing else arguments_as_text(delta.get(name))
             self._pieces.setdefault((place, name), []).append(piece)
-            return self._shown(place, name, piece) if name in _GROWING else ()
+            return self._shown(place, name, piece) if growing else ()
         return ()
 
     def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
@@ -275,7 +291,7 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
 
 
 def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:
-    id = string_in(block, "id") or f"call_{at}"
+    id = id_in(block, "id") or f"call_{at}"
     return read_tool_call(id, string_in(block, "name"), block.get("input"))
 
 

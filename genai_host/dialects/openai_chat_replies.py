@@ -27,6 +27,8 @@ from genai_host.api import (
 from genai_host.api.dialects import (
     count_in,
     details_in,
+    id_in,
+    index_in,
     list_in,
     malformed,
     object_in,
@@ -54,11 +56,11 @@ def read_completion(body: bytes) -> Completion:
         MalformedReply: It is not valid.
         GenerationError: It contains no answer.
     """
-    data = read_object(body)
+    data = read_object(body, "choices")
     choice = _first_choice(data)
-    if choice.get("message") is None:
+    if choice.get("message") is None and choice.get("text") is None:
         raise malformed("a choice has no message")
-    said = _read_said(object_in(choice, "message"))
+    said = _read_said(_message_in(choice))
     calls = [
         read_tool_call(each.id, each.name, each.arguments) for each in _read_calls(said.message)
     ]
@@ -84,6 +86,7 @@ class ChatDecoder:
         self._reasoning: list[str] = []
         self._refused = False
         self._calls = ToolCallAssembler()
+        self._is_answered = False
         self._has_begun = False
         self._finish = ""
         self._usage = Usage()
@@ -94,18 +97,19 @@ class ChatDecoder:
         return self.done or bool(self._finish)
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":
+        if event.is_done:
             self.done = True
-            return ()
-        data = read_event_object(event)
-        choice = _first_choice(data) if data.get("choices") else {}
+            return [Delta(tool_call=call) for call in self._calls.calls()]
+        data = read_event_object(event, "choices", "usage")
+        choice = _first_choice(data) if list_in(data, "choices") else {}
         usage = data.get("usage") or choice.get("usage")
         if usage:
             self._usage = read_usage(usage)
         if not choice:
             return ()
+        self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
-        said = _read_said(object_in(choice, "message" if is_whole else "delta"))
+        said = _read_said(_message_in(choice) if is_whole else object_in(choice, "delta"))
         has_calls = bool(said.message.get("tool_calls"))
         self._has_begun = self._has_begun or bool(said.text or said.reasoning or has_calls)
         if said.text:
@@ -121,16 +125,15 @@ class ChatDecoder:
                 arguments=arguments_as_text(call.arguments),
             )
         self._finish = weightier(self._finish, finish_word(choice.get("finish_reason")))
-        pieces = [Delta(said.text, said.reasoning)] if said.text or said.reasoning else []
-        if self._finish:
-            pieces += [Delta(tool_call=call) for call in self._calls.new_calls()]
-        return pieces
+        return [Delta(said.text, said.reasoning)] if said.text or said.reasoning else ()
 
     def finish(self) -> Completion:
         if not self.ended:
             raise IncompleteReply(
                 "the reply was interrupted before its end", text="".join(self._text)
             )
+        if not self._is_answered:
+            raise _no_answer()
         return _completion(
             text="".join(self._text),
             refused=self._refused,
@@ -175,10 +178,12 @@ def _read_said(message: Mapping[str, Any]) -> _Said:
     """The content is a string, or a list of parts, among which some services include reasoning."""
     content = message.get("content")
     thoughts: list[Any] = []
+    refusal = _text_of(message.get("refusal"))
     if isinstance(content, list):
-        thoughts = [part for part in content if _is_thought(part)]
-        content = [part for part in content if not _is_thought(part)]
-    refusal = string_in(message, "refusal")
+        parts = list_in(message, "content")
+        thoughts = [part for part in parts if _is_thought(part)]
+        refusal += "".join(_text_of(part.get("refusal")) for part in parts if _is_refusal(part))
+        content = [part for part in parts if not _is_thought(part)]
     text = text_in({"content": content}, "content")
     names = ("reasoning_content", "reasoning", "reasoning_details")
     reasoning = next(filter(None, (_thoughts_in(message.get(name)) for name in names)), "")
@@ -187,6 +192,10 @@ def _read_said(message: Mapping[str, Any]) -> _Said:
 
 def _is_thought(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") in _THOUGHTS
+
+
+def _is_refusal(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "refusal"
 
 
 def _thoughts_in(value: Any) -> str:
@@ -224,12 +233,12 @@ def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
     for call in list_in(message, "tool_calls"):
         if not isinstance(call, dict):
             raise malformed("a tool call is not an object")
-        index = call.get("index")
-        if index is not None and type(index) is not int:
-            raise malformed("the index of a tool call is not a number")
-        function = object_in(call, "function")
+        function = call if "name" in call else object_in(call, "function")
         yield _WireCall(
-            index, string_in(call, "id"), string_in(function, "name"), function.get("arguments")
+            index_in(call, "index"),
+            id_in(call, "id"),
+            string_in(function, "name"),
+            function.get("arguments"),
         )
     function = object_in(message, "function_call")  # legacy form with a single call
     if function:
@@ -250,10 +259,20 @@ def read_usage(data: Any) -> Usage:
     )
 
 
+def _no_answer() -> GenerationError:
+    return GenerationError("the model gave no answer", reason="no choices")
+
+
+def _message_in(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The whole message of a choice; some servers send a text, as for completions without chat."""
+    text = choice.get("text")
+    return object_in(choice, "message") if text is None else {"content": text}
+
+
 def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = list_in(data, "choices")
     if not choices:
-        raise GenerationError("the model gave no answer", reason="no choices")
+        raise _no_answer()
     choice = choices[0]
     if not isinstance(choice, dict):
         raise malformed("a choice is not an object")

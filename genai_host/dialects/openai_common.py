@@ -274,14 +274,15 @@ _STATUS_OF_WORD: Mapping[str, int] = {
 """Status of an error in a reply with status 200, or in a stream."""
 
 
-def read_object(data: bytes) -> dict[str, Any]:
-    """Parse an object; raises the error of a reply with status 200, or in a stream."""
-    return read_reply(data, error_in)
+def read_object(data: bytes, *answer: str) -> dict[str, Any]:
+    """Parse an object; raises the error of a reply with status 200, or in a stream. `answer` names
+    the fields of an answer; see `raise_error_in`."""
+    return read_reply(data, error_in, answer)
 
 
-def read_event_object(event: StreamEvent) -> dict[str, Any]:
-    """Parse an event of a stream; raises the error in it."""
-    return read_event(event, error_in)
+def read_event_object(event: StreamEvent, *answer: str) -> dict[str, Any]:
+    """Parse an event of a stream; raises the error in it. `answer` as for `read_object`."""
+    return read_event(event, error_in, answer)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:

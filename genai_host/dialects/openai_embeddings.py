@@ -17,7 +17,7 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
 )
-from genai_host.api.dialects import decode_vector, must_be_vectors, read_vector
+from genai_host.api.dialects import decode_vector, index_in, must_be_vectors, read_vector
 from genai_host.dialects.openai_chat_replies import read_usage
 from genai_host.dialects.openai_common import explain_error, read_object
 from genai_host.errors import GenaiError, MalformedReply
@@ -60,11 +60,10 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
         return ProviderRequest("embed", self.name, call.model_id, body)
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
-        data = read_object(reply.body)
+        data = read_object(reply.body, "data")
         try:
-            items = sorted(data["data"], key=lambda item: int(item["index"]))
-            vectors = [_vector(item["embedding"]) for item in items]
-        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            vectors = [_vector(item["embedding"]) for item in _in_order(data["data"])]
+        except (LookupError, TypeError, AttributeError) as error:
             raise MalformedReply(f"the reply holds no embeddings: {error!r}") from error
         must_be_vectors(vectors, len(call.texts))
         model = data.get("model")
@@ -72,6 +71,15 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
+
+
+def _in_order(items: list[Any]) -> list[Any]:
+    """Items in the order of their indexes, which some servers omit."""
+    indexes = [index_in(item, "index") for item in items]
+    if all(index is None for index in indexes):
+        return items
+    places = sorted(range(len(items)), key=indexes.__getitem__)  # type: ignore[arg-type]  # raises
+    return [items[place] for place in places]
 
 
 def _vector(embedding: Any) -> list[float]:
@@ -89,7 +97,7 @@ class OpenAIModerate(Dialect[ModerateCall, ModerationResult]):
         return ProviderRequest("moderate", self.name, call.model_id, body)
 
     def extract_result(self, call: ModerateCall, reply: ProviderReply) -> ModerationResult:
-        data = read_object(reply.body)
+        data = read_object(reply.body, "results")
         try:
             (result,) = data["results"]
             flagged = result["flagged"]

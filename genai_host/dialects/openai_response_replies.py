@@ -26,6 +26,7 @@ from genai_host.api import (
 from genai_host.api.dialects import (
     count_in,
     details_in,
+    id_in,
     list_in,
     malformed,
     object_in,
@@ -44,6 +45,7 @@ _ENDS = {
     "response.failed": "failed",
     "response.done": "completed",  # sent by some servers with any status
 }
+_UNFINISHED = ("queued", "in_progress")
 _REFUSAL = "response.refusal.delta"
 _TEXTS = ("response.output_text.delta", _REFUSAL)
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -60,10 +62,10 @@ def read_response(data: Mapping[str, Any]) -> Completion:
         MalformedReply: It is not valid.
         GenaiError: The error of a failed response.
     """
-    status = string_in(data, "status") or "completed"
+    status = string_in(data, "status").lower() or "completed"
     if status == "failed":
         raise _failure(data)
-    if status in ("queued", "in_progress"):
+    if status in _UNFINISHED:
         raise malformed(f"the response is not finished, but {status}")
     if data.get("output") is None or status == "cancelled":
         raise GenerationError("the model gave no answer", reason=status)
@@ -76,12 +78,12 @@ def read_response(data: Mapping[str, Any]) -> Completion:
         refused = refused or _is_refusal(item)
     calls = any(isinstance(part, ToolCall) for part in content)
     why = finish_word(details_in(data, "incomplete_details").get("reason"))
+    text = "".join(part.text for part in content if isinstance(part, Text))
     if refused:
         finish: FinishReason = "content_filter"
-    elif status == "completed":
-        finish = read_finish("", calls=calls)
-    else:  # not complete, whatever the reason
-        text = "".join(part.text for part in content if isinstance(part, Text))
+    elif status != "incomplete":
+        finish = read_finish(finish_word(status), calls=calls, text=text)
+    else:  # whatever the reason
         finish = read_finish(why or "other", text=text, unknown="other")
         finish = "other" if finish == "stop" else finish
     return Completion(
@@ -117,10 +119,10 @@ class ResponseDecoder:
         return self.done
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # added by some servers
+        if event.is_done:  # added by some servers
             return ()
-        data = read_event_object(event)
-        kind = string_in(data, "type")
+        data = read_event_object(event, "type", "response", "delta")
+        kind = string_in(data, "type") or event.name or ""
         if kind in _TEXTS:
             return self._add_text(data, kind)
         if kind in _THOUGHTS:
@@ -131,10 +133,13 @@ class ResponseDecoder:
             return self._set_item(data, kind)
         elif kind in _ENDS:
             response = dict(object_in(data, "response"))
-            response["status"] = response.get("status") or _ENDS[kind]
+            if response.get("status") in (None, *_UNFINISHED):
+                response["status"] = _ENDS[kind]
             if not list_in(response, "output"):
                 response["output"] = self._output()
             self._end = read_response(response)
+        elif data.get("object") == "response":  # sent whole by some servers
+            self._end = read_response(data)
         elif not kind:
             raise malformed("an event has no type")
         return ()
@@ -148,7 +153,7 @@ class ResponseDecoder:
     def _place(self, data: Mapping[str, Any]) -> int:
         """Position of the item of an event."""
         index = count_in(data, "output_index")
-        known = self._places.get((index, string_in(data, "item_id")))
+        known = self._places.get((index, id_in(data, "item_id")))
         return self._newest.get(index, index) if known is None else known
 
     def _add_text(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
@@ -178,7 +183,7 @@ class ResponseDecoder:
 
     def _set_item(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
         item = dict(object_in(data, "item"))
-        id = string_in(item, "id") or string_in(item, "call_id")
+        id = id_in(item, "id") or id_in(item, "call_id")
         index = count_in(data, "output_index")
         place = self._place({**data, "item_id": id})
         if (index, id) not in self._places and self._is_another(place, item, kind):
@@ -225,14 +230,14 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
     """The parts of an item of the output."""
     kind = string_in(item, "type")
     if kind == "message":
-        phase = string_in(item, "phase")
+        phase = item.get("phase")
         text = "".join(map(_text_of, _pieces_in(item, "content")))
-        if phase and text:  # a comment or the answer
+        if phase and isinstance(phase, str) and text:  # a comment or the answer
             yield VendorPart(NAME, {"phase": phase})
         if text:
             yield Text(text)
     elif kind == "function_call":
-        id = string_in(item, "call_id") or string_in(item, "id") or f"call_{at}"
+        id = id_in(item, "call_id") or id_in(item, "id") or f"call_{at}"
         yield read_tool_call(id, string_in(item, "name"), item.get("arguments"))
     elif kind == "reasoning":
         thoughts = [*_pieces_in(item, "summary"), *_pieces_in(item, "content")]
@@ -248,9 +253,10 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
 
 
 def _pieces_in(item: Mapping[str, Any], name: str) -> list[Any]:
-    """A list of chunks; some servers send a text instead."""
+    """A list of chunks; some servers send a text instead, or texts."""
     value = item.get(name)
-    return [{"text": value}] if isinstance(value, str) else list_in(item, name)
+    pieces = [value] if isinstance(value, str) else list_in(item, name)
+    return [{"text": each} if isinstance(each, str) else each for each in pieces]
 
 
 def _text_of(content: Any) -> str:

@@ -125,7 +125,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        completion = read_response(read_object(reply.body))
+        completion = read_response(read_object(reply.body, "output"))
         return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:

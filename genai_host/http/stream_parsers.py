@@ -22,16 +22,19 @@ def read_sse(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
     omit."""
     mark = b"\xef\xbb\xbf"  # byte order mark, allowed at the start
     for raw in _split(blocks, b"\n\n", lines_end_otherwise=True):
-        event = _read_event(raw.removeprefix(mark) if mark else raw)
-        mark = b""
-        if event is not None:
-            yield event
+        if mark:
+            raw = raw.removeprefix(mark)
+            mark = b""
+        if raw.startswith(b"data: ") and b"\n" not in raw:  # the usual case
+            yield StreamEvent(raw[6:])
+        else:
+            yield from _read_events(raw)
 
 
 def read_ndjson(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
     """The lines of an `application/x-ndjson`, one event each, without blank lines."""
     for raw in _split(blocks, b"\n"):
-        line = raw.strip()
+        line = raw.strip(_BETWEEN_LINES)
         if line:
             yield StreamEvent(line)
 
@@ -44,6 +47,7 @@ FRAMINGS: Mapping[str, StreamParser] = {
 }
 """Parsers by content type."""
 
+_BETWEEN_LINES = b" \t\r\n\x1e"  # the last one begins a record (RFC 7464)
 _BLANKS = b"\xef\xbb\xbf \t\r\n"  # byte order mark
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _MOST_BLANKS = 64 << 10  # bytes
@@ -98,10 +102,7 @@ def _has_lines(held: list[bytes], blocks: Iterator[bytes]) -> bool:
             break
     else:
         return False
-    try:
-        return isinstance(read_json(bytes(line)), dict)
-    except ValueError:
-        return False
+    return _is_object(bytes(line))
 
 
 def _split(
@@ -153,10 +154,12 @@ def _with_plain_line_ends(block: bytes) -> tuple[bytes, bytes]:
     return block.replace(b"\r\n", b"\n").replace(b"\r", b"\n"), held
 
 
-def _read_event(raw: bytes) -> StreamEvent | None:
-    """Parse one event; None if it has no data, for example a comment."""
-    if raw.startswith(b"data: ") and b"\n" not in raw:  # the usual case
-        return StreamEvent(raw[6:])
+def _read_events(raw: bytes) -> Iterator[StreamEvent]:
+    """Parse one event; none if it has no data, for example a comment.
+
+    Some servers omit the blank line between events, name an error in place of `data`, or send an
+    error or `[DONE]` without a field.
+    """
     name: str | None = None
     data: list[bytes] = []
     for line in raw.split(b"\n"):
@@ -166,4 +169,19 @@ def _read_event(raw: bytes) -> StreamEvent | None:
             data.append(value)
         elif field == b"event":
             name = value.decode(errors="replace")
-    return StreamEvent(b"\n".join(data), name) if data else None
+        elif field == b"error":
+            name = "error"
+            data.append(value)
+    if not data and raw.lstrip().startswith((b"{", b"[")):
+        yield StreamEvent(raw.strip())
+    elif len(data) > 1 and _is_object(data[0]):
+        yield from (StreamEvent(each, name) for each in data)
+    elif data:
+        yield StreamEvent(b"\n".join(data), name)
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        return isinstance(read_json(text), dict)
+    except ValueError:
+        return False

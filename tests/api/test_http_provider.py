@@ -198,8 +198,20 @@ def test_an_error_that_quotes_a_reply_has_no_part_of_the_key(
         assert "sk-" not in caught.value.message
 
 
+@pytest.mark.parametrize("name", ["data", "models", ""])
+def test_a_list_of_models_has_several_forms(name: str) -> None:
+    models = [{"id": "a", "context_window": 8}, {"name": "b", "max_context_length": 9}]
+    listed = listed_models({name: models} if name else models)
+    assert listed == [ListedModel("a", window=8), ListedModel("b", window=9)]
+
+
+def test_an_error_in_place_of_the_list_is_told() -> None:
+    with pytest.raises(ServiceUnavailable, match="told you so"):
+        listed_models({"detail": "told you so"})
+
+
 @pytest.mark.parametrize(
-    "data", [None, [], {}, {"data": None}, {"data": [None]}, {"data": ["x"]}, {"data": [{}]},
+    "data", [None, {}, {"data": None}, {"data": [None]}, {"data": ["x"]}, {"data": [{}]},
              {"data": [{"id": 3}]}],
     ids=str,
 )  # fmt: skip

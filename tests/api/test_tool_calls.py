@@ -22,8 +22,6 @@ def assembled(*pieces: tuple[int | None, str, str, str]) -> list[tuple[str, str,
     for index, id, name, arguments in pieces:
         assembler.add(index=index, id=id, name=name, arguments=arguments)
     calls = assembler.calls()
-    assert assembler.new_calls() == calls
-    assert assembler.new_calls() == []
     return [(call.id, call.name, call.malformed or call.arguments) for call in calls]
 
 
@@ -98,6 +96,23 @@ def test_arguments_are_the_same_however_they_are_cut(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given", [UTC, {"tz": "UTC"}])
+@pytest.mark.parametrize("id", ["a", ""])
+def test_an_empty_object_before_the_arguments_is_ignored(id: str) -> None:
+    assert assembled((0, "a", "f", "{}"), (0, id, "", '{"tz":'), (0, id, "", '"UTC"}')) == ONE
+    assert assembled((0, "a", "f", "{}"), (0, "a", "f", UTC)) == ONE
+    assert assembled((0, "a", "f", "{}")) == [("a", "f", {})]
+
+
+def test_other_arguments_with_the_same_id_are_another_call() -> None:
+    calls = [*ONE, ("call_1", "f", {"tz": "CET"})]
+    assert assembled((0, "a", "f", UTC), (0, "a", "f", CET)) == calls
+
+
+@pytest.mark.parametrize("given", [None, "", "  ", "null", [], "[]", "{}"])
+def test_no_arguments_are_an_empty_object(given: Any) -> None:
+    assert read_tool_call("a", "f", given) == ToolCall("a", "f", {})
+
+
+@pytest.mark.parametrize("given", [UTC, {"tz": "UTC"}, json.dumps(UTC)])
 def test_arguments_are_text_or_an_object(given: Any) -> None:
     assert read_tool_call("a", "f", given) == ToolCall("a", "f", {"tz": "UTC"})

@@ -19,6 +19,7 @@ from genai_host.api import (
     Model,
     NoSettings,
     Offering,
+    Prompt,
     Provider,
     ProviderReply,
     ProviderRequest,
@@ -308,3 +309,45 @@ def test_a_stream_is_closed_however_it_ends(host: Host, complete: bool) -> None:
         with pytest.raises(GenaiError):
             list(conversation.stream("x"))
     assert stream.closed
+
+
+def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
+    """A service may send the answer in one event, or omit the end event of a call."""
+    call = {"type": "tool_call", "id": "1", "name": "f", "arguments": {"a": 1}}
+    other = {**call, "arguments": {"a": 2}}
+    said = [{"type": "text", "text": "a"}, call, other, call]
+    end = {"end": {"message": {"role": "assistant", "content": said}, "finish": "tool_calls"}}
+    events = [StreamEvent(b""), StreamEvent(b"ping", "ping"), StreamEvent(json.dumps(end).encode())]
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: _Stream(events)  # type: ignore[method-assign]
+    pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+    assert "".join(each.text for each in pieces) == "a"
+    calls = [each.tool_call for each in pieces if each.tool_call]
+    assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
+    assert len({call.id for call in calls}) == 2
+
+
+def test_the_call_that_was_not_streamed_is_given(host: Host) -> None:
+    call = {"type": "tool_call", "id": "1", "name": "f"}
+    other = {"type": "tool_call", "id": "1", "name": "g"}
+    end = {"message": {"role": "assistant", "content": [call, other]}, "finish": "tool_calls"}
+    events = [{"delta": {"tool_call": other}}, {"end": end}]
+    stream = [StreamEvent(json.dumps(each).encode()) for each in events]
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: _Stream(stream)  # type: ignore[method-assign]
+    pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+    calls = [each.tool_call for each in pieces if each.tool_call]
+    assert [(call.id, call.name) for call in calls] == [("1", "g"), ("call_1", "f")]
+
+
+def test_a_call_is_given_once_with_an_id_of_its_own(host: Host) -> None:
+    call = {"type": "tool_call", "id": "1", "name": "f"}
+    other = {"type": "tool_call", "id": "1", "name": "g"}
+    end = {"message": {"role": "assistant", "content": [call, other]}, "finish": "tool_calls"}
+    events: list[dict[str, Any]] = [{"delta": {"tool_call": each}} for each in (call, call, other)]
+    stream = [StreamEvent(json.dumps(each).encode()) for each in (*events, {"end": end})]
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: _Stream(stream)  # type: ignore[method-assign]
+    pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+    calls = [each.tool_call for each in pieces if each.tool_call]
+    assert [(call.id, call.name) for call in calls] == [("1", "f"), ("call_1", "g")]

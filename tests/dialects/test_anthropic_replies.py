@@ -347,7 +347,7 @@ def test_a_refusal_amid_a_stream_is_told() -> None:
         StreamEvent(b"{}"),
         begins(0, {}),
         begins(0, 1),
-        piece(7, "text", text="a"),
+        piece(7, "input_json", partial_json="{}"),
         piece(0, "text", text=1),
         event("content_block_delta", index=0, delta=[]),
         event("message_start", message=1),
@@ -357,6 +357,16 @@ def test_a_refusal_amid_a_stream_is_told() -> None:
 def test_what_is_no_event_is_malformed(wrong: StreamEvent) -> None:
     with pytest.raises(MalformedReply):
         stream([START, begins(0, text("")), wrong])
+
+
+def test_a_text_may_have_no_start() -> None:
+    pieces, found = stream([START, piece(0, "text", text="a"), finishes("end_turn"), STOP])
+    assert (found.text, [each.text for each in pieces]) == ("a", ["a"])
+
+
+def test_a_whole_message_may_be_one_event() -> None:
+    whole = message({"type": "text", "text": "a"})
+    assert stream([event("message", **{**whole, "type": "message"})])[1] == read(whole)
 
 
 def test_what_a_tool_of_the_service_was_given_has_to_be_json() -> None:

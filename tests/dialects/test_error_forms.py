@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,12 +12,20 @@ from genai_vendor_gemini.generate_content import GenerateContent
 from genai_vendor_ollama.chat import OllamaChat
 from genai_vendor_ollama.embed import OllamaEmbed
 
-from genai_host.api import Dialect, ProviderReply
+from genai_host.api import (
+    ChatCall,
+    Dialect,
+    EmbedCall,
+    Message,
+    ModerateCall,
+    ProviderReply,
+    StreamEvent,
+)
 from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.dialects.openai_embeddings import OpenAIEmbed, OpenAIModerate
 from genai_host.dialects.openai_responses import OpenAIResponses
-from genai_host.errors import ContextOverflow
+from genai_host.errors import ContextOverflow, ProviderError
 
 each_dialect = pytest.mark.parametrize(
     "dialect",
@@ -53,6 +62,53 @@ def test_what_the_service_said_is_in_the_error(dialect: Dialect[Any, Any], body:
         assert error is not None
         assert "told you so" in error.message
         assert error.status == status
+
+
+TOLD = [
+    {"error": "told you so"},
+    {"error": {"message": ["told you so"]}},
+    {"error": True, "message": "told you so"},
+    [{"error": {"message": "told you so"}}],
+    {"detail": "told you so"},
+    {"detail": [{"loc": ["body"], "msg": "told you so"}]},
+    {"errors": [{"message": "told you so"}]},
+    {"message": "told you so", "code": 500},
+    {"object": "error", "message": "told you so"},
+    {"type": "error", "message": "told you so"},
+    {"error_code": 3, "error_msg": "told you so"},
+    {"base_resp": {"status_code": 1004, "status_msg": "told you so"}},
+]
+"""Errors that servers send with status 200."""
+
+CALLS: dict[str, Any] = {
+    "chat": ChatCall(model_id="m", messages=[Message("user", "hi")], stream=True),
+    "count": ChatCall(model_id="m", messages=[Message("user", "hi")]),
+    "embed": EmbedCall(model_id="m", texts=["a"]),
+    "moderate": ModerateCall(model_id="m", text="a"),
+}
+
+
+@each_dialect
+@pytest.mark.parametrize("told", TOLD, ids=str)
+def test_an_error_with_status_200_is_no_answer(dialect: Dialect[Any, Any], told: Any) -> None:
+    call = CALLS[dialect.operation]
+    if dialect.operation == "count":
+        pytest.skip("a reply without a number is malformed")
+    with pytest.raises(ProviderError, match="told you so"):
+        dialect.extract_result(call, ProviderReply(json.dumps(told).encode()))
+    decoder = dialect.decoder(call)
+    if decoder is not None and dialect.name != "bedrock-converse":
+        with pytest.raises(ProviderError, match="told you so"):
+            decoder.feed(StreamEvent(json.dumps(told).encode()))
+
+
+@each_dialect
+def test_an_error_without_a_message_is_one(dialect: Dialect[Any, Any]) -> None:
+    decoder = dialect.decoder(CALLS[dialect.operation])
+    for event in (StreamEvent(b'{"type": "error", "code": 7}'), StreamEvent(b"{}", "error")):
+        if decoder is not None and dialect.name != "bedrock-converse":
+            with pytest.raises(ProviderError):
+                decoder.feed(event)
 
 
 @each_dialect

@@ -128,7 +128,7 @@ def test_no_texts_have_no_vectors() -> None:
         {"data": None},
         {"data": {}},
         {"data": [None, None]},
-        {"data": [{"embedding": [1]}, {"embedding": [2]}]},
+        {"data": [{"embedding": [1]}, {"embedding": [2], "index": 0}]},
         {"data": [{"index": 0}, {"index": 1}]},
         items(),
         items([1]),

@@ -20,6 +20,7 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
     VendorPart,
+    one_line,
 )
 from genai_host.api.json_reader import JsonReader
 from genai_host.errors import ValidationError
@@ -258,7 +259,7 @@ class _Reader:
         id = block.text("tool_use_id")
         if id not in self._names:
             raise ValidationError("no tool call has this id", path=block.at("tool_use_id"))
-        content = [_part(each) for each in self._blocks(block, "content")]
+        content = [_part_of_result(each) for each in self._blocks(block, "content")]
         is_error = bool(block.flag("is_error"))
         block.raw("toolset_name")
         block.drop_others()
@@ -273,6 +274,23 @@ class _Reader:
         for block in blocks:
             self.ttls.update(ttl_in(block))
         return blocks
+
+
+def _part_of_result(block: JsonReader) -> Part:
+    """A block of a result. Others than those of messages become text, so that the conversation can
+    continue: they are in its history."""
+    kind = block.text("type")
+    if kind in _OF_MESSAGES or not kind:
+        return _part(block)
+    named = [text for name in ("title", "source") if isinstance(text := block.raw(name), str)]
+    inner = block.raw("content")
+    blocks = block.objects("content") if isinstance(inner, list) else ()
+    texts = [each.text("text") for each in blocks if each.text("type") == "text"]
+    said = "\n".join(filter(None, [*named, *texts]))
+    return Text(said or f"(a block of type {one_line(kind)} was left out)")
+
+
+_OF_MESSAGES = ("document", "image", "text")
 
 
 def _part(block: JsonReader) -> Part:

@@ -219,12 +219,12 @@ def _schema(config: JsonReader) -> Mapping[str, Any] | None:
 
 def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters for reasoning. Reasoning is included as requested even if the model has no
-    parameter for it. A dynamic budget (-1) is the default and needs no parameter."""
+    parameter for it. A budget is a hint: it has no effect on such a model."""
     found: dict[str, Any] = {}
     if thoughts and "include_thoughts" in taken:
         found["include_thoughts"] = True
     budget = given.whole("thinkingBudget")
-    if budget is not None and (budget != -1 or "thinking_budget" in taken):
+    if budget is not None and "thinking_budget" in taken:
         found["thinking_budget"] = budget
     level = given.text("thinkingLevel").upper()
     if level not in ("", _UNSAID):

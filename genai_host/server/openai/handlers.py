@@ -51,12 +51,14 @@ _REFUSED = (
     "audio",
     "function_call",
     "functions",
-    "logit_bias",
     "logprobs",
-    "prediction",
     "top_logprobs",
     "web_search_options",
 )
+
+
+_ONLY_PASSED = ("logit_bias",)
+"""Fields that change an answer, and that only services of this format have."""
 
 
 def complete(request: RouteRequest, host: Host) -> RouteResponse:
@@ -138,6 +140,7 @@ def _further(body: JsonReader, names: Sequence[str], can: Capabilities) -> dict[
     found = {name: body.raw(name) for name in names if name in can.parameters}
     others = [name for name in names if name not in found]
     if can.dialect != _DIALECT or EXTRA_BODY not in can.parameters:
+        body.refuse(*(name for name in others if name in _ONLY_PASSED))
         body.drop(*others)
     elif others:
         extra = {name: body.raw(name) for name in others}

@@ -21,6 +21,7 @@ from genai_host.api import (
     ToolSchema,
 )
 from genai_host.api.json_reader import JsonReader, bytes_of
+from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import (
     CHOICES,
@@ -62,6 +63,8 @@ def _part(given: JsonReader) -> Part:
     if kind == "refusal":
         return Text(given.text("refusal"))
     if kind == "image_url":
+        if isinstance(given.raw("image_url"), str):  # sent by some clients
+            return image_at(given.text("image_url"), given.at("image_url"))
         inner = given.object("image_url")
         if inner is None:
             raise ValidationError("image_url is missing", path=given.path)
@@ -174,6 +177,9 @@ def _call(given: JsonReader, calls: CallReader) -> ToolCall:
         raise ValidationError(
             "a tool call must have an id and a function with a name", path=given.path
         )
+    arguments = function.raw("arguments")
+    if isinstance(arguments, dict):  # sent by some clients
+        return calls.read(id, name, write_json(arguments).decode())
     return calls.read(id, name, function.text("arguments"))
 
 

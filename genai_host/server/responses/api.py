@@ -49,7 +49,7 @@ from genai_host.serving import completion as asking
 from genai_host.serving.completion import FEATURE, ChatRequest, capabilities
 from genai_host.util.lazy_property import lazy_property
 
-_SUMMARY = "reasoning_summary"
+_SUMMARY, _VERBOSITY = "reasoning_summary", "verbosity"
 
 
 def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest:
@@ -62,10 +62,13 @@ def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest
     if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
         raise ValidationError("the last message must have the role user", path="$.input")
     parameters = dict(request.parameters)
-    if parameters.get(_SUMMARY) == "auto" and not (
-        model is not None and _SUMMARY in capabilities(host, model).parameters
-    ):
-        del parameters[_SUMMARY]  # summaries are included anyway
+    hints = {_VERBOSITY} & parameters.keys()
+    if parameters.get(_SUMMARY) == "auto":  # summaries are included anyway
+        hints.add(_SUMMARY)
+    if hints:
+        taken = {} if model is None else capabilities(host, model).parameters
+        for name in hints - taken.keys():
+            del parameters[name]
     return ChatRequest(
         model=model,
         messages=messages,

@@ -23,13 +23,13 @@ from genai_host.api import (
     ToolSchema,
     asked_in_words,
     held_form,
-    read_object,
+    read_reply,
     standard_parameters,
     write_json,
 )
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_bedrock.documents import NAME
-from genai_vendor_bedrock.failures import explain_error
+from genai_vendor_bedrock.failures import error_in, explain_error
 from genai_vendor_bedrock.form import (
     tools_before,
     wire_choice,
@@ -37,7 +37,7 @@ from genai_vendor_bedrock.form import (
     wire_system,
     wire_tool,
 )
-from genai_vendor_bedrock.replies import ConverseDecoder, read_reply
+from genai_vendor_bedrock.replies import ConverseDecoder, read_completion
 
 _ANSWER = "answer"
 _INFERENCE: Mapping[str, str] = {
@@ -150,7 +150,8 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, streamed)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return read_reply(read_object(reply.body), self._answer_tool(call))
+        data = read_reply(reply.body, error_in, ("output",))
+        return read_completion(data, self._answer_tool(call))
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return ConverseDecoder(self._answer_tool(call))

@@ -21,8 +21,6 @@ from genai_host.api import (
     StreamEvent,
     StreamParser,
     malformed,
-    object_in,
-    read_json,
     read_object,
     string_in,
     write_json,
@@ -144,7 +142,7 @@ def _named(kind: str, payload: bytes) -> bytes:
 def _message(payload: bytes) -> str:
     """Return the message of an exception; empty if it is unreadable."""
     try:
-        data = read_json(payload)
-        return string_in(object_in({"payload": data}, "payload"), "message")
-    except (ValueError, MalformedReply):
+        data = read_object(payload)
+        return string_in({name.lower(): each for name, each in data.items()}, "message")
+    except MalformedReply:
         return ""

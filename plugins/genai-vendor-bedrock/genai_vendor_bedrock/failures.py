@@ -7,6 +7,7 @@ user guide, "Troubleshooting Amazon Bedrock API error codes"; as of November 202
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from genai_host.api import ProviderReply, explain_reply, one_line, service_error
@@ -54,16 +55,23 @@ _NEEDS_A_PROFILE = "on-demand throughput"
 def explain_error(reply: ProviderReply) -> GenaiError | None:
     """Return the error for a reply with status 400 or more."""
     headers = {name.lower(): value for name, value in reply.headers.items()}
+    return explain_reply(reply, partial(error_in, kind=headers.get("x-amzn-errortype", "")))
 
-    def error_in(data: Mapping[str, Any], status: int | None) -> GenaiError | None:
-        error = data.get("error")
-        message = error.get("message") if isinstance(error, dict) else None
-        if not isinstance(message, str):
-            return None
-        kind = headers.get("x-amzn-errortype") or data.get("__type") or data.get("code")
-        return error_of_kind(kind if isinstance(kind, str) else "", message, status)
 
-    return explain_reply(reply, error_in)
+def error_in(data: Mapping[str, Any], status: int | None, kind: str = "") -> GenaiError | None:
+    """Return the error in an object; None if there is none.
+
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
+        kind: Type of exception; empty if only the object may have it.
+    """
+    error = data.get("error")
+    message = error.get("message") if isinstance(error, dict) else None
+    if not isinstance(message, str):
+        return None
+    named = kind or data.get("__type") or data.get("code")
+    return error_of_kind(named if isinstance(named, str) else "", message, status)
 
 
 def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiError:

@@ -23,24 +23,28 @@ from genai_host.api import (
     ToolCall,
     Usage,
     VendorPart,
+    arguments_as_text,
     count_in,
     decode_base64,
     details_in,
     finish_word,
+    id_in,
     list_in,
     malformed,
     object_in,
+    read_event,
     read_finish,
-    read_object,
     read_tool_call,
     string_in,
+    weightier,
     write_json,
 )
 from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.documents import NAME
+from genai_vendor_bedrock.failures import error_in
 
 
-def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
+def read_completion(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
     """Read a complete reply.
 
     Args:
@@ -79,7 +83,7 @@ class ConverseDecoder:
     """Assembles a streamed reply block by block.
 
     Args:
-        answer_tool: As for `read_reply`.
+        answer_tool: As for `read_completion`.
     """
 
     def __init__(self, answer_tool: str = "") -> None:
@@ -96,7 +100,7 @@ class ConverseDecoder:
         return self._stop is not None and self._metadata is not None
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        data = read_object(event.data)
+        data = read_event(event, error_in)
         if not data:
             raise malformed("an event is empty")
         if "contentBlockDelta" in data:
@@ -107,10 +111,14 @@ class ConverseDecoder:
         elif "contentBlockStop" in data:
             return self._end_block(object_in(data, "contentBlockStop"))
         elif "messageStop" in data:
-            self._stop = self._stop or object_in(data, "messageStop")
+            self._set_stop(object_in(data, "messageStop"))
         elif "metadata" in data:
             self._metadata = details_in(data, "metadata")
         return ()  # for example `messageStart`, or a future type
+
+    def _set_stop(self, stop: Mapping[str, Any]) -> None:
+        reasons = (finish_word((each or {}).get("stopReason")) for each in (self._stop, stop))
+        self._stop = {**stop, "stopReason": weightier(*reasons)}
 
     def finish(self) -> Completion:
         blocks = [self._blocks[place] for place in sorted(self._blocks)]
@@ -123,7 +131,7 @@ class ConverseDecoder:
             **(self._metadata or {}),
             **self._stop,
         }
-        return read_reply(whole, self._answer_tool)
+        return read_completion(whole, self._answer_tool)
 
     def _place(self, data: Mapping[str, Any]) -> _Place:
         """Return the latest block at an index; some compatible services reuse one index."""
@@ -188,7 +196,7 @@ class _Growing:
         text = string_in(delta, "text")
         if text:
             self._texts.append(text)
-        given = string_in(object_in(delta, "toolUse"), "input")
+        given = arguments_as_text(object_in(delta, "toolUse").get("input"))
         if given:
             self._inputs.append(given)
             if self._is_answer(answer_tool):
@@ -292,7 +300,7 @@ def _read_tool_use(use: Mapping[str, Any], at: int, answer_tool: str) -> Iterato
         if text:
             yield Text(text)
         return
-    id = string_in(use, "toolUseId") or f"call_{at}"
+    id = id_in(use, "toolUseId") or f"call_{at}"
     yield read_tool_call(id, name, given)
 
 

@@ -23,6 +23,9 @@ from genai_host.api import (
 )
 from genai_host.errors import AuthenticationFailed, GenaiError
 
+ANSWER = ("candidates", "embeddings", "promptFeedback", "totalTokens", "usageMetadata")
+"""Fields of replies that are no errors."""
+
 _NO_STATUS = 500
 _BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # sent with status 400
 _STATUS_OF_WORD: Mapping[str, int] = {
@@ -45,7 +48,7 @@ _STATUS_OF_WORD: Mapping[str, int] = {
 
 def read_object(data: bytes) -> dict[str, Any]:
     """Parse a reply or an event. Raises the error that it contains, and `MalformedReply`."""
-    return read_reply(data, error_in)
+    return read_reply(data, error_in, ANSWER)
 
 
 def read_objects(data: bytes) -> list[dict[str, Any]]:

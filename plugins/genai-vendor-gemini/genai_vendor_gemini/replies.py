@@ -3,7 +3,8 @@
 Source: Gemini API reference, "GenerateContentResponse", and the guides to thinking, thought
 signatures and function calling; google-genai 3.4 for Vertex AI; all as of November 2026.
 
-The events of a streamed reply have the format of whole replies. A finish reason marks the end.
+The events of a streamed reply have the format of whole replies. A finish reason marks the end,
+unless the first event has one: some services send one in each event.
 
 A signed part is sent back with its signature. The signature is stored as an opaque part after it,
 which contains the whole part if it has no other representation.
@@ -35,6 +36,7 @@ from genai_host.api import (
     decode_base64,
     details_in,
     finish_word,
+    id_in,
     malformed,
     object_in,
     read_event,
@@ -44,7 +46,7 @@ from genai_host.api import (
     weightier,
 )
 from genai_host.errors import IncompleteReply, UnexpectedFinish
-from genai_vendor_gemini.failures import error_in, objects_in, read_object, read_objects
+from genai_vendor_gemini.failures import ANSWER, error_in, objects_in, read_object, read_objects
 
 NAME = "gemini"
 SIGNATURE = "thoughtSignature"
@@ -60,7 +62,7 @@ def has_own_id(id: str) -> bool:
 def read_completion(call: ChatCall, body: bytes) -> Completion:
     """Parse a complete reply. Raises `MalformedReply`, or `UnexpectedFinish` without an answer."""
     reading = _Reading(call)
-    if body.lstrip().startswith(b"["):  # a stream without server-sent events
+    if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):  # a stream without server-sent events
         for data in read_objects(body):
             reading.add(data)
         if not reading.finish:
@@ -81,16 +83,16 @@ class ReplyDecoder:
 
     @property
     def done(self) -> bool:
-        return self._is_marked or bool(self._reading.finish)
+        return self._is_marked or self._reading.ended
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # some proxies end every stream with it
+        if event.is_done:  # some proxies end every stream with it
             self._is_marked = True
             return ()
-        return self._reading.add(read_event(event, error_in))
+        return self._reading.add(read_event(event, error_in, ANSWER))
 
     def finish(self) -> Completion:
-        if not self.done:
+        if not self._is_marked and not self._reading.finish:
             raise IncompleteReply(
                 "the reply was interrupted before its end", text=self._reading.text
             )
@@ -103,11 +105,14 @@ class _Reading:
     Attributes:
         answered: Whether the answer has begun.
         finish: Finish reason; empty before the end.
+        ended: Whether the last event has a finish reason, and an earlier one has none.
     """
 
     def __init__(self, call: ChatCall) -> None:
         self.answered = False
         self.finish = ""
+        self.ended = False
+        self._is_continued = False
         self._usage = Usage()
         self._parts: list[Part] = []
         self._texts: list[str] = []  # chunks of the current part
@@ -131,7 +136,10 @@ class _Reading:
         self.answered = True
         parts = objects_in(object_in(candidates[0], "content"), "parts")
         pieces = [piece for part in parts for piece in self._add_part(part)]
-        self.finish = weightier(self.finish, finish_word(candidates[0].get("finishReason")))
+        reason = finish_word(candidates[0].get("finishReason"))
+        self._is_continued = self._is_continued or not reason
+        self.ended = self._is_continued and bool(reason)
+        self.finish = weightier(self.finish, reason)
         return pieces
 
     def completion(self) -> Completion:
@@ -191,7 +199,7 @@ class _Reading:
             self._texts, self._kind = [], None
 
     def _read_call(self, data: Mapping[str, Any]) -> ToolCall:
-        call = read_tool_call(string_in(data, "id"), string_in(data, "name"), data.get("args"))
+        call = read_tool_call(id_in(data, "id"), string_in(data, "name"), data.get("args"))
         if not call.id or self._calls.get(call.id, call) != call:
             call = evolve(call, id=self._free_id())
         self._ids.add(call.id)

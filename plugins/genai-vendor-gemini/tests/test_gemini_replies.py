@@ -72,6 +72,16 @@ def sent_back(completion: Completion) -> Any:
     return [part for content in body["contents"] for part in content["parts"]]
 
 
+def test_each_event_may_have_a_finish_reason() -> None:
+    """The Gemini API sent them so for long, and proxies still do."""
+    decoder = GenerateContent().decoder(ASKED)
+    for text in ("a", "b"):
+        decoder.feed(StreamEvent(written(response({"text": text}, finish="STOP"))))
+        assert not decoder.done
+    found = decoder.finish()
+    assert (found.text, found.finish) == ("ab", "stop")
+
+
 # parts
 
 

@@ -67,7 +67,7 @@ class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
         return ProviderRequest("embed", self.name, call.model_id, body)
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
-        data = read_object(reply.body)
+        data = read_object(reply.body, "embeddings")
         vectors = [read_vector(each) for each in list_in(data, "embeddings")]
         must_be_vectors(vectors, len(call.texts))
         usage = Usage(input_tokens=count_in(data, "prompt_eval_count"))

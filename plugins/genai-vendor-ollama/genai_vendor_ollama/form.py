@@ -130,14 +130,15 @@ def wire_image(image: Image, dialect: str) -> str:
     return base64.b64encode(image.data).decode()
 
 
-def read_object(data: bytes) -> dict[str, Any]:
-    """Parse an object; raises an error contained in it, also with status 200 or in a stream."""
-    return read_reply(data, _error_in)
+def read_object(data: bytes, *answer: str) -> dict[str, Any]:
+    """Parse an object; raises an error contained in it, also with status 200 or in a stream.
+    `answer` names the fields of an answer; see `raise_error_in`."""
+    return read_reply(data, _error_in, answer)
 
 
 def read_event_object(event: StreamEvent) -> dict[str, Any]:
     """Parse an event of a stream like `read_object`."""
-    return read_event(event, _error_in)
+    return read_event(event, _error_in, ("done",))
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:

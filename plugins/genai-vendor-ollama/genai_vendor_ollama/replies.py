@@ -29,6 +29,7 @@ from genai_host.api import (
     count_in,
     decode_base64,
     finish_word,
+    id_in,
     list_in,
     malformed,
     object_in,
@@ -64,12 +65,12 @@ class OllamaDecoder:
         self.done = False
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        if event.data == b"[DONE]":  # sent by some compatible servers
+        if event.is_done:  # sent by some compatible servers
             self.done = True
             return ()
         data = read_event_object(event)
         said = self._said(data)
-        text, reasoning = text_in(said, "content"), string_in(said, "thinking")
+        text, reasoning = text_in(said, "content"), _thinking_in(said)
         calls = list(self._new_calls(said))
         self._images += [_read_image(each) for each in list_in(said, "images")]
         self._has_begun = True
@@ -111,9 +112,9 @@ class OllamaDecoder:
         for data in list_in(said, "tool_calls"):
             if not isinstance(data, dict):
                 raise malformed("a tool call is not an object")
-            function = object_in(data, "function")
+            function = data if "name" in data else object_in(data, "function")
             name, arguments = string_in(function, "name"), function.get("arguments")
-            call = read_tool_call(string_in(data, "id"), name, arguments)
+            call = read_tool_call(id_in(data, "id"), name, arguments)
             before = self._calls.get(call.id)
             if before == call:  # a repeated call
                 continue
@@ -126,6 +127,12 @@ class OllamaDecoder:
     def _free_id(self) -> str:
         """Return a conversation-wide unique id for a call from an older server without ids."""
         return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
+
+
+def _thinking_in(said: Mapping[str, Any]) -> str:
+    """The reasoning; ignored in other forms, since it is not part of the answer."""
+    value = said.get("thinking")
+    return value if isinstance(value, str) else ""
 
 
 def _read_image(data: Any) -> Image:

@@ -270,6 +270,18 @@ def test_results_of_tools_have_pictures(api: Api) -> None:
     )
 
 
+def test_other_blocks_in_results_become_text(api: Api) -> None:
+    """They are in the history of the client, which could not continue otherwise."""
+    use = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
+    found = {"type": "search_result", "title": "T", "source": "s", "content": [
+        {"type": "text", "text": "x"}]}  # fmt: skip
+    other = {"type": "tool_reference", "tool_name": "f"}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [found, other]}
+    api.answered(HI, assistant(use), user(result))
+    said = [Text("T\ns\nx"), Text("(a block of type tool_reference was left out)")]
+    assert api.fake.prompts[0].messages[-1] == Message("tool", [ToolResult("a", "clock", said)])
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

@@ -74,7 +74,7 @@ def result(*content: Any) -> Any:
         ({"messages": [assistant({**USE, "id": ""})]}, "messages[0].content[0]"),
         ({"messages": [result()]}, "messages[0].content[0].tool_use_id"),
         (
-            {"messages": [assistant(USE), result({"type": "audio"})]},
+            {"messages": [assistant(USE), result({"name": "audio"})]},
             "messages[1].content[0].content[0]",
         ),
         ({"system": [{"type": "image", "source": PNG}]}, "system[0]"),

@@ -72,7 +72,7 @@ def test_calls_of_tools(api: Api) -> None:
     assert blocks_of(events) == [
         {"type": "text", "text": "so"},
         {"type": "tool_use", "id": "a", "name": "clock", "input": {}},
-        {"type": "tool_use", "id": "a", "name": "clock", "input": {"zone": "UTC"}},
+        {"type": "tool_use", "id": "call_1", "name": "clock", "input": {"zone": "UTC"}},
         {"type": "tool_use", "id": "c", "name": "clock", "input": {"INVALID_JSON": "{"}},
     ]
     assert events[-2]["delta"]["stop_reason"] == "tool_use"

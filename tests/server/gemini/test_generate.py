@@ -105,7 +105,7 @@ class TestTheReply:
         said = Message("assistant", [Reasoning("hm"), Text("so")])
         api.fake.answer = lambda heard: Completion(said)
         assert parts_of(api.generate(user("hi"))) == [{"text": "so"}]
-        config = {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": -1}}
+        config = {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": 8192}}
         reply = api.generate(user("hi"), generationConfig=config)
         assert parts_of(reply) == [{"text": "hm", "thought": True}, {"text": "so"}]
 

@@ -93,7 +93,7 @@ class TestParameters:
 
     @pytest.mark.parametrize(
         "config",
-        [{"temperature": 5}, {"thinkingConfig": {"thinkingBudget": 5}}, {"maxOutputTokens": 0}],
+        [{"temperature": 5}, {"thinkingConfig": {"thinkingLevel": "LOW"}}, {"maxOutputTokens": 0}],
     )
     def test_that_the_model_does_not_take(self, api: Api, config: Any) -> None:
         error = api.refused(HI, generationConfig=config)

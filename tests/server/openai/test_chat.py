@@ -90,7 +90,7 @@ def test_what_was_said_reaches_the_model(api: Api) -> None:
         {"role": "developer", "content": "be brief"},
         {"role": "user", "content": [{"type": "text", "text": "look"}]},
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture}}]},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y"}}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": "https://x/y"}]},
         {
             "role": "user",
             "content": [{"type": "file", "file": {"filename": "a.pdf", "file_data": paper}}],
@@ -123,10 +123,13 @@ def test_tools_are_offered_called_and_answered(api: Api) -> None:
         {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
     ]
     api.completed(HI, choice["message"], *results, tools=[CLOCK])
-    assert api.fake.prompts[1].messages[1:] == (
-        Message("assistant", [Text("let me see"), call]),
-        Message("tool", [ToolResult("call_1", "clock", [Text("12:00")])]),
-    )
+    wire["function"]["arguments"] = {"zone": "UTC"}  # sent by some clients
+    api.completed(HI, choice["message"], *results, tools=[CLOCK])
+    for prompt in api.fake.prompts[1:]:
+        assert prompt.messages[1:] == (
+            Message("assistant", [Text("let me see"), call]),
+            Message("tool", [ToolResult("call_1", "clock", [Text("12:00")])]),
+        )
 
 
 def test_what_tools_show_reaches_the_model(api: Api) -> None:
@@ -234,7 +237,10 @@ def test_what_only_the_service_knows_reaches_one_that_speaks_the_format(
     make_host: MakeHost,
 ) -> None:
     said = {"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}]}
-    more = {"top_k": 40, "made_up": {"a": [1]}, "extra_body": {"x": 1}, "metadata": {"m": "n"}}
+    more = {
+        "top_k": 40, "made_up": {"a": [1]}, "logit_bias": {"7": -100},
+        "extra_body": {"x": 1}, "metadata": {"m": "n"},
+    }  # fmt: skip
     with FakeService([json_reply(said)]) as service:
         with openai_api(make_host, FakeModel(), openai=genai_vendor_openai) as api:
             api.host.instances.add("gate", "openai-compatible", {"base_url": service.url})
@@ -246,6 +252,7 @@ def test_what_only_the_service_knows_reaches_one_that_speaks_the_format(
         (received,) = service.requests
     sent = received.json()
     assert (sent["top_k"], sent["made_up"], sent["x"]) == (40, {"a": [1]}, 1)
+    assert sent["logit_bias"] == {"7": -100}
     assert not {"metadata", "extra_body"} & sent.keys()
 
 
@@ -286,6 +293,7 @@ def test_a_feature_is_a_model_as_well(api: Api) -> None:
         ),
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
+        ({"logit_bias": {"7": 1}}, "logit_bias"),
         ({"functions": [{}]}, "functions"),
         ({"modalities": ["audio"]}, "modalities"),
         ({"tools": [{"type": "code_interpreter"}]}, "tools[0].type"),

@@ -262,14 +262,13 @@ def test_the_usual_model_is_named(api: Api) -> None:
 def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
     """What is the same without it is left out, and the rest refused."""
     response = api.response(
-        reasoning={"summary": "auto"}, text={"verbosity": "medium"}, parallel_tool_calls=False
+        reasoning={"summary": "auto"}, text={"verbosity": "low"}, parallel_tool_calls=False
     )
     assert response["reasoning"] == {"effort": None, "summary": "auto"}
     assert api.fake.prompts[0].parameters == {}
     for more in (
         {"reasoning": {"effort": "high"}},
         {"reasoning": {"summary": "detailed"}},
-        {"text": {"verbosity": "low"}},
         {"tools": [CLOCK], "parallel_tool_calls": False},
     ):
         assert api.refused(**more)["code"] == "invalid_parameter"
