@@ -101,6 +101,7 @@ class AssistantsClient:
 
     def act(self, chosen: str, operation: Operation, process: Process) -> None:
         """Do an operation."""
+        ended = dict(self._known.ended)
         try:
             getattr(self, f"_{chosen}")(operation, process)
         except NotFound as error:
@@ -110,16 +111,11 @@ class AssistantsClient:
                 raise Broken("lost", f"{error} [{operation.name}]") from error
             raise
         except ValidationError as error:
-            self._check_refusal(error)
+            if not any(each in error.message for each in _REFUSED):
+                raise Broken("refused", str(error)) from error
+            if "active" in error.message and any(id in error.message for id in ended):
+                raise Broken("locked", f"{error}: it has ended") from error
             raise
-
-    def _check_refusal(self, error: ValidationError) -> None:
-        """A request is refused only if a run is active, or has ended."""
-        if not any(each in error.message for each in _REFUSED):
-            raise Broken("refused", str(error)) from error
-        for id, run in _documents(self._simulation.file, "run/%").items():
-            if id in error.message and "active" in error.message and run["status"] in _ENDED:
-                raise Broken("locked", f"{error}, which is {run['status']}") from error
 
     def ask(self, name: str, process: Process, body: object = None, **path: str) -> Any:
         """Call a route, and return its reply."""
