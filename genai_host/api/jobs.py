@@ -84,5 +84,8 @@ class BackgroundQueue(Protocol):
     def worker(self) -> BackgroundWorker:
         """Make a worker for this queue in this process."""
 
+    def find(self, id: str) -> Job | None:
+        """Return a job; None if there is none."""
+
     def drop(self, id: str) -> None:
         """Remove a job, whichever worker has it."""

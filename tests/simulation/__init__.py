@@ -8,6 +8,7 @@ locked. The same seed gives the same run.
     process.py      a store and a host, with faults at each write
     world.py        a model service, and tools whose side effects are counted
     clients.py      the operations of clients
+    assistants.py   clients of the Assistants API, and their invariants
     mutations.py    exports that are changed before they are imported
     oracle.py       invariants, computed from the rows of the store with plain SQL
     simulation.py   one run, with its checks

@@ -11,6 +11,7 @@ from genai_host.errors import GenaiError, NotFound
 from genai_host.host import Host
 from genai_host.testing.replaying import timeless
 from simulation import oracle
+from simulation.assistants import AssistantsChecks
 from simulation.clients import decide, settle
 from simulation.plan import LIMITS, OWNERS, STRANGER, Broken
 from simulation.process import Process
@@ -35,6 +36,10 @@ class FinalChecks:
             self._sim.guarded("rows", lambda id=id: self._sim.check_rows(id))
         self._check_effects()
         self._sim.world.trouble.share = 0.0
+        if self._sim.plan.has_assistants:
+            process = self._sim.new_process("assistants", lambda sql: "", has_budgets=False)
+            AssistantsChecks(self._sim).run(process)
+            process.close()
         self._sim.clock.time += 3600.0  # circuit breakers close
         process = self._sim.new_process("check", lambda sql: "", has_budgets=False)
         self._check_jobs(process)
@@ -151,9 +156,8 @@ class FinalChecks:
     def _check_usage(self, process: Process, owner: str) -> None:
         totals = process.store.usage(user=owner)
         total = self._sim.gone[owner]
-        for whose, copied, rows in self._sim.all_rows().values():
-            if whose == owner:
-                total = total.plus(oracle.sums_of(rows, copied))
+        for _, copied, rows in self._sim.all_rows((owner, f"assistants/{owner}")).values():
+            total = total.plus(oracle.sums_of(rows, copied))
         found = oracle.Sums()
         for row in totals:
             found = oracle.Sums(row.calls, row.input_tokens + row.output_tokens, row.cost.dollars)

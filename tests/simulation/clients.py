@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from genai_host.api import RouteRequest, RouteResponse
@@ -32,6 +31,8 @@ from genai_host.server.native.jobs import record_result
 from genai_host.serving.completion import close_on_disconnect
 from genai_host.store import Store
 from simulation import oracle
+from simulation.assistants import OPERATIONS as _OF_ASSISTANTS
+from simulation.assistants import AssistantsClient
 from simulation.mutations import mutated
 from simulation.plan import LIMITS, OWNERS, STRANGER, Broken, Operation
 from simulation.process import Process
@@ -119,10 +120,15 @@ class Client:
         self._slot = number % simulation.plan.processes
         self._owner = ("ann", "ann", "bob")[number % 3]
         self._name = f"c{number}"
+        self._assistants = AssistantsClient(simulation, self._owner)
 
     def run(self) -> None:
         sim = self._simulation
-        weights = {**_OPERATIONS, **(_OF_JOBS if sim.plan.has_jobs else {})}
+        weights = {
+            **_OPERATIONS,
+            **(_OF_JOBS if sim.plan.has_jobs else {}),
+            **(_OF_ASSISTANTS if sim.plan.has_assistants else {}),
+        }
         task = sim.schedule.current
         assert task is not None
         for number in range(sim.plan.operations):
@@ -173,17 +179,21 @@ class Client:
             case "delete" | "rename":
                 id = self._id(operation)
                 if id and chosen == "delete":
-                    self._removing(partial(store.delete, id))
+                    with sim.removing():
+                        store.delete(id)
                 elif id:
                     store.rename(id, f"name {operation.name}")
             case "purge":
-                self._removing(partial(store.delete_expired, number=rng.choice((3, 5))))
+                with sim.removing():
+                    store.delete_expired(number=rng.choice((3, 5)))
             case "wait":
                 sim.schedule.sleep(rng.choice((0.1, 2.0, 30.0)))
             case "jump":
                 sim.clock.offset += rng.choice(_JUMPS)
             case "kill" | "close":
                 getattr(process, chosen)()
+            case _ if chosen in _OF_ASSISTANTS:
+                self._assistants.act(chosen, operation, process)
             case _:
                 getattr(self, f"_{chosen}")(operation, process)
 
@@ -325,13 +335,6 @@ class Client:
             process.worker.cancel(operation.rng.choice(jobs))
 
     # the store
-
-    def _removing(self, remove: Callable[[], Any]) -> None:
-        before = self._simulation.all_rows()
-        try:
-            remove()
-        finally:
-            self._simulation.removed(before)
 
     def _fork(self, operation: Operation, process: Process) -> None:
         id = self._id(operation)

@@ -11,6 +11,8 @@ from attrs import define, field, frozen
 from genai_host.api.services import TurnLimits
 
 OWNERS = ("ann", "bob")
+RUN_OWNERS = tuple(f"assistants/{owner}" for owner in OWNERS)
+"""Owners of the event logs of Assistants' runs."""
 STRANGER = "eve"
 """Owner of conversations that come from mutated exports."""
 LIMITS = TurnLimits(parallel=3)
@@ -32,6 +34,7 @@ class Plan:
         processes: Number of processes that share the store.
         has_budgets: Whether users have a budget.
         has_jobs: Whether clients start background jobs.
+        has_assistants: Whether clients use the Assistants API.
         kinds: Kinds of faults of writes, by the beginnings of their names.
     """
 
@@ -45,6 +48,7 @@ class Plan:
     processes: int = 2
     has_budgets: bool = False
     has_jobs: bool = False
+    has_assistants: bool = False
     kinds: tuple[str, ...] = KINDS
 
 
@@ -58,6 +62,7 @@ def plan_of(seed: int, kinds: tuple[str, ...] = KINDS) -> Plan:
         processes=1 + seed % 2,
         has_budgets=seed % 4 == 0,
         has_jobs=seed % 5 == 0,
+        has_assistants=seed % 7 in (3, 5),
         kinds=kinds,
     )
 
@@ -95,6 +100,7 @@ class Operation:
 
     Attributes:
         talk: The conversation that it uses.
+        used: Id of the thread or run that it uses.
         has_failed: Whether a write of it had a fault.
     """
 
@@ -102,6 +108,7 @@ class Operation:
         self.name = name
         self.rng = random.Random(f"{plan.seed}/{name}")
         self.talk: Any = None
+        self.used = ""
         self.has_failed = False
         self._seed = plan.seed
         self._counts: Counter[str] = Counter()

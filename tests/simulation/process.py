@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_feature_assistants.service.service import Service
+
 from genai_host.api import Codec
 from genai_host.conversations.record import Entry
 from genai_host.host import Host
@@ -23,6 +25,7 @@ from genai_host.store.records import Written
 from genai_host.store.store import StoredRecord
 from genai_host.usage.budgets import Account, Spent
 from genai_host.util.lazy_property import lazy_property
+from simulation.plan import RUN_OWNERS
 from simulation.schedule import Killed, Schedule
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ class Process:
     Attributes:
         live: Conversation objects in use, by id.
         worker: Does background jobs; None if there are none.
+        service: The Assistants API; None if no client uses it.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Process:
         self.replies = Replies(self.host)
         self.live: dict[str, Any] = {}
         self.worker: JobWorker | None = None
+        self.service: Service | None = None
 
     def connect(self, name: str, **options: Any) -> sqlite3.Connection:
         """Open a connection; a replacement for `sqlite3.connect`."""
@@ -88,6 +93,8 @@ class Process:
         """Close the process normally."""
         if self.worker is not None:
             self.worker.close()
+        if self.service is not None:
+            self.service.close()
         self.host.close()
         self.store.close()
         self.is_alive = False
@@ -167,6 +174,13 @@ class PausingStore(Store):
             vars(found)["schedule"] = self._schedule
         return found
 
+    def delete(self, id: str) -> None:
+        if self._owner not in RUN_OWNERS:
+            super().delete(id)
+            return
+        with self._simulation.removing((self._owner,)):
+            super().delete(id)
+
     def _create(self, entries: Sequence[Written], known: Mapping[str, Any]) -> str:
         self._schedule.pause()
         return super()._create(entries, known)
@@ -223,3 +237,7 @@ class PausingDocuments(Documents):
     def delete(self, id: str) -> bool:
         self.schedule.pause()
         return super().delete(id)
+
+    def clear(self) -> int:
+        self.schedule.pause()
+        return super().clear()

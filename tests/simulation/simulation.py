@@ -20,7 +20,9 @@ from functools import partial
 from typing import Any
 
 import genai_feature_agent
+import genai_feature_assistants
 import genai_feature_chat
+from genai_feature_assistants.service.service import Service
 
 import genai_host.dialects
 from genai_host.calls.retry import RetryPolicy
@@ -29,11 +31,12 @@ from genai_host.host import Host
 from genai_host.plugins.discovery import StaticPlugins
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
-from genai_host.usage.budgets import Account, Spent
+from genai_host.usage.budgets import Account, Spent, user_of
 from simulation import oracle
+from simulation.assistants import Acknowledged
 from simulation.checks import FinalChecks
 from simulation.clients import JOB, Client, do_job
-from simulation.plan import OWNERS, STRANGER, Broken, Failure, Operation, Plan
+from simulation.plan import OWNERS, RUN_OWNERS, Broken, Failure, Operation, Plan
 from simulation.process import FULL, LOCKED, Process
 from simulation.schedule import Killed, Schedule, SimulatedClock, Stuck, installed
 from simulation.world import SimulatedPrices, Trouble, World, text_of
@@ -53,6 +56,7 @@ class Simulation:
         unrecorded: Jobs whose turn was answered and could not be recorded.
         keys: Idempotency keys whose work began and did not fail.
         replies: Replies that were acknowledged, by idempotency key.
+        assistants: What the Assistants API has acknowledged.
         copied: How many copies of a tool call were imported, by its key.
         gone: Calls of conversations that were deleted, by owner.
         costs: US dollars and tokens that were added to budgets.
@@ -66,7 +70,8 @@ class Simulation:
             shutil.copyfile(_empty_store(), self.file)
         self.clock = SimulatedClock()
         self.schedule = Schedule(random.Random(f"{plan.seed}/order"), self.clock)
-        kinds = [each for each in Trouble.KINDS if each != "hang" or not plan.has_jobs]
+        is_polled = plan.has_jobs or plan.has_assistants
+        kinds = [each for each in Trouble.KINDS if each != "hang" or not is_polled]
         self.world = World(self.schedule, Trouble(self._draw, plan.trouble, kinds))
         self.world.on_call = self._called
         self.trace: list[str] = []
@@ -81,6 +86,7 @@ class Simulation:
         self.record_error: set[str] = set()
         self.keys: set[str] = set()
         self.replies: dict[str, object] = {}
+        self.assistants = Acknowledged()
         self.copied: Counter[str] = Counter()
         self.gone = dict.fromkeys(OWNERS, oracle.Sums())
         self._bodies: dict[tuple[str, int], str] = {}
@@ -146,14 +152,16 @@ class Simulation:
     ) -> Process:
         make = partial(self._make_host, has_budgets=has_budgets)
         process = Process(name, self.file, make, fault, self.schedule, self)
+        task = self.schedule.current
+        assert task is not None
+        before, task.process = (task.process, task.operation), process
+        task.operation = Operation(self.plan, f"worker-{name}")
         if self.plan.has_jobs:
-            task = self.schedule.current
-            assert task is not None
-            before, task.process = (task.process, task.operation), process
-            task.operation = Operation(self.plan, f"worker-{name}")
             process.worker = process.host.jobs(_QUEUE).worker(at_once=2)
             process.worker.start({JOB: partial(do_job, self, process.host)})
-            task.process, task.operation = before
+        if self.plan.has_assistants:
+            process.service = Service(process.host)
+        task.process, task.operation = before
         return process
 
     def _make_host(self, store: Store, has_budgets: bool | None = None) -> Host:
@@ -163,6 +171,7 @@ class Simulation:
         plugins = {
             "dialects": genai_host.dialects,
             "agent": genai_feature_agent,
+            "assistants": genai_feature_assistants,
             "chat": genai_feature_chat,
             "world": self.world.plugin(),
         }
@@ -244,6 +253,9 @@ class Simulation:
 
     def _check_call(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """A model must receive the turns that are in the history, and no others."""
+        if not _name_of(messages).startswith("u"):
+            self.assistants.check_call(messages)
+            return
         wrong = oracle.wrong_messages(messages)
         if wrong:
             raise Broken("messages", wrong)
@@ -307,22 +319,36 @@ class Simulation:
                 raise Broken("changed", f"{id}: entry {row.number}")
         return rows
 
-    def all_rows(self) -> dict[str, tuple[str, int, list[oracle.Row]]]:
-        """Return owner, copied entries and rows of all conversations except mutated ones, by id."""
+    def all_rows(
+        self, owners: Sequence[str] = OWNERS
+    ) -> dict[str, tuple[str, int, list[oracle.Row]]]:
+        """Return owner, copied entries and rows of the conversations of these owners, by id."""
         if not os.path.exists(self.file):
             return {}
-        sql = "SELECT id, owner, copied FROM conversations WHERE owner <> ? ORDER BY id"
-        found = oracle.query(self.file, sql, STRANGER)
+        places = ", ".join("?" * len(owners))
+        sql = f"SELECT id, owner, copied FROM conversations WHERE owner IN ({places}) ORDER BY id"
+        found = oracle.query(self.file, sql, *owners)
         return {id: (owner, copied, oracle.rows_of(self.file, id)) for id, owner, copied in found}
 
-    def removed(self, before: Mapping[str, tuple[str, int, list[oracle.Row]]]) -> None:
-        """Note which of these conversations were deleted meanwhile."""
-        existing = {id for (id,) in oracle.query(self.file, "SELECT id FROM conversations")}
-        for id, (owner, copied, rows) in before.items():
-            if id not in existing and id in self.owners:
-                self.gone[owner] = self.gone[owner].plus(oracle.sums_of(rows, copied))
-                del self.owners[id]
-                self.acknowledged.pop(id, None)
+    @contextmanager
+    def removing(self, owners: Sequence[str] = OWNERS) -> Iterator[None]:
+        """Note which conversations of these owners are deleted meanwhile."""
+        before = self.all_rows(owners)
+        try:
+            yield
+        finally:
+            existing = {id for (id,) in oracle.query(self.file, "SELECT id FROM conversations")}
+            for id, (owner, copied, rows) in before.items():
+                is_known = id in self.owners or (owner in RUN_OWNERS and id in self.acknowledged)
+                if id not in existing and is_known:
+                    user = user_of(owner)
+                    self.gone[user] = self.gone[user].plus(oracle.sums_of(rows, copied))
+                    self.owners.pop(id, None)
+                    self.acknowledged.pop(id, None)
+
+
+def _name_of(messages: Sequence[Mapping[str, Any]]) -> str:
+    return [text_of(each) for each in messages if each["role"] == "user"][-1]
 
 
 @functools.cache

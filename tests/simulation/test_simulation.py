@@ -37,6 +37,10 @@ def test_no_fault_of_5000_turns_spoils_anything() -> None:
     [
         # the clock was set back a day, and the job and lease of a killed worker blocked for a day
         pytest.param(plan_of(5005, ("kill",)), id="clock-set-back"),
+        # a server was killed between a run and its job, and the run blocked its thread
+        pytest.param(plan_of(5, ("kill",)), id="run-without-job"),
+        # the store was locked when a run referred to its new event log, and the log remained
+        pytest.param(plan_of(131), id="log-without-run"),
     ],
 )
 def test_a_run_that_failed_holds_now(plan: Plan) -> None:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_feature_assistants.service.messages import Messages
 
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.jobs import MOST_TRIES, Job
+from genai_host.errors import StoreError
 from genai_host.store import Store
+from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker
 from genai_host.testing import ManualClock, RecordedPrompt
 from genai_host.testing.fake_service import HANG
@@ -202,6 +205,56 @@ def test_item_14_a_run_nobody_can_do_expires(make_host: MakeHost, tmp_path: Path
         run = api.get(path_of(run))
         assert (run["status"], run["expires_at"]) == ("expired", None)
         api.post(f"/threads/{thread}/messages", {"role": "user", "content": "more"})
+
+
+def test_a_run_without_a_job_is_continued(make_host: MakeHost, tmp_path: Path) -> None:
+    """The store fails after the run was stored, and before its job is."""
+    clock = ManualClock()
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store, clock=clock) as api:
+        thread, body = api.thread("hi"), {"assistant_id": api.assistant()}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(JobWorker, "submit", fail)
+            assert api.ask("POST", f"/threads/{thread}/runs", body).status_code >= 500
+        api.post(f"/threads/{thread}/runs", body, 400)  # it may still be added
+        clock.advance(61)
+        [run] = api.get(f"/threads/{thread}/runs")["data"]
+        assert api.ended(run)["status"] == "completed"
+        assert api.run(thread, body["assistant_id"])["status"] == "completed"
+
+
+def test_a_run_that_cannot_be_created_does_not_lock_its_thread(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
+        thread, assistant = api.thread("hi"), api.assistant()
+        more = [{"role": "user", "content": "more"}]
+        body = {"assistant_id": assistant, "additional_messages": more}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Messages, "add", fail)
+            assert api.ask("POST", f"/threads/{thread}/runs", body).status_code >= 500
+        assert api.run(thread, assistant, additional_messages=more)["status"] == "completed"
+
+
+def test_an_interrupted_deletion_of_a_thread_can_be_repeated(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store, with_asking) as api:
+        thread = api.thread("secret")
+        run = api.run(thread, api.assistant(WEATHER))
+        api.post(f"{path_of(run)}/cancel")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Documents, "clear", fail)
+            assert api.ask("DELETE", f"/threads/{thread}").status_code >= 500
+        api.get(f"/threads/{thread}", 404)
+        api.post(f"/threads/{thread}/messages", {"role": "user", "content": "more"}, 404)
+        api.delete(f"/threads/{thread}")
+        api.delete(f"/threads/{thread}", 404)
+        for kind in (f"message/{thread}", f"run/{thread}", f"step/{run['id']}", "thread"):
+            assert store.for_owner("").documents(f"assistants/{kind}").count() == 0
+
+
+def fail(*given: Any, **named: Any) -> Any:
+    raise StoreError("the disk is full")
 
 
 def test_item_11_a_run_expires_while_the_model_thinks(make_host: MakeHost, tmp_path: Path) -> None:

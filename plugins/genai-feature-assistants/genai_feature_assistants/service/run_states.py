@@ -7,6 +7,9 @@
     queued, in_progress → cancelling → cancelled; requires_action → cancelled
     any that has not ended → expired, when its time is over
 
+A server can be killed, or its store fail, between two writes of a request. `RunStates.settled`
+completes then what it began, when a client next asks for the run or its thread.
+
 Steps are messages that were created and tools that were called. `Streams` passes what happens in
 a run to the listeners in this process; `event_of` writes it as a server-sent event.
 
@@ -20,16 +23,19 @@ import hashlib
 import queue
 import threading
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.shelf import Object, Shelf, shown
-from genai_host.api import RouteRequest, RouteResponse, json_response, write_json
+from genai_host.api import Job, RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import NotFound
 
 if TYPE_CHECKING:
-    from genai_host.api import HostServices
+    from genai_host.api import BackgroundWorker, HostServices
 
+
+KIND = "run"
+"""Kind of the jobs of runs."""
 
 _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 _STEP_STAMPS = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}
@@ -135,7 +141,7 @@ ACTIVE = ("queued", "in_progress", "requires_action", "cancelling")
 """The states of an active run."""
 
 _LATE = 60
-"""Seconds after which an overdue run counts as lost: its worker ends it before."""
+"""Seconds after which an overdue run counts as lost, and a queued run without a job."""
 
 _FROM: Mapping[str, tuple[str, ...]] = {
     "in_progress": ("queued",),
@@ -152,11 +158,18 @@ _STAMPS = {
 }
 
 
+def job_of(user: str, run: Object) -> Job:
+    """Return the job of a run. It lasts until the run ends or requires an action."""
+    about = {"thread": run["thread_id"], "run": run["id"], "part": run["_part"]}
+    return Job(f"{run['id']}/{run['_part']}", KIND, user, about)
+
+
 class RunStates:
     """The runs of all users."""
 
-    def __init__(self, host: HostServices) -> None:
+    def __init__(self, host: HostServices, worker: BackgroundWorker) -> None:
         self._host = host
+        self._worker = worker
 
     def shelf(self, user: str, thread: str) -> Shelf:
         return Shelf(self._host, user, "run", thread)
@@ -166,13 +179,27 @@ class RunStates:
         return self.settled(user, self.shelf(user, thread).get(id))
 
     def settled(self, user: str, run: Object) -> Object:
-        """Return a run as it is now; an overdue run expires."""
+        """Return a run as it is now; an overdue run expires, and a lost one is continued."""
         if run["status"] not in ACTIVE:
-            return run
+            return self.finish(user, run) if run.get("_ends") else run
+        now = self.shelf(user, run["thread_id"]).now()
         late = 0 if run["status"] == "requires_action" else _LATE
-        if self.shelf(user, run["thread_id"]).now() < run["_until"] + late:
-            return run
-        return self.end(user, run, "expired")
+        if now >= run["_until"] + late:
+            return self.end(user, run, "expired")
+        since = run.get("_queued", run["created_at"])
+        if run["status"] in ("queued", "cancelling") and not since <= now < since + _LATE:
+            return self._continued(user, run)
+        return run
+
+    def _continued(self, user: str, run: Object) -> Object:
+        """Add the job of a run if it has none; a run that is incomplete fails."""
+        if run["status"] == "queued" and run["_resources"] is None:
+            error = {"code": "server_error", "message": "the server stopped while it created the run"}
+            return self.end(user, run, "failed", last_error=error)
+        job = job_of(user, run)
+        if self._worker.queue.find(job.id) is None:
+            self._worker.submit(job)
+        return run
 
     def active(self, user: str, thread: Object) -> Object | None:
         """Return the active run of a thread; None if there is none."""
@@ -204,22 +231,25 @@ class RunStates:
 
         return shelf.change(run["id"], make)
 
-    def end(self, user: str, run: Object, status: str) -> Object:
+    def end(self, user: str, run: Object, status: str, **fields: Any) -> Object:
         """End a run that no worker has, and its steps."""
-        steps = Shelf(self._host, user, "step", run["id"])
-        run, has_ended = self.move(user, run, status, usage=usage_of(steps))
-        if has_ended:
-            end_steps(steps, status)
-            self.forget(user, run)
-        return run
+        usage = usage_of(Shelf(self._host, user, "step", run["id"]))
+        run, has_ended = self.move(user, run, status, usage=usage, _ends=True, **fields)
+        return self.finish(user, run) if has_ended else run
 
-    def forget(self, user: str, run: Object) -> None:
-        """Delete the event log of a run that has ended. Its steps and messages stay."""
-        if run["_conversation"]:
-            try:
-                self._host.store_for(owner_of(user)).delete(run["_conversation"])
-            except NotFound:
-                return
+    def finish(self, user: str, run: Object) -> Object:
+        """End the steps of a run that has ended, and delete its event log. Its messages stay."""
+        end_steps(Shelf(self._host, user, "step", run["id"]), run["status"])
+        self.forget(user, run["_conversation"])
+        if not run.get("_ends"):
+            return run
+        return self.shelf(user, run["thread_id"]).update(run["id"], _ends=False)
+
+    def forget(self, user: str, conversation: str) -> None:
+        """Delete the event log of a run, if it has one."""
+        if conversation:
+            with suppress(NotFound):
+                self._host.store_for(owner_of(user)).delete(conversation)
 
 
 def owner_of(user: str) -> str:

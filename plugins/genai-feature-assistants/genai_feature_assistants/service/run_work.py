@@ -23,7 +23,7 @@ from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_progress import RunProgress
 from genai_feature_assistants.service.run_states import ACTIVE, RunStates, Steps, Streams, owner_of
 from genai_feature_assistants.service.run_tools import GUIDE, SCHEMAS, SEARCH, RunTools
-from genai_feature_assistants.service.shelf import Object
+from genai_feature_assistants.service.shelf import Object, Shelf
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import Answer, Cancellation, Job, Message, ended_with
 from genai_host.errors import (
@@ -31,6 +31,7 @@ from genai_host.errors import (
     Cancelled,
     Conflict,
     ContextOverflow,
+    ConversationBusy,
     ConversationClosed,
     GenaiError,
     Interrupted,
@@ -48,19 +49,12 @@ from genai_host.errors import (
 if TYPE_CHECKING:
     from genai_host.api import ConversationHandle, Event, HostServices
 
-KIND = "run"
 _LONGEST_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet
 _LOOK = 0.25  # seconds between looks whether they are
 _UNFIT = (ContextOverflow, ValidationError, InvalidParameter, UnsupportedPart)
-_LEFT_TO_OTHERS = (Conflict, ConversationClosed, Interrupted, StoreError)
+_LEFT_TO_OTHERS = (Conflict, ConversationBusy, ConversationClosed, Interrupted, StoreError)
 
 _log = logging.getLogger(__name__)
-
-
-def job_of(user: str, run: Object) -> Job:
-    """Return the job of a run. It lasts until the run ends or requires an action."""
-    about = {"thread": run["thread_id"], "run": run["id"], "part": run["_part"]}
-    return Job(f"{run['id']}/{run['_part']}", KIND, user, about)
 
 
 @frozen
@@ -88,9 +82,11 @@ class RunWork:
             if is_due and run["_part"] == about["part"]:
                 run = self._done(job, run, ending)
             if run["status"] not in ACTIVE:
-                self.states.forget(user, run)
-        except NotFound:  # the thread was deleted
-            return
+                self.states.finish(user, run)
+        except NotFound:
+            if Shelf(self.host, user, "thread").find(about["thread"]) is None:  # it was deleted
+                self.steps.shelf(user, about["run"]).clear()
+                self.messages.shelf(user, about["thread"]).clear()
         finally:
             self.streams.end(about["run"])
 
@@ -163,7 +159,17 @@ class _Run:
                 owner=owner,
                 tools=(),
             )
-        self._progress.begin(conversation.id)
+        if not conversation.id:
+            raise StoreError("the event log of the run cannot be written")
+        try:
+            self._progress.begin(conversation.id)
+        finally:
+            is_recorded = self._progress.run["_conversation"] == conversation.id
+            if not is_recorded:
+                conversation.close()
+                self._its.states.forget(self._user, conversation.id)
+        if not is_recorded:
+            raise Cancelled("the run ended before it began")
         return conversation
 
     @cached_property
@@ -262,10 +268,10 @@ def _end(progress: RunProgress, error: GenaiError) -> None:
     elif isinstance(error, Cancelled):
         progress.end("cancelled")
     else:
-        progress.end("failed", last_error=_last_error(error))
+        progress.end("failed", last_error=last_error(error))
 
 
-def _last_error(error: GenaiError) -> dict[str, str]:
+def last_error(error: GenaiError) -> dict[str, str]:
     """Return the error as the API has it."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     if isinstance(error, (RateLimited, BudgetExceeded)):

@@ -31,14 +31,15 @@ from genai_feature_assistants.service.run_states import (
     Streams,
     event_of,
     events_reply,
+    job_of,
     wants_content,
 )
 from genai_feature_assistants.service.run_tools import SEARCH, RunTools
-from genai_feature_assistants.service.run_work import job_of
+from genai_feature_assistants.service.run_work import last_error
 from genai_feature_assistants.service.shelf import Object, new_id, shown
 from genai_feature_assistants.service.threads import Threads
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
-from genai_host.errors import NoRoute, ValidationError
+from genai_host.errors import GenaiError, NoRoute, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.api import BackgroundWorker, HostServices
@@ -105,7 +106,7 @@ def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -
         "_conversation": "",
         "_content": content,
         "_submitted": {},
-        "_resources": {"files": [], "stores": []},
+        "_resources": None,  # until all else of the run is stored
         "_effort": text_in(given, "reasoning_effort", 20) or assistant.get("reasoning_effort"),
     }
     given.raw("response_format")
@@ -231,7 +232,12 @@ class Runs:
         _must_be_these({call["id"] for call in calls}, outputs)
         submitted = {**run["_submitted"], **outputs}
         run, is_so = self._states.move(
-            user, run, "queued", _submitted=submitted, _part=run["_part"] + 1
+            user,
+            run,
+            "queued",
+            _submitted=submitted,
+            _part=run["_part"] + 1,
+            _queued=int(self._host.clock.now().timestamp()),
         )
         if not is_so:
             raise ValidationError(f"Runs in status '{run['status']}' do not accept tool outputs.")
@@ -269,9 +275,13 @@ class Runs:
         except Exception:
             shelf.delete(run["id"])
             raise
-        self._threads.say(user, thread["id"], said)
-        thread = self._threads.get(user, thread["id"])
-        return shelf.update(run["id"], _resources=resources_of(assistant, thread))
+        try:
+            self._threads.say(user, thread["id"], said)
+            thread = self._threads.get(user, thread["id"])
+            return shelf.update(run["id"], _resources=resources_of(assistant, thread))
+        except GenaiError as error:
+            self._states.end(user, run, "failed", last_error=last_error(error))
+            raise
 
     def _assistant(self, user: str, given: JsonReader) -> Object:
         id = given.text("assistant_id")

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genai_feature_assistants.service import indexing, run_work
+from genai_feature_assistants.service import indexing
 from genai_feature_assistants.service.assistants import Assistants, Resources
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Indexing
 from genai_feature_assistants.service.messages import Messages
-from genai_feature_assistants.service.run_states import RunStates, Steps, Streams
+from genai_feature_assistants.service.run_states import KIND, RunStates, Steps, Streams
 from genai_feature_assistants.service.run_tools import RunTools
 from genai_feature_assistants.service.run_work import RunWork
 from genai_feature_assistants.service.runs import Runs
@@ -44,7 +44,7 @@ class Service:
         resources = Resources(self.files, self.vector_stores)
         self.assistants = Assistants(host, resources)
         self.messages = Messages(host, self.files)
-        states = RunStates(host)
+        states = RunStates(host, self._worker)
         self.threads = Threads(
             host, self.messages, resources, self.vector_stores, self.store_files, states
         )
@@ -62,7 +62,7 @@ class Service:
             streams=streams,
         )
         work = RunWork(host, states, self.steps, self.messages, tools, self.vector_stores, streams)
-        self._worker.start({indexing.KIND: Indexing(host, self.files).do, run_work.KIND: work.do})
+        self._worker.start({indexing.KIND: Indexing(host, self.files).do, KIND: work.do})
 
     def close(self) -> None:
         """Stop the work. Other processes continue it."""

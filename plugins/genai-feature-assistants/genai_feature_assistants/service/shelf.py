@@ -88,9 +88,12 @@ class Shelf:
             Missing: The user has no such object.
         """
         try:
-            return self._documents.get(id).value
+            found = self._documents.get(id).value
         except NotFound:
             raise self._missing(id) from None
+        if found.get("_deleted"):
+            raise self._missing(id)
+        return found
 
     def find(self, id: str) -> Object | None:
         """Return an object; None if there is none."""
@@ -105,6 +108,15 @@ class Shelf:
         Raises:
             Missing: The user has no such object.
         """
+
+        def make_of_existing(found: Object) -> tuple[Object | None, T]:
+            if found.get("_deleted"):
+                raise self._missing(id)
+            return make(found)
+
+        return self._change(id, make_of_existing)
+
+    def _change(self, id: str, make: Callable[[Object], tuple[Object | None, T]]) -> T:
         try:
             return self._documents.change(id, make)
         except Missing:  # of another object, which `make` has asked for
@@ -120,6 +132,24 @@ class Shelf:
             return value, value
 
         return self.change(id, make)
+
+    def withdraw(self, id: str, check: Callable[[Object], None]) -> None:
+        """Mark an object as deleted: no request finds it, and only `delete` remains.
+
+        Args:
+            id: Id of the object. It may be marked: its deletion was interrupted.
+            check: Raises an error if the object cannot be deleted.
+
+        Raises:
+            Missing: The user has no such object.
+        """
+
+        def make(found: Object) -> tuple[Object, None]:
+            if not found.get("_deleted"):
+                check(found)
+            return {**found, "_deleted": True}, None
+
+        self._change(id, make)
 
     def delete(self, id: str) -> None:
         """Delete an object.

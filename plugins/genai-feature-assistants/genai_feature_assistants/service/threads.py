@@ -12,7 +12,7 @@ from genai_feature_assistants.service.assistants import Resources
 from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_in
 from genai_feature_assistants.service.messages import Messages, Said
 from genai_feature_assistants.service.run_states import RunStates
-from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.shelf import Missing, Object, Shelf, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
@@ -64,20 +64,25 @@ class Threads:
 
     def delete(self, request: RouteRequest) -> RouteResponse:
         id, user = _id(request), request.user
-        run = self._states.active(user, self.get(user, id))
-        if run is not None:
-            raise ValidationError(f"the run {run['id']} is active: cancel it first")
+
+        def check(thread: Object) -> None:
+            run = self._states.active(user, thread)
+            if run is not None:
+                raise ValidationError(f"the run {run['id']} is active: cancel it first")
+
+        self.shelf(user).withdraw(id, check)
         self.remove(user, id)
         return json_response({"id": id, "object": "thread.deleted", "deleted": True})
 
     def remove(self, user: str, id: str) -> None:
-        """Delete a thread with its messages and runs. Raises `Missing`."""
-        self.shelf(user).delete(id)
+        """Delete the messages and runs of a thread, and then the thread. Raises `Missing`."""
         runs = self._states.shelf(user, id)
         for each in runs.all():
+            self._states.forget(user, each["_conversation"])
             Shelf(self._host, user, "step", each["id"]).clear()
         runs.clear()
         self._messages.shelf(user, id).clear()
+        self.shelf(user).delete(id)
 
     def add_message(self, request: RouteRequest) -> RouteResponse:
         id, user = _id(request), request.user
@@ -114,8 +119,17 @@ class Threads:
         return self._resources.read(user, given)
 
     def say(self, user: str, thread: str, said: Sequence[Said]) -> list[Object]:
-        """Add messages, and give their attachments to the tools."""
+        """Add messages, and give their attachments to the tools.
+
+        Raises:
+            Missing: The thread was deleted meanwhile.
+        """
         added = [self._messages.add(user, thread, each) for each in said]
+        try:
+            self.get(user, thread)
+        except Missing:
+            self._messages.shelf(user, thread).clear()
+            raise
         for message in added:
             for attached in message["attachments"]:
                 for tool in attached["tools"]:
