@@ -61,7 +61,7 @@ class ProviderRequest:
         for name, value in self.body.items():
             pieces += (b"," if pieces else b"{", write_json(name), b":")
             _write(value, pieces)
-        return b"".join(pieces or [b"{"]) + b"}"
+        return b"".join([*(pieces or [b"{"]), b"}"])
 
 
 def _write(value: Any, pieces: list[bytes]) -> None:

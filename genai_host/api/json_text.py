@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
@@ -106,7 +107,7 @@ def write_json(value: Any) -> bytes:
         TypeError: The value has no JSON form.
     """
     try:
-        return _writer.encode(value).encode()
+        return _encoded(value)
     except UnicodeEncodeError:
         return _ascii_writer.encode(value).encode()
     except ValueError as error:
@@ -115,6 +116,90 @@ def write_json(value: Any) -> bytes:
         except ValidationError as wrong:
             raise ValueError(str(wrong)) from error
         raise
+
+
+_ABOVE_FFFF = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
+_FEW = 64  # bytes of text for each such character
+
+
+def json_as_text(value: Any) -> str:
+    """Write a value as JSON for a text column. Few characters above U+FFFF in a long text are
+    escaped, because with one of them, Python uses four bytes for each character.
+
+    Raises:
+        ValueError, TypeError: See `write_json`.
+    """
+    data = write_json(value)
+    if len(data) > _SLICE and 0 < sum(map(data.count, b"\xf0\xf1\xf2\xf3\xf4")) < len(data) // _FEW:
+        data = _ABOVE_FFFF.sub(
+            lambda each: _ascii_writer.encode(each[0].decode())[1:-1].encode(), data
+        )
+    return data.decode()
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return b"".join(_pieces(value))
+    except RecursionError:
+        return _writer.encode(value).encode()  # it reports a value that contains itself
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    """Encode a value, in pieces if it is long: one character above U+FFFF makes Python store a
+    complete text with four bytes for each character, and encoding needs several copies of it."""
+    if not is_long(value):
+        yield _writer.encode(value).encode()
+    elif isinstance(value, str):
+        yield b'"'
+        for at in range(0, len(value), _SLICE):
+            yield _writer.encode(value[at : at + _SLICE]).encode()[1:-1]
+        yield b'"'
+    elif type(value) is dict:
+        yield b"{"
+        yield from _members([*value.items()], dict)
+        yield b"}"
+    else:
+        yield b"["
+        yield from _members(value, list)
+        yield b"]"
+
+
+def _members(members: Sequence[Any], kind: type[Any]) -> Iterator[bytes]:
+    """Encode the values of a list or the items of an object, without brackets."""
+    middle = len(members) // 2
+    if not is_long(members):
+        yield _writer.encode(kind(members)).encode()[1:-1]
+    elif middle:
+        yield from _members(members[:middle], kind)
+        yield b","
+        yield from _members(members[middle:], kind)
+    elif kind is list:
+        yield from _pieces(members[0])
+    else:
+        [(name, value)] = members
+        is_text = isinstance(name, str)
+        yield from _pieces(name) if is_text else [_writer.encode({name: 0}).encode()[1:-3]]
+        yield b":"
+        yield from _pieces(value)
+
+
+def is_long(value: Any) -> bool:
+    """Whether a value has so many characters, approximately, that copies of it must be avoided."""
+    left = _SLICE
+    pending = [value]
+    for each in pending:  # it grows
+        kind = type(each)
+        if kind is str:
+            left -= len(each)
+        elif kind is dict:
+            pending += each
+            pending += each.values()
+        elif kind is list or kind is tuple:
+            pending += each
+        left -= 1
+        if left < 0:
+            return True
+    return False
 
 
 def well_formed(text: str) -> str:
@@ -129,7 +214,8 @@ def well_formed(text: str) -> str:
     if text.isascii():
         return text
     try:
-        text.encode()
+        for at in range(0, len(text), _SLICE):  # encoding takes four bytes for each character
+            text[at : at + _SLICE].encode()
         return text
     except UnicodeEncodeError:
         pass
@@ -143,7 +229,7 @@ def well_formed_object(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Apply `well_formed` to all texts and names of a JSON object. Returns the same object if
     nothing changes."""
     try:
-        _writer.encode(value).encode()
+        _encoded(value)
     except UnicodeEncodeError:
         mended: Mapping[str, Any] = _mended(value)
         return mended

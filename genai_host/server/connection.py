@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import httptools
@@ -25,7 +25,7 @@ from genai_host.server.state import HEALTH_METHODS, HEALTH_PATHS
 from genai_host.serving.router import problem_reply
 
 _LOG_AGAIN = 60.0  # seconds
-_RESERVE = 16  # connections; more than the loop accepts before it reads from the first of them
+RESERVE = 16  # connections; more than the loop accepts before it reads from the first of them
 _RESERVE_SECONDS = 1.0  # timeout of the head of a request in the reserve
 _LINGER = 5.0  # seconds in which a client may continue to send data, which is discarded
 
@@ -51,6 +51,7 @@ class Connection(HttpToolsProtocol):
         settings: The limits.
         most: Maximum number of open connections, without the reserve.
         reserve: Open connections beyond `most`.
+        handshakes: Connections in a TLS handshake by file descriptor; see `TlsListener`.
         logged: Time of the last log entry about too many connections.
         is_last: Whether the next request on each connection is the last, because the server is
             stopping.
@@ -59,6 +60,7 @@ class Connection(HttpToolsProtocol):
     settings: ServerSettings
     most: int
     reserve: list[Connection]
+    handshakes: MutableMapping[int, Any]
     logged: list[float]
     is_last = False
 
@@ -78,23 +80,25 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.handshakes.pop(transport.get_extra_info("socket").fileno(), None)
         if len(self.connections) - len(self.reserve) > self.most:
-            self._log_full()
+            self.log_full(self.loop.time())
             if not self._enter_reserve():
                 self._close_full()
                 return
         self._await_head()
 
-    def _log_full(self) -> None:
-        now = self.loop.time()
-        if now - self.logged[0] >= _LOG_AGAIN:
-            self.logged[0] = now
-            _log.warning("%d connections are open; further connections are refused", self.most)
+    @classmethod
+    def log_full(cls, now: float) -> None:
+        """Log that there are too many connections, at most once a minute."""
+        if now - cls.logged[0] >= _LOG_AGAIN:
+            cls.logged[0] = now
+            _log.warning("%d connections are open; further connections are refused", cls.most)
 
     def _enter_reserve(self) -> bool:
         """Join the reserve, and close its oldest idle connection if it is full. Returns whether
         there was room."""
-        if len(self.reserve) >= _RESERVE:
+        if len(self.reserve) >= RESERVE:
             idle = next((each for each in self.reserve if each.is_idle), None)
             if idle is None:
                 return False

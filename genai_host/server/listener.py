@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 from genai_host.errors import ConfigurationError
 
@@ -69,6 +73,50 @@ class SharedListener(socket.socket):
 
     def listen(self, backlog: int = BACKLOG, /) -> None:
         """Do nothing: the socket already listens, with its own backlog."""
+
+
+class TlsListener(SharedListener):
+    """A listening socket whose connections begin with a TLS handshake.
+
+    asyncio creates the protocol of a connection after its handshake, so connections without a
+    handshake are counted here. If there are too many, the oldest of them is closed.
+
+    Args:
+        number: File descriptor, owned by this object from now on.
+        most: Returns the maximum number of handshakes in progress.
+        is_full: Called when a handshake is ended because there are too many.
+
+    Attributes:
+        handshakes: Connections in a handshake by file descriptor, oldest first. The server removes
+            those whose handshake has succeeded.
+    """
+
+    def __init__(self, number: int, most: Callable[[], int], is_full: Callable[[], None]) -> None:
+        super().__init__(number)
+        self.handshakes: OrderedDict[int, socket.socket] = OrderedDict()
+        self._most = most
+        self._is_full = is_full
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        plain, address = super().accept()
+        connection = _Accepted(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        connection.handshakes = self.handshakes
+        self.handshakes[connection.fileno()] = connection
+        if len(self.handshakes) > self._most():
+            self._is_full()
+            _, oldest = self.handshakes.popitem(last=False)
+            with suppress(OSError):  # the client has disconnected
+                oldest.shutdown(socket.SHUT_RDWR)  # asyncio then closes it
+        return connection, address
+
+
+class _Accepted(socket.socket):
+    handshakes: OrderedDict[int, socket.socket]
+
+    def close(self) -> None:
+        if self.handshakes.get(self.fileno()) is self:
+            del self.handshakes[self.fileno()]
+        super().close()
 
 
 def _reason(error: OSError) -> str:

@@ -31,8 +31,8 @@ from genai_host.host import Host
 from genai_host.providers.instance import ProviderInstance
 from genai_host.secrets.backends import Kept, KeyFile
 from genai_host.server.application import Application
-from genai_host.server.connection import Connection
-from genai_host.server.listener import SharedListener, listen, url_of
+from genai_host.server.connection import RESERVE, Connection
+from genai_host.server.listener import SharedListener, TlsListener, listen, url_of
 from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
 from genai_host.server.state import ServerState
@@ -273,6 +273,7 @@ class _Uvicorn(uvicorn.Server):
                 "settings": settings,
                 "most": settings.most_connections,
                 "reserve": [],
+                "handshakes": {},
                 "logged": [-math.inf],
             },
         )
@@ -344,8 +345,30 @@ class _Uvicorn(uvicorn.Server):
             self.should_exit = loaded.exception() is not None
             if self.should_exit:
                 return
-        await super().startup(sockets)
+        self.servers = [await self._accept_from(each) for each in sockets or ()]
+        self.started = True
         self._listening()
+
+    async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
+        """As `uvicorn.Server.startup`, but with limits on TLS handshakes."""
+        loop, connections = asyncio.get_running_loop(), self.server_state.connections
+        limits: dict[str, Any] = {}
+        if self.config.ssl is not None:
+            most = self._connection.most
+            listener = TlsListener(
+                listener.detach(),
+                lambda: max(RESERVE, most - len(connections)),
+                lambda: self._connection.log_full(loop.time()),
+            )
+            self._connection.handshakes = listener.handshakes
+            limits["ssl_handshake_timeout"] = self._shared.settings.head_seconds
+        return await loop.create_server(
+            lambda: self._connection(self.config, self.server_state, self.lifespan.state),
+            sock=listener,
+            ssl=self.config.ssl,
+            backlog=self.config.backlog,
+            **limits,
+        )
 
     def _loaded(self, loaded: asyncio.Future[Any]) -> None:
         self.failure = loaded.exception()

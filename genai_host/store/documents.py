@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import IntegrityError
 
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import json_as_text, read_json, write_json
 from genai_host.api.storage import Document
 from genai_host.errors import Conflict, NotFound
 from genai_host.store.database import Database
@@ -64,7 +64,7 @@ class Documents:
         `Conflict` if the document has another version, and `ValueError` if the value is not valid
         JSON.
         """
-        text = write_json(value).decode()
+        text = json_as_text(value)
         with self._database.writing() as connection:
             found = connection.execute(
                 select(documents.c.version).where(self._is(id)).with_for_update()

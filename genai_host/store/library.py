@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, t
 from sqlalchemy.engine import Row
 
 from genai_host.api import Codec, Cost
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import json_as_text, read_json
 from genai_host.conversations.record import Entry, InMemoryRecord, new_tag
 from genai_host.conversations.replay import check, replay
 from genai_host.conversations.transcript import as_markdown
@@ -338,4 +338,4 @@ def _with_another_tag(opened: Written) -> Written:
     form = read_json(opened.body)
     if "tag" not in form:
         return opened
-    return opened._replace(body=write_json({**form, "tag": new_tag()}).decode())
+    return opened._replace(body=json_as_text({**form, "tag": new_tag()}))

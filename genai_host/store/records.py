@@ -27,7 +27,7 @@ import msgspec
 from attrs import evolve, field, frozen
 
 from genai_host.api import Codec, Cost, Secret
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import is_long, json_as_text, read_json
 from genai_host.conversations.record import Changed, Entry, InMemoryRecord, Opened, form_of
 from genai_host.errors import GenaiError, NotFound, StoreError, ValidationError
 from genai_host.store.database import LATEST, storable
@@ -185,7 +185,7 @@ def kept(body: str, blobs: Blobs, conversation: str) -> str:
             blobs.put([data], conversation=conversation)
         owner[key] = {"sha256": id}
         found.append(place)
-    return write_json({**form, _PLACES: found}).decode() if found else body
+    return json_as_text({**form, _PLACES: found}) if found else body
 
 
 class Attached:
@@ -282,11 +282,11 @@ def written(entry: Entry, codec: Codec, at: float) -> Written:
         settings = {k: v for k, v in entry.settings.items() if not isinstance(v, Secret)}
         entry = evolve(entry, settings=settings)
     form = form_of(entry, codec)
-    try:
-        body = msgspec.json.encode(form)  # much faster than `write_json`
-    except (TypeError, ValueError):  # for example, a lone surrogate
-        body = write_json(form)
-    return Written(form.get("turn"), form["entry"], at, body.decode())
+    body = ""
+    if not is_long(form):
+        with contextlib.suppress(TypeError, ValueError):  # for example, a lone surrogate
+            body = msgspec.json.encode(form).decode()  # much faster than `write_json`
+    return Written(form.get("turn"), form["entry"], at, body or json_as_text(form))
 
 
 def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tuple[Entry, ...]:
@@ -334,7 +334,7 @@ def _written(entry: Any) -> Written:
         raise ValidationError("an entry must be an object with its time in `at`")
     form = {key: value for key, value in entry.items() if key != "at"}
     try:
-        body = write_json(form).decode()
+        body = json_as_text(form)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValidationError(f"an entry is not valid JSON: {describe_exception(error)}") from error
     return Written(form.get("turn"), str(form.get("entry")), float(at), body)

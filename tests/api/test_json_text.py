@@ -25,7 +25,7 @@ from genai_host.api import (
     VendorPart,
     http_provider,
 )
-from genai_host.api.json_text import check_numbers, read_json, write_json
+from genai_host.api.json_text import check_numbers, json_as_text, read_json, write_json
 from genai_host.errors import InvalidParameter, PluginError, ValidationError
 from genai_host.testing import FakeService, InlinePlugin
 from genai_host_testing.fixtures import MakeHost
@@ -100,6 +100,42 @@ def test_numbers_that_are_no_json_are_not_written(number: float) -> None:
 def test_where_a_number_is_no_json(value: Any, where: str) -> None:
     with pytest.raises(ValidationError, match=where):
         check_numbers(value)
+
+
+TEXTS = ["", "a", "é" * 9, "x" * 20 + "😀", '€\n"\\😀' * 5, "\u2028\x7f\x00"]
+LONG: list[Any] = [
+    *TEXTS,
+    TEXTS,
+    tuple(TEXTS),
+    dict.fromkeys(TEXTS, TEXTS),
+    {"a": 1, "long": {"x" * 20 + "😀": [*range(20), {}, [], ()]}, "last": None},
+    {1: "x" * 20, None: True, 2.5: MappingProxyType({"a": ["x" * 20]}), False: 1e16},
+]
+
+
+@pytest.mark.parametrize("value", LONG, ids=range(len(LONG)))
+def test_long_values_are_written_in_pieces(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = write_json(value)
+    monkeypatch.setattr("genai_host.api.json_text._SLICE", 7)
+    assert write_json(value) == whole
+    assert read_json(json_as_text(value)) == read_json(whole)
+
+
+def test_long_values_that_are_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genai_host.api.json_text._SLICE", 7)
+    circular: list[Any] = ["x" * 20]
+    circular.append(circular)
+    wrong = [circular, ["x" * 20, math.nan], ["x" * 20, object()], ["x" * 20, {(1,): 2}]]
+    for value in wrong:
+        with pytest.raises((ValueError, TypeError)):
+            write_json(value)
+    assert read_json(write_json(["x" * 20, "\ud83d"])) == ["x" * 20, "\ud83d"]
+
+
+def test_few_characters_above_ffff_are_escaped_in_columns() -> None:
+    few, many = "é" + "x" * 100_000 + "😀\U0010ffff", "😀" * 30_000
+    assert json_as_text(few) == '"é' + "x" * 100_000 + r"\ud83d\ude00\udbff\udfff" + '"'
+    assert json_as_text(many) == f'"{many}"'
 
 
 def test_numbers_that_are_json() -> None:

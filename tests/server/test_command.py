@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import requests
 import trustme
 from support import Terminal
+from talking import dial, heard
 
 from genai_host import Config, Host
 from genai_host.api import Secret
@@ -251,6 +253,25 @@ class TestTls:
             plain = server.url.replace("https", "http")
             with pytest.raises(requests.ConnectionError):
                 requests.get(f"{plain}/health", timeout=30)
+
+    def test_idle_handshakes_are_counted(
+        self, host: Host, files: dict[str, str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        ca = files.pop("ca")
+        with (
+            served(host, connections=3, head_seconds=300.0, **files) as server,
+            ExitStack() as stack,
+        ):
+            idle = [stack.enter_context(dial(server.url)) for _ in range(40)]
+            assert requests.get(f"{server.url}/health", verify=ca, timeout=30).status_code == 200
+            for client in idle[:24]:  # of all but the last 16
+                assert heard(client) == b""
+            assert caplog.text.count("further connections are refused") == 1
+
+    def test_a_handshake_has_a_time(self, host: Host, files: dict[str, str]) -> None:
+        files.pop("ca")
+        with served(host, head_seconds=0.1, **files) as server, dial(server.url) as client:
+            assert heard(client) == b""
 
     def test_a_certificate_that_is_none(self, host: Host, tmp_path: Path) -> None:
         file = tmp_path / "x.pem"

@@ -56,8 +56,9 @@ class Replies:
         if not 0 < len(key) <= _LONGEST:
             raise ValidationError(f"{HEADER} must have 1 to {_LONGEST} characters", path=HEADER)
         id = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
-        what = b"\0".join((request.method.encode(), request.path.encode(), request.body))
-        digest = hashlib.sha256(what).hexdigest()
+        hashed = hashlib.sha256(f"{request.method}\0{request.path}\0".encode())
+        hashed.update(request.body)
+        digest = hashed.hexdigest()
         claim = {"digest": digest, "until": self._now() + _LIFE}
         mine = (request.user, id)
         first = self._under_way.setdefault(mine, claim)

@@ -290,21 +290,27 @@ class TestSessions:
         assert raw.send([], raw.opened("2025-03-26"))[0] == 400
         assert raw.send(batch)[0] == 400
 
-    def test_a_client_that_goes_has_not_cancelled(self, place: Place) -> None:
+    @pytest.mark.parametrize("is_batch", [False, True])
+    def test_a_client_that_goes_has_not_cancelled(self, place: Place, is_batch: bool) -> None:
         raw = Raw(place.url)
-        leave(raw, request("tools/call", 2, name="wait"), raw.opened(), place)
+        call = request("tools/call", 2, name="wait")
+        leave(raw, [call] if is_batch else call, raw.opened("2025-03-26"), place)
         place.go.set()
         assert place.happened.get(timeout=60) == "done"
 
-    def test_a_client_that_waits_is_told_that_it_goes_on(self, place: Place) -> None:
+    @pytest.mark.parametrize("is_batch", [False, True])
+    def test_a_client_that_waits_is_told_that_it_goes_on(
+        self, place: Place, is_batch: bool
+    ) -> None:
         with (
             served(place.host, head_wait=0.0, silence=0.01) as server,
             requests.Session() as client,
         ):
             url = f"{server.url}/mcp"
-            headers = {**HEADERS, **Raw(url).opened()}
+            headers = {**HEADERS, **Raw(url).opened("2025-03-26")}
             call = request("tools/call", 2, name="wait")
-            with client.post(url, json=call, headers=headers, stream=True, timeout=60) as reply:
+            body = [call] if is_batch else call
+            with client.post(url, json=body, headers=headers, stream=True, timeout=60) as reply:
                 assert reply.headers["content-type"] == "text/event-stream"
                 pieces = reply.iter_content(None)
                 said = next(pieces)

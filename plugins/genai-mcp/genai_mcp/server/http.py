@@ -17,7 +17,7 @@ import itertools
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -100,6 +100,7 @@ _BATCHES = "2025-03-26"  # the only version with batches
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SSE = "text/event-stream"
 _EVENTS = {"content-type": _SSE, "cache-control": "no-cache", "x-accel-buffering": "no"}
+_PING = b": ping\n\n"
 _STATUS = {
     rpc.PARSE_ERROR: 400,
     rpc.INVALID_REQUEST: 400,
@@ -211,9 +212,8 @@ class Endpoint:
         exchanges = [each for message in received if (each := session.receive(message))]
         if not exchanges:
             return RouteResponse(status=202)
-        if is_batch:  # a client that disconnects leaves no exchange running
-            sent = list(itertools.chain.from_iterable(exchanges))
-            return RouteResponse(_events(iter(sent)), headers=_EVENTS)
+        if is_batch:
+            return RouteResponse(_Batch(exchanges), headers=_EVENTS, keepalive=_PING)
         return _reply(exchanges[0], request, modern=False)
 
 
@@ -254,7 +254,7 @@ def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteR
     """Return the messages for a request: one as JSON, several as events. If the first one takes
     long, the headers are sent meanwhile, so that all are events."""
     body = _Body(exchange, request, modern=modern)
-    return RouteResponse(body, headers=_EVENTS, keepalive=b": ping\n\n", begin=body.begin)
+    return RouteResponse(body, headers=_EVENTS, keepalive=_PING, begin=body.begin)
 
 
 class _Body:
@@ -285,6 +285,21 @@ class _Body:
         self._sent.close()
         if self._registration is not None:
             self._registration.release()
+
+
+class _Batch:
+    """The messages for the requests of a batch, as events."""
+
+    def __init__(self, exchanges: Iterable[Exchange]) -> None:
+        self._sent = itertools.chain.from_iterable(exchanges)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return _events(self._sent)
+
+    def close(self) -> None:
+        """Answer the other requests, since a client that disconnects has not cancelled them."""
+        for _ in self._sent:
+            pass
 
 
 def _events(sent: Iterator[Outgoing]) -> Iterator[bytes]:
