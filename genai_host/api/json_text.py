@@ -10,14 +10,14 @@ from functools import cache
 from typing import Any, NoReturn
 
 from genai_host.errors import ValidationError
-from genai_host.util.text_encoding import encoding_of
+from genai_host.util.text_encoding import decode_unicode, encoding_of
 
 _LEAST, _MOST = -math.inf, math.inf
 _Place = Any  # None for the outermost value, else the parent's path and a name or index
 
 
 def read_json(text: str | bytes) -> Any:
-    """Parse JSON in UTF-8, or in the encoding of its byte order mark.
+    """Parse JSON in UTF-8, or in UTF-16 or UTF-32 as `encoding_of` detects them.
 
     Raises:
         ValueError: The text is not valid JSON, for example because of NaN, is nested too deeply, or
@@ -27,8 +27,11 @@ def read_json(text: str | bytes) -> Any:
     try:
         try:
             return read(text)
-        except refusal:  # Python's parser knows why, or accepts it, for example a lone surrogate
-            text = text.decode(encoding_of(text)) if isinstance(text, bytes) else text
+        except (
+            refusal,
+            UnicodeDecodeError,
+        ):  # Python's parser knows why, or accepts it, for example a lone surrogate
+            text = decode_unicode(text) if isinstance(text, bytes) else text
             return _reader.decode(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
@@ -59,6 +62,8 @@ class ValueBudget:
             ValidationError: The text has more values than are left.
         """
         most = self._left + len(text) // self.BYTES
+        if isinstance(text, bytes) and not encoding_of(text).startswith("utf-8"):
+            text = decode_unicode(text)  # in which escaped quotation marks can be recognized
         self._left = most - _values_in(text, most)
         if self._left < 0:
             raise ValidationError(

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import hashlib
 import io
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from genai_host.util.text_encoding import encoding_of
 MOST_BYTES = 8 * 2**20
 """Maximum length of a line."""
 
+_HEAD = 8192
 _URLS = ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations", "/v1/responses")
 
 
@@ -90,11 +93,15 @@ def rows_in(path: Path) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Callable[[int], bytes]]:
-    """Yield a function that reads the next line as UTF-8, up to a number of bytes."""
+    """Yield a function that reads the next line as UTF-8, up to a number of bytes. The file is read
+    twice, so that it must be a regular one."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     with path.open("rb") as stream:
-        encoding = encoding_of(stream.read(4))
+        head = stream.read(_HEAD)
+        encoding = encoding_of(head)
         stream.seek(0)
-        if encoding.startswith("utf-8"):
+        if encoding.startswith("utf-8") and (b"\n" in head or b"\r" not in head):
             yield stream.readline
         else:
             with io.TextIOWrapper(stream, encoding, errors="replace") as text:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from genai_host.cli.terminal import note
+from genai_host.cli.terminal import no_output_of_plugins, note
 
 if TYPE_CHECKING:
     from typing import Self
@@ -48,9 +46,7 @@ class App:
             from genai_host.host import Host
 
             self._begin_log()
-            # while plugins load, only the command may write to standard output,
-            # since a program may read it
-            with contextlib.redirect_stdout(sys.stderr):
+            with no_output_of_plugins():
                 self._host = Host()
                 all_broken = self._host.plugins.broken
             for broken in all_broken:

@@ -47,6 +47,7 @@ from genai_host.conversations.record import Opened
 from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import turns_of, write_text
 from genai_host.serializers.conversations import pause_row, row_of, try_row, turn_row
+from genai_host.util.files import read_bytes
 from genai_host.util.text import message_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _SHORT = 12  # digits of an id in a table: the time and a few random ones
 _LIMIT = 20
 _MOST = 1_000_000
+_MOST_IMPORTED = 512 * 2**20  # bytes
 
 _id = click.argument("id", shell_complete=complete_ids)
 
@@ -416,8 +418,7 @@ def import_(app: App, file: str) -> None:
     """Import a conversation exported as JSON, and print its new id."""
     from genai_host.errors import ValidationError
 
-    with open(file, "rb") as stream:
-        data = stream.read()
+    data = read_bytes(file, _MOST_IMPORTED)
     try:
         id = app.store.import_conversation(read_json(data), app.host.codec)
     except (ValueError, ValidationError) as error:

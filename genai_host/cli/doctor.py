@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.terminal import echo_json, echo_table, note
+from genai_host.cli.terminal import echo_json, echo_table, no_output_of_plugins, note
 from genai_host.util import paths
 from genai_host.util.names import __version__
 
@@ -110,7 +110,9 @@ def _checks(app: App) -> Iterator[Check]:
 
     discovery = InstalledPlugins(on_trial="all")  # a hanging plugin is reported by name
     with Host(config=config._replace(strict=False), discovery=discovery) as host:
-        yield from _check_plugins(host)
+        with no_output_of_plugins():
+            checks = list(_check_plugins(host))
+        yield from checks
         yield from _check_providers(host)
         yield from _check_keys(host)
         yield from _check_configurations(host)

@@ -11,7 +11,6 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -24,7 +23,7 @@ from genai_host.cli.app import App
 from genai_host.cli.terminal import can_ask, note
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util import paths
-from genai_host.util.files import read_text, write_text
+from genai_host.util.files import MOST_BYTES, read_bytes, read_text, write_text
 
 if TYPE_CHECKING:
     from genai_host.conversations.conversation import Conversation
@@ -426,7 +425,7 @@ def read_schema(given: str) -> dict[str, Any]:
     text: str | bytes = given
     if not given.lstrip().startswith("{"):
         try:
-            text = Path(given).read_bytes()
+            text = read_bytes(given, MOST_BYTES)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise click.BadParameter(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host.cli.terminal import echo, echo_json, echo_table, note
+from genai_host.cli.terminal import echo, echo_json, echo_table, no_output_of_plugins, note
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.serializers.plugins import plugin_row
 
@@ -198,7 +198,8 @@ def _note_what_comes_first() -> None:
 def _load(config: Config, discovery: InstalledPlugins) -> list[Result]:
     from genai_host.plugins.discovery import Plugins
 
-    return Plugins(discovery, config._replace(strict=False)).results
+    with no_output_of_plugins():
+        return Plugins(discovery, config._replace(strict=False)).results
 
 
 def _outcome(result: Result) -> LoadResult | None:

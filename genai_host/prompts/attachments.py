@@ -6,6 +6,7 @@ document. A fragment is a text that is prepended to the message.
 
 from __future__ import annotations
 
+import errno
 import mimetypes
 import os
 import queue
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, ServiceUnavailable
-from genai_host.util.text_encoding import decode_text, encoding_of, is_text
+from genai_host.util.files import MOST_BYTES, read_bytes
+from genai_host.util.text_encoding import decode_text, decode_unicode, is_text
 
 if TYPE_CHECKING:
     import requests
 
 
-MOST_BYTES = 20 * 1024 * 1024
 PIPED = "-"
 """Stands for standard input instead of a file."""
 
@@ -111,14 +112,12 @@ def read_file(name: str, most: int | None = None) -> bytes:
     `ConfigurationError` if the file cannot be read, or is larger."""
     most = MOST_BYTES if most is None else most
     try:
-        with Path(name).expanduser().open("rb") as stream:
-            data = stream.read(most + 1)
+        return read_bytes(str(Path(name).expanduser()), most)
     except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise _too_large(name, most) from None
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"cannot read {name!r}: {why}", file=name) from error
-    if len(data) > most:
-        raise _too_large(name, most)
-    return data
 
 
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
@@ -174,8 +173,8 @@ def _as_text(data: bytes, *, is_named_text: bool = False) -> str | None:
     if is_named_text and is_text(data):
         return decode_text(data)
     try:
-        text = data.decode(encoding_of(data))
-    except UnicodeDecodeError:
+        text = decode_unicode(data)
+    except ValueError:
         return None
     return None if "\0" in text else text
 

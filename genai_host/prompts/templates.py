@@ -42,7 +42,7 @@ from genai_host.prompts.attachments import PIPED
 from genai_host.util import paths
 from genai_host.util.names import PLAIN_NAME
 from genai_host.util.text import did_you_mean
-from genai_host.util.text_encoding import encoding_of
+from genai_host.util.text_encoding import decode_unicode
 
 MOST_BYTES = 1024 * 1024
 _MOST_NAME = 100
@@ -205,10 +205,10 @@ def _text(file: str, name: str) -> str:
             data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
-        return data.decode(encoding_of(data))
+        return decode_unicode(data)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _none(name, template_names()) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise _wrong(file, f"cannot read it: {why}") from error
 

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 
 from genai_host.errors import ConfigurationError
 from genai_host.util.paths import ELSEWHERE
-from genai_host.util.text_encoding import encoding_of
+from genai_host.util.text_encoding import decode_unicode
+
+MOST_BYTES = 20 * 2**20
+"""Maximum size of a file that is read as a whole."""
 
 _SECONDS = 30.0  # timeout of waiting for another process
 
@@ -60,6 +63,24 @@ def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
         ) from error
 
 
+def read_bytes(path: str, most: int) -> bytes:
+    """The content of a file. The size is limited, since devices and pipes may have no end.
+
+    Args:
+        path: The file.
+        most: Maximum size in bytes.
+
+    Raises:
+        OSError: The file cannot be read, or is larger.
+        ValueError: The path contains a null character.
+    """
+    with open(path, "rb") as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB")
+    return data
+
+
 def read_text(path: str) -> str | None:
     """The text of a file with its line ends; None if it does not exist. The encoding is UTF-8 or
     that of its byte order mark.
@@ -69,19 +90,15 @@ def read_text(path: str) -> str | None:
             content.
     """
     try:
-        with open(path, "rb") as stream:
-            data = stream.read()
-        return data.decode(encoding_of(data))
+        return decode_unicode(read_bytes(path, MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError):  # for example if the home directory is a file
         return None
     except OSError as error:
         raise ConfigurationError(
             f"cannot read {path}: {error.strerror or error}", file=path
         ) from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(
-            f"cannot read {path}: not {error.encoding.upper()} at byte {error.start}", file=path
-        ) from None
+    except ValueError as error:  # also for a name with a null character
+        raise ConfigurationError(f"cannot read {path}: {error}", file=path) from None
 
 
 def write_text(path: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import codecs
+import re
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -15,25 +16,41 @@ _MARKS = (
 _HEAD = 8192
 _FEW = 10
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
+_CONTROL_CHARACTERS = re.compile("[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_LEAST_UTF16 = 4
 _LINE_ENDS = b"\r\n"
 _PLAIN_ALPHABET = bytes.maketrans(b"-_", b"+/")
 
 
 def encoding_of(head: bytes, default: str = "utf-8") -> str:
-    """The encoding of a byte order mark, as Windows writes it, or else the default.
+    """The encoding of a byte order mark, as Windows writes it, or of UTF-16 without one, or else
+    the default.
 
     Args:
-        head: The first bytes, four if available.
-        default: Encoding without a mark.
+        head: The first bytes, 8 KiB if available. Only these are examined.
+        default: Encoding of other bytes.
     """
-    return next((name for mark, name in _MARKS if head.startswith(mark)), default)
+    marked = next((name for mark, name in _MARKS if head.startswith(mark)), "")
+    return marked or _unmarked(head[:_HEAD]) or default
+
+
+def _unmarked(head: bytes) -> str:
+    """The byte order of UTF-16 in which most letters are of Latin alphabets, so that every second
+    byte is 0; empty for other bytes."""
+    if b"\0" not in head or len(head) % 2 or len(head) < _LEAST_UTF16:
+        return ""
+    for name, high in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
+        if high.count(0) > len(high) // 2:
+            text = codecs.getincrementaldecoder(name)("replace").decode(head)
+            return "" if _CONTROL_CHARACTERS.search(text) or "\ufffd" in text else name
+    return ""
 
 
 def is_text(data: bytes) -> bool:
     """Whether bytes look like text.
 
-    They begin with a byte order mark, or are UTF-8 with few control characters and no NUL, or have
-    no control characters in another encoding. Only the first 8 KiB are checked.
+    They begin with a byte order mark or are UTF-16, or are UTF-8 with few control characters and no
+    NUL, or have no control characters in another encoding. Only the first 8 KiB are checked.
 
     Args:
         data: The bytes.
@@ -51,12 +68,28 @@ def is_text(data: bytes) -> bool:
     return controls <= max(_FEW, len(head) // 20)
 
 
+def decode_unicode(data: bytes) -> str:
+    """Decode UTF-8, or another encoding of Unicode by `encoding_of`.
+
+    Args:
+        data: The whole text.
+
+    Raises:
+        ValueError: It has invalid bytes. The error does not contain it.
+    """
+    try:
+        return data.decode(encoding_of(data))
+    except UnicodeDecodeError as error:
+        name = error.encoding.upper()
+        raise ValueError(f"not {name} at byte {error.start}") from None
+
+
 def decode_text(data: bytes, default: str = "utf-8") -> str:
     """Decode text of unknown encoding.
 
-    A byte order mark decides. Otherwise the default is used, and if it fails, Windows-1252, which
-    older files of Western Europe use. A text that is mostly UTF-8 is decoded as UTF-8, with U+FFFD
-    for invalid bytes.
+    A byte order mark decides, or that it is UTF-16. Otherwise the default is used, and if it fails,
+    Windows-1252, which older files of Western Europe use. A text that is mostly UTF-8 is decoded as
+    UTF-8, with U+FFFD for invalid bytes.
 
     Args:
         data: The whole text.

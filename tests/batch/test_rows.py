@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,25 @@ def test_item_8_a_custom_id_makes_no_line_of_openais_batches(tmp_path: Path) -> 
     assert row.names == {"id": "a"}
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_a_byte_order_mark_names_the_encoding(tmp_path: Path, encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_the_encoding_is_detected(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_bytes('"Grüße"\r\n{"prompt": "日本"}\r\n'.encode(encoding))
     assert [row.asked["prompt"] for row in rows_in(file)] == ["Grüße", "日本"]
     assert survey(file).rows == 2
+
+
+def test_lines_may_end_with_a_carriage_return_alone(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes('"Grüße"\r"hi"\r'.encode())
+    assert [row.asked["prompt"] for row in rows_in(file)] == ["Grüße", "hi"]
+
+
+def test_a_pipe_or_a_device_has_no_rows(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for file in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="not a regular file"):
+            survey(file)
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,10 @@ def test_item_a_bytes_that_are_not_utf_8_spoil_no_history() -> None:
 def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_distribution(tmp_path, "zz-loud", files={"zz_loud.py": _LOUD})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = genai_host("features", "--json")
-    assert json.loads(done.stdout)
-    assert "loud\nlouder\n" in done.stderr
+    for command in ("features", "doctor", "plugins check"):
+        done = genai_host(*command.split(), "--json")
+        assert json.loads(done.stdout)
+        assert "loud\nlouder\n" in done.stderr
 
 
 class TestImports:

@@ -203,6 +203,16 @@ def test_what_cannot_be_read_is_told(
     assert caught.value.file == name
 
 
+def test_a_device_may_have_no_end() -> None:
+    with pytest.raises(ConfigurationError, match="/dev/zero is larger than 20 MiB"):
+        attachment("/dev/zero")
+
+
+def test_a_text_in_utf_16_without_a_mark_is_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("Grüße".encode("utf-16-le"))
+    assert attachment(tmp_path / "a.txt") == Text("a.txt:\n\nGrüße")
+
+
 def test_the_home_of_nobody_cannot_be_read() -> None:
     with pytest.raises(ConfigurationError, match="cannot read"):
         attachment("~nobody-of-that-name/a.txt")

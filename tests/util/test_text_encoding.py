@@ -8,13 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.util.text_encoding import decode_base64, decode_text, encoding_of, is_text
+from genai_host.util.text_encoding import (
+    decode_base64,
+    decode_text,
+    decode_unicode,
+    encoding_of,
+    is_text,
+)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 @given(text=st.text())
 def test_what_is_utf_8_or_has_a_byte_order_mark_is_itself(encoding: str, text: str) -> None:
-    if not text.startswith(("\ufeff", "\0")):  # the mark itself, or what makes it that of UTF-32
+    if not text.startswith("\ufeff") and "\0" not in text:  # the mark, or as in other encodings
         assert decode_text(text.encode(encoding)) == text
 
 
@@ -28,9 +34,18 @@ def test_what_is_utf_8_or_has_a_byte_order_mark_is_itself(encoding: str, text: s
         (b"\0\0\xfe\xff\0\0\0a", "utf-32"),
         (b"", "utf-8"),
         (b"a\xff\xfe", "utf-8"),
+        ("Grüße, „Köln“\r\n".encode("utf-16-le"), "utf-16-le"),
+        ("Grüße, „Köln“\r\n".encode("utf-16-be"), "utf-16-be"),
+        ('{"a": 1}'.encode("utf-16-le"), "utf-16-le"),
+        ("\ud83d\ude00 smile".encode("utf-16-le", "surrogatepass"), "utf-16-le"),
+        (b"a\0b\0c", "utf-8"),
+        (b"\1\0\2\0\3\0", "utf-8"),
+        ("日本語".encode("utf-16-le"), "utf-8"),
     ],
 )
-def test_a_byte_order_mark_names_the_encoding(head: bytes, encoding: str) -> None:
+def test_a_byte_order_mark_or_utf_16_without_one_names_the_encoding(
+    head: bytes, encoding: str
+) -> None:
     assert encoding_of(head) == encoding
 
 
@@ -48,6 +63,12 @@ def test_what_is_not_utf_8_is_windows_1252_or_what_the_user_has(
     data: bytes, default: str, text: str
 ) -> None:
     assert decode_text(data, default) == text
+
+
+def test_an_error_names_the_byte_and_not_the_text() -> None:
+    assert decode_unicode("Köln".encode("utf-16-be")) == "Köln"
+    with pytest.raises(ValueError, match=r"^not UTF-8 at byte 1$"):
+        decode_unicode(b"K\xf6ln")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,12 @@ def test_the_environment_may_name_another_file(
         (b'{\n  "mcpServers": {\n    "a": }\n}', "invalid JSON", 3),
         (b'{\n"mcpServers": "\xff"}', "not UTF-8", 2),
         (b"[" * 100_000, "nested too deeply", None),
+        (b'{"mcpServers": ' + b"1" * 5000 + b"}", "a number is too long", None),
         (b"[]", "mcpServers", 1),
         (b'{"servers": {}}', "mcpServers", 1),
         (b" " * (1 << 20) + b" ", "larger than", None),
     ],
-    ids=["syntax", "utf-8", "deep", "list", "other", "large"],
+    ids=["syntax", "utf-8", "deep", "number", "list", "other", "large"],
 )
 def test_a_file_that_is_wrong_breaks_nothing_else(
     file: Path,
@@ -91,6 +93,10 @@ def test_a_file_that_is_wrong_breaks_nothing_else(
 def test_a_file_that_cannot_be_read(file: Path) -> None:
     file.mkdir()
     with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_servers()
+    file.rmdir()
+    os.mkfifo(file)  # without a writer
+    with pytest.raises(ConfigurationError, match="it is a named pipe"):
         read_servers()
 
 

@@ -40,10 +40,11 @@ MOST_NAME = 100
 """Maximum number of characters of a column's name."""
 
 _DELIMITERS = (",", ";", "\t", "|")
+_HEAD = 4096  # bytes to detect the encoding from
 _SAMPLE = 64 * 1024  # characters to detect the delimiter from
 _AT_ONCE = 1000  # rows between checks of the limits
 
-_SEPARATOR = re.compile(r'"?sep=([^"\r\n])"?[\r\n]', re.IGNORECASE)
+_SEPARATOR = re.compile(r'"?sep=([^"\r\n])"?\1*[\r\n]', re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")  # always fits into SQLite's integers
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?|[+-]?\.[0-9]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
@@ -95,7 +96,7 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
 
 def _encodings(path: Path) -> tuple[str, ...]:
     with path.open("rb") as stream:
-        head = stream.read(4)
+        head = stream.read(_HEAD)
     marked = encoding_of(head, "")
     return (marked,) if marked else ("utf-8", "cp1252", "latin-1")
 
@@ -389,13 +390,13 @@ def _is_database(path: Path) -> bool:
         if not stat.S_ISREG(found.st_mode):
             raise ConfigurationError(f"{path.name} is not a file", setting=SETTING)
         with path.open("rb") as stream:
-            head = stream.read(4096)
+            head = stream.read(_HEAD)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(f"{path.name} cannot be read: {why}", setting=SETTING) from error
     if head.startswith(HEAD):
         return True
-    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if b"\0" in head and not encoding_of(head, ""):
         raise ConfigurationError(
             f"{path.name} is neither a SQLite database nor a CSV file", setting=SETTING
         )

@@ -60,11 +60,13 @@ def table(output: ToolOutput) -> tuple[list[str], list[list[Any]]]:
         # letters
         (b"\xef\xbb\xbfname,b\n\xc3\xb8,2\n", ["name", "b"], [["ø", 2]]),
         ("name,b\nø,2\n".encode("utf-16"), ["name", "b"], [["ø", 2]]),
+        ("name,b\nø,2\n".encode("utf-16-be"), ["name", "b"], [["ø", 2]]),
         (b"name,b\n\xf8 \x80,2\n", ["name", "b"], [["ø €", 2]]),
         (b"name,b\n\x81,2\n", ["name", "b"], [["\x81", 2]]),
         # as Excel has it
         ("sep=;\r\na;b\r\n1,5;2\r\n", ["a", "b"], [[1.5, 2]]),
         ('"sep=\t"\na\tb\n1\t2\n', ["a", "b"], [[1, 2]]),
+        ("sep=;;\r\na;b\r\n1;2\r\n", ["a", "b"], [[1, 2]]),
         (b"\xef\xbb\xbfSEP=,\na,b\n1,2\n", ["a", "b"], [[1, 2]]),
         ("sep=,b\n1,2\n", ["sep=", "b"], [[1, 2]]),
         ('a, "b, c"\n1, "x, y"\n', ["a", "b, c"], [[1, "x, y"]]),

@@ -12,9 +12,11 @@ server is started. Both transports implement `Connection`.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -135,6 +137,8 @@ def read_servers() -> list[Server]:
     """
     path = file()
     try:
+        if stat.S_ISFIFO(os.stat(path).st_mode):  # opening it would wait for a writer
+            raise OSError(errno.EINVAL, "it is a named pipe")
         with open(path, "rb") as opened:
             data = opened.read(_MOST + 1)
     except FileNotFoundError as error:
@@ -157,6 +161,8 @@ def _servers(data: bytes, path: str) -> list[Server]:
         raise _wrong(f"not {error.encoding.upper()}", path, line) from error
     except json.JSONDecodeError as error:
         raise _wrong(f"invalid JSON: {error.msg}", path, error.lineno) from error
+    except ValueError as error:  # Python reads no integer of more than 4300 digits
+        raise _wrong("invalid JSON: a number is too long", path) from error
     except RecursionError as error:
         raise _wrong("nested too deeply", path) from error
     servers = value.get("mcpServers") if isinstance(value, dict) else None
