@@ -106,7 +106,13 @@ from genai_host.api.http_routes import (
     json_response,
 )
 from genai_host.api.json_reader import JsonReader, body_of, bytes_of, number_in
-from genai_host.api.json_text import ValueBudget, check_numbers, read_json, write_json
+from genai_host.api.json_text import (
+    ValueBudget,
+    check_numbers,
+    read_json,
+    write_json,
+    write_long_json,
+)
 from genai_host.api.messages import (
     PARTS,
     File,
@@ -381,6 +387,7 @@ __all__ = [
     "unsupported",
     "weightier",
     "write_json",
+    "write_long_json",
 ]
 
 

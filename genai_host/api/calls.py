@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
 
-from genai_host.api.json_text import write_json
+from genai_host.api.json_text import write_json, write_long_json
 from genai_host.api.messages import Message, ToolCall, Usage, VendorPart
 from genai_host.errors import ErrorPlace
 
@@ -69,14 +69,16 @@ def _write(value: Any, pieces: list[bytes]) -> None:
     if isinstance(value, EncodedJson):
         pieces.append(value.data)
     elif isinstance(value, (list, tuple)) and any(isinstance(item, EncodedJson) for item in value):
-        items = [item.data if isinstance(item, EncodedJson) else write_json(item) for item in value]
+        items = [
+            item.data if isinstance(item, EncodedJson) else write_long_json(item) for item in value
+        ]
         between = b"["
         for item in filter(None, items):
             pieces += (between, item)
             between = b","
         pieces.append(b"]" if between == b"," else b"[]")
     else:
-        pieces.append(write_json(value))
+        pieces.append(write_long_json(value))
 
 
 @frozen

@@ -111,8 +111,21 @@ def write_json(value: Any) -> bytes:
         ValueError: The value contains NaN, infinity or itself.
         TypeError: The value has no JSON form.
     """
+    return _written(value, _encode)
+
+
+def write_long_json(value: Any) -> bytes:
+    """Write a value as `write_json` does, in less memory and more time if it is long.
+
+    Raises:
+        ValueError, TypeError: See `write_json`.
+    """
+    return _written(value, _encode_in_pieces)
+
+
+def _written(value: Any, encode: Callable[[Any], bytes]) -> bytes:
     try:
-        return _encoded(value)
+        return encode(value)
     except UnicodeEncodeError:
         return _ascii_writer.encode(value).encode()
     except ValueError as error:
@@ -134,7 +147,7 @@ def json_as_text(value: Any) -> str:
     Raises:
         ValueError, TypeError: See `write_json`.
     """
-    data = write_json(value)
+    data = write_long_json(value)
     if len(data) > _SLICE and 0 < sum(map(data.count, b"\xf0\xf1\xf2\xf3\xf4")) < len(data) // _FEW:
         data = _ABOVE_FFFF.sub(
             lambda each: _ascii_writer.encode(each[0].decode())[1:-1].encode(), data
@@ -142,22 +155,26 @@ def json_as_text(value: Any) -> str:
     return data.decode()
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
+    return _writer.encode(value).encode()
+
+
+def _encode_in_pieces(value: Any) -> bytes:
     try:
         return b"".join(_pieces(value))
     except RecursionError:
-        return _writer.encode(value).encode()  # it reports a value that contains itself
+        return _encode(value)  # it reports a value that contains itself
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
     """Encode a value, in pieces if it is long: one character above U+FFFF makes Python store a
     complete text with four bytes for each character, and encoding needs several copies of it."""
     if not is_long(value):
-        yield _writer.encode(value).encode()
+        yield _encode(value)
     elif isinstance(value, str):
         yield b'"'
         for at in range(0, len(value), _SLICE):
-            yield _writer.encode(value[at : at + _SLICE]).encode()[1:-1]
+            yield _encode(value[at : at + _SLICE])[1:-1]
         yield b'"'
     elif type(value) is dict:
         yield b"{"
@@ -173,7 +190,7 @@ def _members(members: Sequence[Any], kind: type[Any]) -> Iterator[bytes]:
     """Encode the values of a list or the items of an object, without brackets."""
     middle = len(members) // 2
     if not is_long(members):
-        yield _writer.encode(kind(members)).encode()[1:-1]
+        yield _encode(kind(members))[1:-1]
     elif middle:
         yield from _members(members[:middle], kind)
         yield b","
@@ -183,7 +200,7 @@ def _members(members: Sequence[Any], kind: type[Any]) -> Iterator[bytes]:
     else:
         [(name, value)] = members
         is_text = isinstance(name, str)
-        yield from _pieces(name) if is_text else [_writer.encode({name: 0}).encode()[1:-3]]
+        yield from _pieces(name) if is_text else [_encode({name: 0})[1:-3]]
         yield b":"
         yield from _pieces(value)
 
@@ -234,7 +251,7 @@ def well_formed_object(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Apply `well_formed` to all texts and names of a JSON object. Returns the same object if
     nothing changes."""
     try:
-        _encoded(value)
+        _encode_in_pieces(value)
     except UnicodeEncodeError:
         mended: Mapping[str, Any] = _mended(value)
         return mended

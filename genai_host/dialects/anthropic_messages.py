@@ -47,7 +47,7 @@ from genai_host.api import (
 from genai_host.api.calls import EncodedJson
 from genai_host.api.closed_schema import asked_in_words, held_form
 from genai_host.api.dialects import fitting_id, system_texts, unsupported
-from genai_host.api.json_text import write_json
+from genai_host.api.json_text import write_json, write_long_json
 from genai_host.api.messages import remember_each
 from genai_host.dialects.anthropic_replies import (
     NAME,
@@ -108,7 +108,7 @@ def _write(message: Message) -> bytes:
     role, blocks = message.remember(NAME, _said_in)
     content = message.content
     if role and len(content) == 1 and type(content[0]) is Text:  # in most cases
-        return _TEXT_MESSAGE % (role, write_json(content[0].text))
+        return _TEXT_MESSAGE % (role, write_long_json(content[0].text))
     return _MESSAGE % (role, blocks) if role else b""
 
 
@@ -116,7 +116,7 @@ def _said_in(message: Message) -> _Said:
     """Role and blocks of a message; empty if it has no content in this format."""
     if message.role == "system":
         return b"", b""
-    blocks = b",".join(write_json(block) for block in _blocks(message))
+    blocks = b",".join(write_long_json(block) for block in _blocks(message))
     if not blocks:
         return b"", b""
     return b"assistant" if message.role == "assistant" else b"user", blocks

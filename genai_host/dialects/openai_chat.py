@@ -39,7 +39,7 @@ from genai_host.api import (
     VendorPart,
     standard_parameters,
 )
-from genai_host.api.json_text import write_json
+from genai_host.api.json_text import write_long_json
 from genai_host.dialects.openai_chat_replies import ChatDecoder, read_completion
 from genai_host.dialects.openai_common import (
     PARAMETERS,
@@ -176,8 +176,8 @@ class _Form(NamedTuple):
         content = message.content
         if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
             role = self.system_role if message.role == "system" else message.role
-            return _TEXT_MESSAGE % (role.encode(), write_json(content[0].text))  # in most cases
-        return b",".join(write_json(each) for each in self._messages(message))
+            return _TEXT_MESSAGE % (role.encode(), write_long_json(content[0].text))
+        return b",".join(write_long_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
         """A tool message becomes one message per result, and one for their images."""

@@ -38,7 +38,7 @@ from genai_host.api import (
     standard_parameters,
 )
 from genai_host.api.dialects import unsupported
-from genai_host.api.json_text import write_json
+from genai_host.api.json_text import write_long_json
 from genai_host.dialects.openai_common import (
     PARAMETERS,
     UnwrappingDecoder,
@@ -149,7 +149,7 @@ class _Form(NamedTuple):
     image_detail: str
 
     def write(self, message: Message) -> bytes:
-        return b",".join(write_json(each) for each in self._items(message))
+        return b",".join(write_long_json(each) for each in self._items(message))
 
     def _items(self, message: Message) -> Iterator[Mapping[str, Any]]:
         if message.role == "tool":

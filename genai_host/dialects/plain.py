@@ -27,7 +27,7 @@ from genai_host.api import (
     StreamEvent,
 )
 from genai_host.api.dialects import must_be_vectors
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import read_json, write_long_json
 from genai_host.api.models import STANDARD
 from genai_host.errors import IncompleteReply, MalformedReply, ValidationError
 
@@ -62,7 +62,7 @@ class Plain(Dialect[ChatCall, Completion]):
         return _PlainDecoder(self._codec)
 
     def _write(self, message: Message) -> bytes:
-        return write_json(self._codec.to_json(message))
+        return write_long_json(self._codec.to_json(message))
 
 
 class _PlainDecoder:

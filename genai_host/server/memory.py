@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import read_json, write_long_json
 from genai_host.errors import Conflict, LimitExceeded, NotFound
 
 
@@ -68,7 +68,7 @@ class Memory:
     def put(self, key: _Key, value: Mapping[str, Any], expect: int | None) -> int:
         """Save a document, unless it is too large, and return its version. Raises `LimitExceeded`
         if a document to replace has become too large, and `Conflict` if it has another version."""
-        data = write_json(value)
+        data = write_long_json(value)
         with self._lock:
             before = self._held.get(key)
             version = before.version if before else 0

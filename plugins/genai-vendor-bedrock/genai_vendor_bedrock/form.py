@@ -32,6 +32,7 @@ from genai_host.api import (
     system_texts,
     unsupported,
     write_json,
+    write_long_json,
 )
 from genai_host.errors import UnsupportedPart
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
@@ -78,7 +79,7 @@ def _said_in(message: Message, names: Iterator[str]) -> _Said:
     if message.role == "system":
         return "", b""
     role = "assistant" if message.role == "assistant" else "user"
-    return role, b",".join(write_json(block) for block in _blocks(message, names))
+    return role, b",".join(write_long_json(block) for block in _blocks(message, names))
 
 
 def _blocks(message: Message, names: Iterator[str]) -> Iterator[Block]:

@@ -32,7 +32,7 @@ from genai_host.api import (
     remember_each,
     system_texts,
     unsupported,
-    write_json,
+    write_long_json,
 )
 from genai_host.errors import UnsupportedPart
 from genai_vendor_gemini.replies import NAME, SIGNATURE, has_own_id
@@ -85,7 +85,7 @@ class Form(NamedTuple):
         if calls and self.unsigned_calls:  # only the first parallel call is signed
             calls[0].setdefault(SIGNATURE, self.unsigned_calls)
         role = b"model" if message.role == "assistant" else b"user"
-        return role, b",".join(map(write_json, parts))
+        return role, b",".join(map(write_long_json, parts))
 
 
 def wire_contents(call: ChatCall, form: Form) -> list[EncodedJson]:

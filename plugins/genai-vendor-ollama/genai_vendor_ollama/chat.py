@@ -30,7 +30,7 @@ from genai_host.api import (
     VendorPart,
     picture_in_words,
     unsupported,
-    write_json,
+    write_long_json,
 )
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_ollama.form import (
@@ -94,8 +94,8 @@ class _Form(NamedTuple):
     def write(self, message: Message) -> bytes:
         content = message.content
         if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
-            return _TEXT_MESSAGE % (message.role.encode(), write_json(content[0].text))
-        return b",".join(write_json(each) for each in self._messages(message))
+            return _TEXT_MESSAGE % (message.role.encode(), write_long_json(content[0].text))
+        return b",".join(write_long_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
         """Yield the messages on the wire; a tool message becomes one per result."""
