@@ -194,10 +194,8 @@ class RunStates:
     def _continued(self, user: str, run: Object) -> Object:
         """Add the job of a run if it has none; a run that is incomplete fails."""
         if run["status"] == "queued" and run["_resources"] is None:
-            error = {
-                "code": "server_error",
-                "message": "the server stopped while it created the run",
-            }
+            message = "the server stopped while it created the run"
+            error = {"code": "server_error", "message": message}
             return self.end(user, run, "failed", last_error=error)
         job = job_of(user, run)
         if self._worker.queue.find(job.id) is None:
