@@ -188,9 +188,9 @@ def piped_lines() -> Iterator[str]:
     if source is None:
         return
     for line in source.buffer:
-        if encoding_of(line[: len(line) // 2 * 2]).startswith(
-            ("utf-16", "utf-32")
-        ):  # its line ends have several bytes
+        # the first line ends within the several bytes of a line end
+        encoding = encoding_of(line[: len(line) // 2 * 2])
+        if encoding.startswith(("utf-16", "utf-32")):
             whole = _bounded(line + source.buffer.read(MOST_PIPED + 1))
             yield from _piped_as_text(whole, source).splitlines()
         else:
