@@ -152,12 +152,6 @@ def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None
         raise OSError(error.errno, error.strerror, _OUTPUT) from error
 
 
-def no_output_of_plugins() -> contextlib.AbstractContextManager[Any]:
-    """Context for loading plugins. What they print goes to standard error, since a program may read
-    standard output."""
-    return contextlib.redirect_stdout(sys.stderr)
-
-
 def note(text: str, **style: Any) -> None:
     """Print a message to standard error, separate from the output. Write errors are ignored."""
     try:
