@@ -27,10 +27,8 @@ def read_json(text: str | bytes) -> Any:
     try:
         try:
             return read(text)
-        except (
-            refusal,
-            UnicodeDecodeError,
-        ):  # Python's parser knows why, or accepts it, for example a lone surrogate
+        except (refusal, UnicodeDecodeError):
+            # Python's parser knows why, or accepts it, for example a lone surrogate
             text = decode_unicode(text) if isinstance(text, bytes) else text
             return _reader.decode(text)
     except RecursionError as error:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host.cli.terminal import no_output_of_plugins, note
+from genai_host.cli.terminal import note
 
 if TYPE_CHECKING:
     from typing import Self
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0
 """Timeout for another process that writes to the store, in seconds."""
+
+
+def no_output_of_plugins() -> contextlib.AbstractContextManager[Any]:
+    """Context for loading plugins. What they print goes to standard error, since a program may read
+    standard output."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 class App:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from genai_host.cli.app import App, pass_app
-from genai_host.cli.terminal import echo_json, echo_table, no_output_of_plugins, note
+from genai_host.cli.app import App, no_output_of_plugins, pass_app
+from genai_host.cli.terminal import echo_json, echo_table, note
 from genai_host.util import paths
 from genai_host.util.names import __version__
 

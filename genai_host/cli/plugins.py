@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host.cli.terminal import echo, echo_json, echo_table, no_output_of_plugins, note
+from genai_host.cli.app import no_output_of_plugins
+from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.serializers.plugins import plugin_row
 

@@ -152,12 +152,6 @@ def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None
         raise OSError(error.errno, error.strerror, _OUTPUT) from error
 
 
-def no_output_of_plugins() -> contextlib.AbstractContextManager[Any]:
-    """Context for loading plugins. What they print goes to standard error, since a program may read
-    standard output."""
-    return contextlib.redirect_stdout(sys.stderr)
-
-
 def note(text: str, **style: Any) -> None:
     """Print a message to standard error, separate from the output. Write errors are ignored."""
     try:
@@ -188,9 +182,9 @@ def piped_lines() -> Iterator[str]:
     if source is None:
         return
     for line in source.buffer:
-        if encoding_of(line[: len(line) // 2 * 2]).startswith(
-            ("utf-16", "utf-32")
-        ):  # its line ends have several bytes
+        # the first line ends within the several bytes of a line end
+        encoding = encoding_of(line[: len(line) // 2 * 2])
+        if encoding.startswith(("utf-16", "utf-32")):
             whole = _bounded(line + source.buffer.read(MOST_PIPED + 1))
             yield from _piped_as_text(whole, source).splitlines()
         else:
