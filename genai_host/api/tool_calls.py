@@ -58,10 +58,11 @@ class DistinctCalls:
     def __iter__(self) -> Iterator[ToolCall]:
         return iter(self._found.values())
 
-    def add(self, call: ToolCall) -> ToolCall | None:
-        """Add a call. Returns it with its id; None for a repetition."""
-        if call.id and self._found.get(call.id) == call:
-            return None
+    def __contains__(self, call: ToolCall) -> bool:
+        return bool(call.id) and self._found.get(call.id) == call
+
+    def add(self, call: ToolCall) -> ToolCall:
+        """Add a call. Returns it with its id."""
         if not call.id or call.id in self._found:
             call = evolve(call, id=self._free_id())
         self._found[call.id] = call
@@ -72,12 +73,22 @@ class DistinctCalls:
         return next(id for id in numbered if id not in self._found and id not in self._reserved)
 
 
-def distinct_calls(parts: Iterable[P]) -> list[P]:
-    """Parts of a reply in which each tool call has a unique id; see `DistinctCalls`."""
+def distinct_calls(parts: Iterable[P], *, repeated: bool = False) -> list[P]:
+    """Parts of a reply in which each tool call has a unique id; see `DistinctCalls`.
+
+    Args:
+        parts: The parts.
+        repeated: Whether to keep identical calls with the same id, as separate calls.
+    """
     given = list(parts)
     distinct = DistinctCalls(part.id for part in given if isinstance(part, ToolCall))
-    found: list[Any] = [distinct.add(p) if isinstance(p, ToolCall) else p for p in given]
-    return [part for part in found if part is not None]
+    found: list[Any] = []
+    for part in given:
+        if not isinstance(part, ToolCall):
+            found.append(part)
+        elif repeated or part not in distinct:
+            found.append(distinct.add(part))
+    return found
 
 
 class ToolCallAssembler:

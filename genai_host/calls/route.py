@@ -352,7 +352,7 @@ def _with_distinct_calls(result: Any) -> Any:
     """The result, in which each tool call has a unique id."""
     if not isinstance(result, Completion) or not result.tool_calls:
         return result
-    content = distinct_calls(result.message.content)
+    content = distinct_calls(result.message.content, repeated=True)
     return evolve(result, message=evolve(result.message, content=content))
 
 
@@ -363,14 +363,13 @@ class _Given:
         self._has_text = False
         self._calls = DistinctCalls()
 
-    def add(self, piece: Delta) -> Delta | None:
-        """The chunk to pass on; None if it repeats a tool call."""
+    def add(self, piece: Delta) -> Delta:
+        """The chunk to pass on."""
         if piece.text:
             self._has_text = True
         if piece.tool_call is None:
             return piece
-        call = self._calls.add(piece.tool_call)
-        return None if call is None else evolve(piece, tool_call=call)
+        return evolve(piece, tool_call=self._calls.add(piece.tool_call))
 
     def rest(self, result: Any) -> Iterator[Delta]:
         """What was not streamed, for example the text of an answer in one event, or tool calls
@@ -385,9 +384,7 @@ class _Given:
         for call in result.tool_calls:
             given[_content_of(call)] -= 1
             if given[_content_of(call)] < 0:
-                passed = self.add(Delta(tool_call=call))
-                if passed is not None:
-                    yield passed
+                yield self.add(Delta(tool_call=call))
 
 
 def _content_of(call: ToolCall) -> tuple[str, bytes]:
@@ -413,9 +410,7 @@ def _decoded(
             watch.listen()
             continue
         for piece in decoder.feed(event):
-            passed = given.add(piece)
-            if passed is not None:
-                yield passed
+            yield given.add(piece)
         whole = decoder.done
         if whole:
             watch.expect_end(_GRACE)

