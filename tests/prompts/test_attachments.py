@@ -21,8 +21,9 @@ from attrs import define, field
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.prompts import attachments
-from genai_host.prompts.attachments import MOST_BYTES, attachment, part_of
+from genai_host.prompts.attachments import attachment, part_of
 from genai_host.testing.fake_service import HANG, FakeService, Reply
+from genai_host.util.files import MOST_BYTES
 
 pytestmark = pytest.mark.part
 
