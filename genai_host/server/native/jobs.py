@@ -215,7 +215,7 @@ class Jobs:
             row = answered(turn.answer, self._host.codec, turn.number)
             reply = {"turn": turn.number, "status": "answered", "answer": row}
             return evolve(job, status="done", reply=reply)
-        if turn.pause is not None:
+        if turn.outcome == "paused" and turn.pause is not None:
             reply = {"turn": turn.number, "status": "paused", "pause": pause_row(turn.pause)}
             return evolve(job, status="paused", reply=reply)
         if turn.error is None:
