@@ -92,6 +92,13 @@ class GenaiError(Exception):
         self.model = self.model or model
         return self
 
+    def __copy__(self) -> Self:
+        """A copy without traceback. A reducer that a library has registered for all exceptions, as
+        tblib does, would let both share their fields."""
+        made = type(self).__new__(type(self), *self.args)
+        vars(made).update(vars(self))
+        return made
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented

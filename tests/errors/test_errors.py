@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import json
 import pickle
 import re
@@ -301,3 +302,25 @@ def test_an_error_of_a_plugin_that_is_gone_keeps_its_fields() -> None:
 def test_what_is_no_error_is_not_read_as_one(data: Any) -> None:
     with pytest.raises(ValidationError):
         Codec().from_json(data, GenaiError)
+
+
+def test_a_copy_has_its_own_fields_whatever_reducer_is_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As tblib does, which Dask imports."""
+
+    def share(error: BaseException) -> Any:
+        return _with_fields, (type(error), error.args, vars(error))
+
+    monkeypatch.setitem(copyreg.dispatch_table, RateLimited, share)
+    error = RateLimited("slow down", retry_after=1.0)
+    copied = copy.copy(error)
+    copied.located(provider="p")
+    assert (type(copied), copied.retry_after, copied.provider) == (RateLimited, 1.0, "p")
+    assert (error.provider, copied.__traceback__) == ("", None)
+
+
+def _with_fields(kind: type[BaseException], args: Any, fields: dict[str, Any]) -> BaseException:
+    made = kind.__new__(kind, *args)
+    made.__dict__ = fields
+    return made

@@ -109,7 +109,7 @@ class TestItem7:
         [
             ("dance", "{}", "unknown function 'dance'"),
             ("roll", "{", "not a JSON object"),
-            ("roll", "[]", "not a JSON object"),
+            ("roll", "[1]", "not a JSON object"),
             ("roll", '{"sides":"six"}', "six"),
             ("roll", '{"colour":1}', "colour"),
             ("breaks", "{}", "ZeroDivisionError: division by zero"),
