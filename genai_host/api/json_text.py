@@ -139,13 +139,17 @@ _FEW = 64  # bytes of text for each such character
 
 
 def json_as_text(value: Any) -> str:
-    """Write a value as JSON for a text column. Few characters above U+FFFF in a long text are
-    escaped, because with one of them, Python uses four bytes for each character.
+    """Write a value as JSON for a text column; see `text_of_json`.
 
     Raises:
         ValueError, TypeError: See `write_json`.
     """
-    data = write_long_json(value)
+    return text_of_json(write_long_json(value))
+
+
+def text_of_json(data: bytes) -> str:
+    """Decode JSON. Few characters above U+FFFF in a long text are escaped, because with one of
+    them, Python uses four bytes for each character."""
     if len(data) > _SLICE and 0 < sum(map(data.count, b"\xf0\xf1\xf2\xf3\xf4")) < len(data) // _FEW:
         data = _ABOVE_FFFF.sub(
             lambda each: _ascii_writer.encode(each[0].decode())[1:-1].encode(), data
@@ -167,7 +171,7 @@ def _encode_in_pieces(value: Any) -> bytes:
 def _pieces(value: Any) -> Iterator[bytes]:
     """Encode a value, in pieces if it is long: one character above U+FFFF makes Python store a
     complete text with four bytes for each character, and encoding needs several copies of it."""
-    if not is_long(value):
+    if not _is_long(value):
         yield _encode(value)
     elif isinstance(value, str):
         yield b'"'
@@ -187,7 +191,7 @@ def _pieces(value: Any) -> Iterator[bytes]:
 def _members(members: Sequence[Any], kind: type[Any]) -> Iterator[bytes]:
     """Encode the values of a list or the items of an object, without brackets."""
     middle = len(members) // 2
-    if not is_long(members):
+    if not _is_long(members):
         yield _encode(kind(members))[1:-1]
     elif middle:
         yield from _members(members[:middle], kind)
@@ -203,8 +207,10 @@ def _members(members: Sequence[Any], kind: type[Any]) -> Iterator[bytes]:
         yield from _pieces(value)
 
 
-def is_long(value: Any) -> bool:
+def _is_long(value: Any) -> bool:
     """Whether a value has so many characters, approximately, that copies of it must be avoided."""
+    if type(value) is str:
+        return len(value) > _SLICE
     left = _SLICE
     pending = [value]
     for each in pending:  # it grows

@@ -27,7 +27,7 @@ import msgspec
 from attrs import evolve, field, frozen
 
 from genai_host.api import Codec, Cost, Secret
-from genai_host.api.json_text import is_long, json_as_text, read_json
+from genai_host.api.json_text import json_as_text, read_json, text_of_json
 from genai_host.conversations.record import Changed, Entry, InMemoryRecord, Opened, form_of
 from genai_host.errors import GenaiError, NotFound, StoreError, ValidationError
 from genai_host.store.database import LATEST, storable
@@ -282,11 +282,11 @@ def written(entry: Entry, codec: Codec, at: float) -> Written:
         settings = {k: v for k, v in entry.settings.items() if not isinstance(v, Secret)}
         entry = evolve(entry, settings=settings)
     form = form_of(entry, codec)
-    body = ""
-    if not is_long(form):
-        with contextlib.suppress(TypeError, ValueError):  # for example, a lone surrogate
-            body = msgspec.json.encode(form).decode()  # much faster than `write_json`
-    return Written(form.get("turn"), form["entry"], at, body or json_as_text(form))
+    try:
+        body = text_of_json(msgspec.json.encode(form))  # much faster than `write_json`
+    except (TypeError, ValueError):  # for example, a lone surrogate
+        body = json_as_text(form)
+    return Written(form.get("turn"), form["entry"], at, body)
 
 
 def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tuple[Entry, ...]:
