@@ -208,7 +208,7 @@ def _members(members: Sequence[Any], kind: type[Any]) -> Iterator[bytes]:
 
 
 def _is_long(value: Any) -> bool:
-    """Whether a value has so many characters, approximately, that copies of it must be avoided."""
+    """Whether a value is estimated to have more than `_SLICE` characters."""
     if type(value) is str:
         return len(value) > _SLICE
     left = _SLICE

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -34,17 +33,16 @@ from genai_host.api import (
     ReplyStream,
     StreamDecoder,
     TokenCount,
-    ToolCall,
     Usage,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
-from genai_host.api.json_text import write_json
 from genai_host.api.models import EXTRA_BODY, merged_parameters
-from genai_host.api.tool_calls import DistinctCalls, distinct_calls
+from genai_host.api.tool_calls import distinct_calls
 from genai_host.calls.parameters import ParameterChecker, with_extra_body
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.redaction import redact, redacted_reply
+from genai_host.calls.streamed_chunks import StreamedChunks
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import NoPrices, Prices, cost_of
 from genai_host.errors import (
@@ -203,10 +201,10 @@ class Route:
             result = self._read(call, events, attempt, report)
             yield from _in_one_piece(result)
             return result
-        given = _Given()
+        streamed = StreamedChunks()
         with attempt.limits.on_cancel(events.close):
             try:
-                pieces = _decoded(events, decoder, attempt, given)
+                pieces = _decoded(events, decoder, attempt, streamed)
                 for first in pieces:
                     report.first = self._clock.monotonic() - report.sent
                     yield first
@@ -220,7 +218,7 @@ class Route:
         if not decoder.done:
             attempt.limits.check()
         result = _with_distinct_calls(decoder.finish())
-        yield from given.rest(result)
+        yield from streamed.rest(result)
         return result
 
     @contextmanager
@@ -356,49 +354,14 @@ def _with_distinct_calls(result: Any) -> Any:
     return evolve(result, message=evolve(result.message, content=content))
 
 
-class _Given:
-    """The chunks of one answer that were passed on."""
-
-    def __init__(self) -> None:
-        self._has_text = False
-        self._calls = DistinctCalls()
-
-    def add(self, piece: Delta) -> Delta:
-        """The chunk to pass on."""
-        if piece.text:
-            self._has_text = True
-        if piece.tool_call is None:
-            return piece
-        return evolve(piece, tool_call=self._calls.add(piece.tool_call))
-
-    def rest(self, result: Any) -> Iterator[Delta]:
-        """What was not streamed, for example the text of an answer in one event, or tool calls
-        without an end event."""
-        if not isinstance(result, Completion):
-            return
-        if result.text and not self._has_text:
-            yield Delta(text=result.text)
-        if len(result.tool_calls) <= len(self._calls):
-            return
-        given = Counter(map(_content_of, self._calls))
-        for call in result.tool_calls:
-            given[_content_of(call)] -= 1
-            if given[_content_of(call)] < 0:
-                yield self.add(Delta(tool_call=call))
-
-
-def _content_of(call: ToolCall) -> tuple[str, bytes]:
-    return call.name, call.malformed.encode(errors="replace") or write_json(call.arguments)
-
-
 def _decoded(
     events: ReplyStream,
     decoder: StreamDecoder[Any],
     attempt: ProviderCall,
-    given: _Given,
+    streamed: StreamedChunks,
 ) -> Generator[Delta, None, None]:
     """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that the
-    connection can be reused. `given` receives the chunks."""
+    connection can be reused. `streamed` receives the chunks."""
     watch = attempt.watch
     whole = False
     for event in events:
@@ -410,7 +373,7 @@ def _decoded(
             watch.listen()
             continue
         for piece in decoder.feed(event):
-            yield given.add(piece)
+            yield streamed.add(piece)
         whole = decoder.done
         if whole:
             watch.expect_end(_GRACE)

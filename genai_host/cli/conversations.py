@@ -62,7 +62,7 @@ _id = click.argument("id", shell_complete=complete_ids)
 
 
 class Conversations(click.Group):
-    """The group, whose commands are also found by their former names."""
+    """The command group; it also accepts former names of its commands."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return super().get_command(ctx, "paused" if name == "waiting" else name)

@@ -76,7 +76,7 @@ class SharedListener(socket.socket):
 
 
 class TlsListener(SharedListener):
-    """A listening socket whose connections begin with a TLS handshake.
+    """A listening socket for TLS connections.
 
     asyncio creates the protocol of a connection after its handshake, so connections without a
     handshake are counted here. If there are too many, the oldest of them is closed.
@@ -88,7 +88,7 @@ class TlsListener(SharedListener):
 
     Attributes:
         handshakes: Connections in a handshake by file descriptor, oldest first. The server removes
-            those whose handshake has succeeded.
+            a connection when its handshake has succeeded.
     """
 
     def __init__(self, number: int, most: Callable[[], int], is_full: Callable[[], None]) -> None:

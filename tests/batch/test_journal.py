@@ -57,7 +57,7 @@ def test_that_of_another_batch_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="another batch"):
         Journal(path, {**BATCH, "rows": "other"}, ManualClock())
     assert path.read_bytes() == data
-    Journal(path, BATCH, ManualClock()).close()  # and nobody has it
+    Journal(path, BATCH, ManualClock()).close()  # the lock is released
 
 
 def test_one_process_has_it(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_without_a_usage_it_counts_words(scripted: MakeHost) -> None:
     assert first.output_tokens == 3
     second = conversation.say("hi there").usage
     assert second.output_tokens == 0
-    assert 0 < first.input_tokens < second.input_tokens  # it is told more each time
+    assert 0 < first.input_tokens < second.input_tokens  # each prompt is longer
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -1,0 +1,48 @@
+"""Chunks of a streamed answer: tool calls get unique ids, and nothing of the result is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import Completion, Delta, ToolCall
+from genai_host.api.json_text import write_json
+from genai_host.api.tool_calls import DistinctCalls
+
+
+class StreamedChunks:
+    """The chunks of one answer that have been passed on."""
+
+    def __init__(self) -> None:
+        self._has_text = False
+        self._calls = DistinctCalls()
+
+    def add(self, piece: Delta) -> Delta:
+        """Note a chunk, and return it with a unique id for its tool call."""
+        if piece.text:
+            self._has_text = True
+        if piece.tool_call is None:
+            return piece
+        return evolve(piece, tool_call=self._calls.add(piece.tool_call))
+
+    def rest(self, result: Any) -> Iterator[Delta]:
+        """Yield what the complete result has and the chunks did not, for example the text of an
+        answer in one event, or tool calls without an end event."""
+        if not isinstance(result, Completion):
+            return
+        if result.text and not self._has_text:
+            yield Delta(text=result.text)
+        if len(result.tool_calls) <= len(self._calls):
+            return
+        streamed = Counter(map(_content_of, self._calls))
+        for call in result.tool_calls:
+            streamed[_content_of(call)] -= 1
+            if streamed[_content_of(call)] < 0:
+                yield self.add(Delta(tool_call=call))
+
+
+def _content_of(call: ToolCall) -> tuple[str, bytes]:
+    return call.name, call.malformed.encode(errors="replace") or write_json(call.arguments)
