@@ -39,8 +39,8 @@ max_concurrency = {at_once}
 type = "openai-compatible"
 base_url = "{url}"
 models = {{ "{MODEL}" = "{MODEL}" }}
-[providers.service.calls]
-first_token = {silence}
+[providers.service.limits]
+first_token_timeout = {silence}
 idle = {silence}
 """,
         encoding="utf-8",

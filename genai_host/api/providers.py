@@ -161,8 +161,8 @@ class Provider(ABC):
     Attributes:
         serves: Supported dialects by name, with their endpoints; the first is preferred.
         default_models: Default model of an operation.
-        bounds: Call settings that differ from the defaults, for example `{"first_token": 600}`; the
-            user's configuration overrides them.
+        call_limits: Limits of a call that differ from the defaults, for example
+            `{"first_token_timeout": 600}`; the user's configuration overrides them.
         window: Context window in tokens, if it is smaller than the model's.
         extra_body: Default fields of the request body, overridden by the parameter `extra_body`;
             None if the service has no further fields.
@@ -170,7 +170,7 @@ class Provider(ABC):
 
     serves: Mapping[str, DialectEndpoint]
     default_models: Mapping[Operation, str] = {}
-    bounds: Mapping[str, float] = {}
+    call_limits: Mapping[str, float] = {}
     window: int | None = None
     extra_body: Mapping[str, Any] | None = None
 

@@ -25,7 +25,7 @@ def command() -> None:
 
     A KEY is a path in the file, with dots: defaults.model, aliases.NAME, approvals.TOOL,
     tools.NAME.SETTING, providers.NAME.SETTING, providers.NAME.models.MODEL,
-    providers.NAME.calls.LIMIT.
+    providers.NAME.limits.LIMIT.
     """
 
 
@@ -123,8 +123,8 @@ def types(app: App, type: str | None, as_json: bool) -> None:
             echo_table(("type", "plugin"), [list(row.values()) for row in rows])
         return
     settings = describe(type_named(known, type).settings)
-    bounds = [attrs.evolve(each, name=f"calls.{each.name}") for each in describe(CallLimits)]
-    described = [attrs.asdict(each) for each in (*settings, *bounds)]
+    limits = [attrs.evolve(each, name=f"limits.{each.name}") for each in describe(CallLimits)]
+    described = [attrs.asdict(each) for each in (*settings, *limits)]
     if as_json:
         echo_json(described)
     else:
@@ -140,7 +140,7 @@ def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
     """Add a provider of TYPE called NAME.
 
     SETTING is a setting of the type (`config types TYPE` lists them), models.MODEL (its value
-    is the id of the model at the provider), or calls.LIMIT.
+    is the id of the model at the provider), or limits.LIMIT.
 
     \b
     genai-host config add groq openai-compatible base_url=https://api.groq.com/openai/v1
@@ -169,7 +169,7 @@ def set_values(app: App, values: tuple[str, ...]) -> None:
 
     \b
     genai-host config set defaults.model=smollm2 defaults.provider_order=local,groq
-    genai-host config set providers.groq.calls.first_token=120
+    genai-host config set providers.groq.limits.first_token_timeout=120
     """
     _set(app, _pairs(values))
 

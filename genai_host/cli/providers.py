@@ -94,10 +94,10 @@ def of_instance(host: Host, instance: ProviderInstance) -> list[Configured]:
         Configured(f"providers.{name}.models.{model}", id, "file")
         for model, id in config.models.items()
     ]
-    for bound in describe(CallLimits):
-        row = _open(config.calls, bound)
+    for limit in describe(CallLimits):
+        row = _open(config.limits, limit)
         if row.source != "default":
-            rows.append(row._replace(key=f"providers.{name}.calls.{bound.name}"))
+            rows.append(row._replace(key=f"providers.{name}.limits.{limit.name}"))
     return [_overridden(row, config.overrides) for row in rows]
 
 

@@ -6,7 +6,7 @@ dot, and one for a dash in a name.
     GENAI_HOST_DEFAULTS__MODEL=smollm2
     GENAI_HOST_DEFAULTS__PROVIDER_ORDER=local,big-window
     GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW=8192
-    GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN=900
+    GENAI_HOST_PROVIDERS__BIG_WINDOW__LIMITS__FIRST_TOKEN_TIMEOUT=900
     GENAI_HOST_TOOLS__FILES__FOLDER=/data/notes
 
 Variables can contain secrets. An empty variable is ignored, and so is one without a matching key,
@@ -36,6 +36,7 @@ _NOT_OURS = re.compile(
 )
 _PROVIDERS = "GENAI_HOST_PROVIDERS__"
 _TOOLS = "GENAI_HOST_TOOLS__"
+_LIMITS = ("limits", "calls")  # the table of a provider, and its name in version 1
 
 
 def variable_of(*place: str) -> str:
@@ -131,19 +132,14 @@ def _value(key: str, variable: str, text: str) -> Any:
 def _of_instance(variable: str) -> str:
     name, *rest = variable.removeprefix(_PROVIDERS).lower().split("__")
     name = name.replace("_", "-")
-    is_call = rest[:1] == ["calls"] and len(rest) == 2
-    if (
-        not re.fullmatch(PLAIN_NAME, name)
-        or not all(rest)
-        or not (len(rest) == 1 or is_call)
-        or rest[0] == "models"
-        or rest == ["calls"]
-    ):
+    is_setting = len(rest) == 1 and rest[0] not in ("models", *_LIMITS)
+    is_limit = len(rest) == 2 and rest[0] in _LIMITS
+    if not re.fullmatch(PLAIN_NAME, name) or not all(rest) or not (is_setting or is_limit):
         raise ConfigurationError(
             f"the environment variable {variable} is not the name of a provider setting",
             hint=f"for example {_PROVIDERS}MY_NAME__BASE_URL",
         )
-    return ".".join(["providers", name, *rest])
+    return new_key(".".join(["providers", name, *rest]))
 
 
 def _of_tools(variable: str) -> str:

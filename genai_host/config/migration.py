@@ -27,6 +27,15 @@ RENAMED: Mapping[str, str] = {
     "conversations.store": "database",
     "budgets.run": "per_turn",
     "budgets.unknown": "unknown_cost",
+    "providers.*.calls": "limits",
+    "providers.*.calls.connect": "connect_timeout",
+    "providers.*.calls.first_token": "first_token_timeout",
+    "providers.*.calls.idle": "read_timeout",
+    "providers.*.calls.total": "timeout",
+    "providers.*.calls.at_once": "max_concurrency",
+    "providers.*.calls.line": "queue_size",
+    "providers.*.calls.failures": "breaker_threshold",
+    "providers.*.calls.pause": "breaker_reset",
 }
 """Old keys, with `*` for a provider name, to their new names in the same table."""
 
@@ -43,8 +52,10 @@ def pattern_of(path: Sequence[str]) -> str:
 
 
 def new_key(old: str) -> str:
-    """Return the new name of an old key, with its table, or else the key itself."""
-    return f"{old.rpartition('.')[0]}.{RENAMED[old]}" if old in RENAMED else old
+    """Return the current name of a key, with its tables."""
+    path = old.split(".")
+    parents = (path[:depth] for depth in range(1, len(path) + 1))
+    return ".".join(RENAMED.get(pattern_of(each), each[-1]) for each in parents)
 
 
 def upgraded(data: Mapping[str, Any], table: Path = ()) -> tuple[dict[str, Any], dict[Path, Path]]:

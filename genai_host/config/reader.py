@@ -300,7 +300,7 @@ class Reader(TableReader):
                     model: self.of(str, id, *where, "models", model) for model, id in models.items()
                 },
                 settings={key: value for key, value in table.items() if key not in OF_INSTANCES},
-                calls=self.table(table, *where, "calls"),
+                limits=self.table(table, *where, "limits"),
             )
         return found
 

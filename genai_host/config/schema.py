@@ -32,8 +32,8 @@ class InstanceConfig(NamedTuple):
 
     Attributes:
         settings: Settings of the type, unchecked.
-        calls: Limits of its calls, unchecked.
-        overrides: Settings, and `calls.NAME`, to the environment variable that has a value for
+        limits: Limits of its calls, unchecked.
+        overrides: Settings, and `limits.NAME`, to the environment variable that has a value for
             each, unread.
     """
 
@@ -41,7 +41,7 @@ class InstanceConfig(NamedTuple):
     enabled: Annotated[bool, Key("false disables the provider")] = True
     models: Mapping[str, str] = {}
     settings: Mapping[str, Any] = {}
-    calls: Mapping[str, Any] = {}
+    limits: Mapping[str, Any] = {}
     overrides: Mapping[str, str] = {}
 
 
@@ -298,7 +298,7 @@ APPROVALS = ("allow", "ask", "deny")
 """Values of the table `approvals`; see `genai_host.api.Approval`."""
 
 OF_MODELS = ("of", "provider_order", "parameters")
-OF_INSTANCES = ("type", "enabled", "models", "calls")
+OF_INSTANCES = ("type", "enabled", "models", "limits")
 
 _OTHERS = {"server": ("token", "users"), "budgets": ("total", "user", "users")}
 """What these tables have besides keys."""

@@ -84,7 +84,8 @@ class ProviderTimeout(ProviderError):
     """The service exceeded a timeout.
 
     Args:
-        deadline: `connect`, `first_token`, `idle` or `total`.
+        deadline: Name of the limit: `connect_timeout`, `first_token_timeout`, `read_timeout` or
+            `timeout`.
         text: Text of the answer received so far.
     """
 
@@ -93,7 +94,7 @@ class ProviderTimeout(ProviderError):
     def __init__(
         self, message: str, *, deadline: str = "", text: str = "", **context: Unpack[ErrorContext]
     ) -> None:
-        context.setdefault("retryable", deadline != "total")
+        context.setdefault("retryable", deadline != "timeout")
         super().__init__(message, **context)
         self.deadline = deadline
         self.text = text

@@ -273,7 +273,7 @@ def proxy_hint(*, named: bool) -> str:
         named: Whether the proxy comes from the provider's settings, not the environment.
     """
     if named:
-        return "check calls.proxy of the provider"
+        return "check limits.proxy of the provider"
     return (
         "check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY in the environment; NO_PROXY lists the hosts "
         "that need no proxy"

@@ -89,8 +89,8 @@ class Transport:
     """Sends the requests of one provider, and pools its connections.
 
     Args:
-        connect: Timeout of connecting, in seconds.
-        total: Seconds after which a reply is abandoned in any case.
+        connect_timeout: Timeout of connecting, in seconds.
+        timeout: Seconds after which a reply is abandoned in any case.
         proxy: Proxy URL; None for that of the environment, empty for none.
         ca_file: PEM file of trusted certificate authorities; None for those of requests.
     """
@@ -98,13 +98,13 @@ class Transport:
     def __init__(
         self,
         *,
-        connect: float = 5.0,
-        total: float = 600.0,
+        connect_timeout: float = 5.0,
+        timeout: float = 600.0,
         proxy: str | None = None,
         ca_file: str | None = None,
     ) -> None:
-        self._connect = connect
-        self._total = total
+        self._connect_timeout = connect_timeout
+        self._timeout = timeout
         self._proxy = proxy
         self._adapter = Adapter(ca_file)
         self._addresses: dict[str, Address] = {}
@@ -177,11 +177,11 @@ class Transport:
         a new connection is used immediately.
         """
         while True:
-            connection = address.pool.lend(exchange, self._connect)
-            if connection.sock.gettimeout() != self._total:  # the call switches threads
-                connection.sock.settimeout(self._total)
+            connection = address.pool.lend(exchange, self._connect_timeout)
+            if connection.sock.gettimeout() != self._timeout:  # the call switches threads
+                connection.sock.settimeout(self._timeout)
             response = Response(connection.sock)
-            loan = _Loan(address.pool, connection, exchange, response, self._total)
+            loan = _Loan(address.pool, connection, exchange, response, self._timeout)
             try:
                 _write(connection.sock, head, body)
                 loan.response.read_head()
@@ -191,7 +191,7 @@ class Transport:
                     loan.drop()
                     continue
                 loan.end()
-                _check_time(error, self._total)
+                _check_time(error, self._timeout)
                 raise
             return loan
 
@@ -220,8 +220,8 @@ class Transport:
             return ServiceUnavailable(f"cannot connect to {origin}: {_system_reason(error)}")
         if isinstance(error, ConnectTimeoutError):
             return ProviderTimeout(
-                f"cannot connect to {origin} within {self._connect:g} s",
-                deadline="connect",
+                f"cannot connect to {origin} within {self._connect_timeout:g} s",
+                deadline="connect_timeout",
                 retryable=True,
             )
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
@@ -254,14 +254,14 @@ class _Loan:
     """A connection lent to one exchange, and its reply.
 
     Attributes:
-        total: Seconds that may pass without data.
+        timeout: Seconds that may pass without data.
     """
 
     pool: Any
     connection: Any
     exchange: Exchange
     response: Response
-    total: float
+    timeout: float
 
     def end(self) -> None:
         """Return the connection to its pool if the reply is complete, or else close it."""
@@ -382,7 +382,7 @@ def _blocks(loan: _Loan, limits: CancelToken, most: int) -> Iterator[bytes]:
             yield block
     except OSError as error:
         limits.check()
-        _check_time(error, loan.total)
+        _check_time(error, loan.timeout)
         raise IncompleteReply(f"the reply was interrupted: {_system_reason(error)}") from error
     if exchange.is_cut:  # for some replies this is the end
         limits.check()
@@ -404,7 +404,7 @@ def _check_time(error: BaseException, seconds: float) -> None:
     same moment. A timeout of the operating system has an errno."""
     if isinstance(error, TimeoutError) and error.errno is None:
         raise ProviderTimeout(
-            f"the reply took longer than {seconds:g} s", deadline="total"
+            f"the reply took longer than {seconds:g} s", deadline="timeout"
         ) from error
 
 

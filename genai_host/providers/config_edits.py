@@ -5,7 +5,7 @@
 
 A key is a path in the file, with dots: `defaults.model`, `aliases.NAME`, `approvals.TOOL`,
 `tools.NAME.SETTING`, `providers.NAME.SETTING`, `providers.NAME.models.MODEL`,
-`providers.NAME.calls.LIMIT`. All values are text, as on the command line. Each function raises
+`providers.NAME.limits.LIMIT`. All values are text, as on the command line. Each function raises
 `ConfigurationError` for an invalid change; then nothing is written.
 """
 
@@ -24,7 +24,7 @@ from genai_host.api.models import merged_parameters
 from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.config import ModelConfig
 from genai_host.config.key import hint_for, read_value
-from genai_host.config.migration import RENAMED, new_key
+from genai_host.config.migration import new_key
 from genai_host.config.schema import OF_INSTANCES, OF_NAMES, TABLES, known_keys, names_in, read_key
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.providers.limits import CallLimits
@@ -50,17 +50,17 @@ def split_key(key: str) -> tuple[str, ...]:
     if table == "providers" and rest and rest[0].count("."):
         name, setting = rest[0].split(".", 1)
         inner, *last = setting.split(".", 1)
-        if setting and inner in ("models", "calls") and last and last[0]:
+        if setting and inner in ("models", "limits") and last and last[0]:
             return (table, name, inner, *last)
-        if setting and "." not in setting and setting not in ("models", "calls"):
+        if setting and "." not in setting and setting not in ("models", "limits"):
             return (table, name, setting)
     if table == "models":
         raise ConfigurationError(
             f"unknown configuration key {key!r}",
             hint="change model configurations: genai-host models set",
         )
-    if key in RENAMED:
-        raise ConfigurationError(f"unknown configuration key {key!r}", hint=f"use {new_key(key)}")
+    if (new := new_key(key)) != key:
+        raise ConfigurationError(f"unknown configuration key {key!r}", hint=f"use {new}")
     known = [
         *known_keys(),
         "aliases.NAME",
@@ -79,7 +79,7 @@ def split_key(key: str) -> tuple[str, ...]:
 def add_instance(
     document: Document, types: Types, name: str, kind: str, values: Mapping[str, str]
 ) -> None:
-    """Add a provider of a type, with its settings, `models.MODEL` and `calls.LIMIT`."""
+    """Add a provider of a type, with its settings, `models.MODEL` and `limits.LIMIT`."""
     if not re.fullmatch(PLAIN_NAME, name):
         raise ConfigurationError(f"invalid provider name {name!r}", hint=PLAIN_NAME_RULE)
     if name in document.get("providers", {}):
@@ -279,8 +279,8 @@ def _set_of_instance(
         instance["type"] = type_named(types, text).name
     elif setting == "models":
         _inline_table(instance, "models")[inner[0]] = text
-    elif setting == "calls":
-        _inline_table(instance, "calls")[inner[0]] = _value(CallLimits, key, inner[0], text)
+    elif setting == "limits":
+        _inline_table(instance, "limits")[inner[0]] = _value(CallLimits, key, inner[0], text)
     else:
         kind = type_named(types, instance["type"])
         instance[setting] = _inline(_value(kind.settings, key, setting, text, name))
@@ -358,7 +358,7 @@ def _check_instance(types: Types, name: str, instance: Document) -> None:
     given = {key: value for key, value in plain.items() if key not in OF_INSTANCES}
     owner = f"provider {name}"
     read_settings(kind.settings, given, owner=owner, secrets=_any_secret)
-    read_settings(CallLimits, plain.get("calls", {}), owner=f"{owner}: calls")
+    read_settings(CallLimits, plain.get("limits", {}), owner=f"{owner}: limits")
 
 
 def _check_set(tools: ToolSet[Any], table: Document) -> None:

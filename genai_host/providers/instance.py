@@ -49,10 +49,10 @@ from genai_host.util.text import describe_exception
 
 
 class LazyTransport:
-    """`Services.http` of a provider; set `bounds` before the first request."""
+    """`Services.http` of a provider; set `call_limits` before the first request."""
 
     def __init__(self) -> None:
-        self.bounds = CallLimits()
+        self.call_limits = CallLimits()
         self._lock = threading.Lock()
         self._transport: Any = None
 
@@ -78,14 +78,14 @@ class LazyTransport:
         if self._transport is None:
             from genai_host.http.transport import Transport
 
-            bounds = self.bounds
+            limits = self.call_limits
             with self._lock:
                 if self._transport is None:
                     self._transport = Transport(
-                        connect=bounds.connect,
-                        total=bounds.total,
-                        proxy=bounds.proxy,
-                        ca_file=bounds.ca_file,
+                        connect_timeout=limits.connect_timeout,
+                        timeout=limits.timeout,
+                        proxy=limits.proxy,
+                        ca_file=limits.ca_file,
                     )
         made: HttpTransport = self._transport
         return made
@@ -233,7 +233,7 @@ class ProviderInstance:
                 with (
                     opened.gate.passed(limits),
                     opened.breakers.attempt(model_id),
-                    DeadlineTimer(limits, opened.bounds, self._clock) as watch,
+                    DeadlineTimer(limits, opened.call_limits, self._clock) as watch,
                 ):
                     yield ProviderCall(opened.provider, limits, watch, self._without_keys)
             finally:
@@ -273,13 +273,15 @@ class ProviderInstance:
             data_dir = Path(paths.data_dir(self.type.name))
             services = Services(self.name, self._clock, data_dir, http, self.type.name)
             provider = self.type.open(settings, services)
-            bounds = http.bounds = self.read_bounds(provider.bounds)
+            limits = http.call_limits = self.read_limits(provider.call_limits)
             return _Opened(
                 provider,
-                bounds,
+                limits,
                 http,
-                ConcurrencyLimiter(bounds.at_once, bounds.line),
-                CircuitBreakers(self._clock, failures=bounds.failures, seconds=bounds.pause),
+                ConcurrencyLimiter(limits.max_concurrency, limits.queue_size),
+                CircuitBreakers(
+                    self._clock, failures=limits.breaker_threshold, seconds=limits.breaker_reset
+                ),
             )
         except GenaiError as error:
             raise error.located(provider=self.name) from error
@@ -302,22 +304,22 @@ class ProviderInstance:
         except ConfigurationError as error:
             raise self._placed(error, error.setting) from error.__cause__
 
-    def read_bounds(self, usual: Mapping[str, float]) -> CallLimits:
+    def read_limits(self, usual: Mapping[str, float]) -> CallLimits:
         """Its call limits; `usual` has defaults. Raises `ConfigurationError`."""
         overrides = self.config.overrides
         try:
             return read_settings(
                 CallLimits,
-                {**usual, **self.config.calls},
-                owner=f"{self._owner}: calls",
+                {**usual, **self.config.limits},
+                owner=f"{self._owner}: limits",
                 overrides={
-                    name.removeprefix("calls."): overrides[name]
+                    name.removeprefix("limits."): overrides[name]
                     for name in overrides
-                    if name.startswith("calls.")
+                    if name.startswith("limits.")
                 },
             )
         except ConfigurationError as error:
-            raise self._placed(error, "calls", error.setting) from error.__cause__
+            raise self._placed(error, "limits", error.setting) from error.__cause__
 
     def _secret(self, setting: Setting, given: Any) -> Secret | None:
         found = self.find_key(setting)
@@ -348,7 +350,7 @@ class ProviderInstance:
         return error
 
     def _is_configured(self, name: str, call: str = "") -> bool:
-        return call in self.config.calls if call else name in self.config.settings
+        return call in self.config.limits if call else name in self.config.settings
 
 
 @frozen
@@ -356,7 +358,7 @@ class _Opened:
     """State of an opened provider."""
 
     provider: Provider
-    bounds: CallLimits
+    call_limits: CallLimits
     http: LazyTransport
     gate: ConcurrencyLimiter
     breakers: CircuitBreakers

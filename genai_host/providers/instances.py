@@ -85,7 +85,7 @@ class ProviderInstances:
         type: str,
         settings: Mapping[str, Any] | None = None,
         models: Mapping[str, str] | None = None,
-        calls: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
     ) -> ProviderInstance:
         """Add a provider to the running host; the configuration file is not changed.
 
@@ -94,7 +94,7 @@ class ProviderInstances:
             type: Name of the provider type.
             settings: Settings by name.
             models: Model ids by model name.
-            calls: Call limits by name; see `genai_host.providers.limits`.
+            limits: Call limits by name; see `genai_host.providers.limits`.
 
         Raises:
             ConfigurationError: The name is taken or invalid, or the type is unknown.
@@ -106,7 +106,7 @@ class ProviderInstances:
             )
         if not re.fullmatch(PLAIN_NAME, name):
             raise ConfigurationError(f"invalid provider name {name!r}", hint=PLAIN_NAME_RULE)
-        config = InstanceConfig(type, True, models or {}, settings or {}, calls or {})
+        config = InstanceConfig(type, True, models or {}, settings or {}, limits or {})
         instance = self._new(name, config, is_in_file=False)
         with self._lock:
             if name in self._instances:

@@ -2,9 +2,9 @@
 
 They are a table of its configuration:
 
-    [providers.my-service.calls]
-    first_token = 120
-    at_once = 20
+    [providers.my-service.limits]
+    first_token_timeout = 120
+    max_concurrency = 20
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ def _seconds(default: float, help: str) -> float:
 class CallLimits:
     """Call limits of a provider. Times are in seconds; None for no limit or the default."""
 
-    connect: float = _seconds(5.0, "seconds to connect")
-    first_token: float = _seconds(60.0, "seconds until the first chunk of a streamed reply")
-    idle: float = _seconds(60.0, "seconds between two chunks")
-    total: float = _seconds(600.0, "seconds for a whole reply")
-    at_once: int | None = field(
+    connect_timeout: float = _seconds(5.0, "seconds to connect")
+    first_token_timeout: float = _seconds(60.0, "seconds until the first chunk of a streamed reply")
+    read_timeout: float = _seconds(60.0, "seconds between two chunks")
+    timeout: float = _seconds(600.0, "seconds for a whole reply")
+    max_concurrency: int | None = field(
         default=None,
         validator=validators.optional(validators.and_(validators.ge(1), _AT_MOST)),
         metadata=about("maximum number of concurrent calls; others are queued"),
     )
-    line: int = field(
+    queue_size: int = field(
         default=200,
         validator=validators.and_(validators.ge(0), _AT_MOST),
         metadata=about("queue size; further calls are refused"),
     )
-    failures: int = field(
+    breaker_threshold: int = field(
         default=5,
         validator=validators.and_(validators.ge(1), _AT_MOST),
         metadata=about("consecutive failures of a model, or to connect, that open a circuit"),
     )
-    pause: float = _seconds(30.0, "seconds until an open circuit is tried again")
+    breaker_reset: float = _seconds(30.0, "seconds until an open circuit is tried again")
     proxy: str | None = field(
         default=None,
         metadata=about("proxy URL; empty for none; if not set, from the environment"),
@@ -81,13 +81,13 @@ class ConcurrencyLimiter:
     """Limits concurrent calls; further calls wait in a FIFO queue.
 
     Args:
-        at_once: Maximum number of concurrent calls; None for no limit.
-        line: Queue size; further calls are refused.
+        max_concurrency: Maximum number of concurrent calls; None for no limit.
+        queue_size: Queue size; further calls are refused.
     """
 
-    def __init__(self, at_once: int | None = None, line: int = 200) -> None:
-        self._at_once = at_once
-        self._line = line
+    def __init__(self, max_concurrency: int | None = None, queue_size: int = 200) -> None:
+        self._max_concurrency = max_concurrency
+        self._queue_size = queue_size
         self._lock = threading.Lock()
         self._inside = 0
         self._waiting: deque[threading.Event] = deque()
@@ -101,23 +101,23 @@ class ConcurrencyLimiter:
     def passed(self, limits: CancelToken) -> Iterator[None]:
         """Context of one call. Raises `RateLimited` if the queue is full, and the error of `limits`
         while it waits."""
-        if self._at_once is None:
+        if self._max_concurrency is None:
             yield
             return
-        self._pass(self._at_once, limits)
+        self._pass(self._max_concurrency, limits)
         try:
             yield
         finally:
             self._leave()
 
-    def _pass(self, at_once: int, limits: CancelToken) -> None:
+    def _pass(self, max_concurrency: int, limits: CancelToken) -> None:
         with self._lock:
-            if self._inside < at_once:
+            if self._inside < max_concurrency:
                 self._inside += 1
                 return
-            if len(self._waiting) >= self._line:
+            if len(self._waiting) >= self._queue_size:
                 raise RateLimited(
-                    f"{at_once} calls are in progress and {self._line} are queued",
+                    f"{max_concurrency} calls are in progress and {self._queue_size} are queued",
                     retry_after=1.0,
                     retryable=False,
                 )
@@ -288,7 +288,7 @@ def _cause(error: BaseException) -> str:
 def is_unreachable(error: BaseException) -> bool:
     """Whether an error means that the service cannot be reached."""
     if isinstance(error, ProviderTimeout):
-        return error.deadline == "connect"
+        return error.deadline == "connect_timeout"
     return (
         isinstance(error, ServiceUnavailable)
         and not isinstance(error, CircuitOpen)
@@ -309,7 +309,7 @@ def is_failed_reply(error: BaseException) -> bool:
 class DeadlineTimer:
     """Cancels an attempt that exceeds a timeout, even if its provider is blocked.
 
-        with DeadlineTimer(limits, bounds, clock) as watch:
+        with DeadlineTimer(limits, timeouts, clock) as watch:
             watch.expect_first()
             for event in events:
                 watch.heard()
@@ -319,14 +319,14 @@ class DeadlineTimer:
     One timer checks periodically; none is set per event.
     """
 
-    def __init__(self, limits: Cancellation, bounds: CallLimits, clock: Clock) -> None:
+    def __init__(self, limits: Cancellation, timeouts: CallLimits, clock: Clock) -> None:
         self._limits = limits
-        self._bounds = bounds
+        self._timeouts = timeouts
         self._clock = clock
         self._end = math.inf
         self._since = math.inf  # start of the current wait for an event
-        self._allowed = bounds.idle
-        self._waits_for = "idle"
+        self._allowed = timeouts.read_timeout
+        self._waits_for = "read_timeout"
         self._alarm: CancelHandle | None = None
         self._over = False
 
@@ -340,15 +340,15 @@ class DeadlineTimer:
 
     def wait(self) -> None:
         """Start waiting for a complete reply."""
-        self._end = self._clock.monotonic() + self._bounds.total
-        self._set_alarm(self._bounds.total)
+        self._end = self._clock.monotonic() + self._timeouts.timeout
+        self._set_alarm(self._timeouts.timeout)
 
     def expect_first(self) -> None:
         """Start waiting for the first event of a reply."""
         self._since = self._clock.monotonic()
-        self._end = self._since + self._bounds.total
-        self._allowed, self._waits_for = self._bounds.first_token, "first_token"
-        self._set_alarm(min(self._allowed, self._bounds.total))
+        self._end = self._since + self._timeouts.timeout
+        self._allowed, self._waits_for = self._timeouts.first_token_timeout, "first_token_timeout"
+        self._set_alarm(min(self._allowed, self._timeouts.timeout))
 
     def listen(self) -> None:
         """Start waiting for the next event."""
@@ -357,7 +357,7 @@ class DeadlineTimer:
     def heard(self) -> None:
         """An event was received."""
         self._since = math.inf
-        self._allowed, self._waits_for = self._bounds.idle, "idle"
+        self._allowed, self._waits_for = self._timeouts.read_timeout, "read_timeout"
 
     def expect_end(self, seconds: float) -> None:
         """The reply is complete; the end of the transmission may take this many seconds."""
@@ -378,7 +378,7 @@ class DeadlineTimer:
         if self._over:
             return
         if now >= self._end:
-            self._exceeded("total", self._bounds.total)
+            self._exceeded("timeout", self._timeouts.timeout)
         elif now >= due:
             self._exceeded(self._waits_for, self._allowed)
         else:
@@ -386,8 +386,8 @@ class DeadlineTimer:
 
     def _exceeded(self, deadline: str, seconds: float) -> None:
         what = {
-            "total": "the reply took longer than",
-            "first_token": "no reply began within",
-            "idle": "no chunk was received for",
+            "timeout": "the reply took longer than",
+            "first_token_timeout": "no reply began within",
+            "read_timeout": "no chunk was received for",
         }[deadline]
         self._limits.cancel(ProviderTimeout(f"{what} {seconds:g} s", deadline=deadline))

@@ -39,7 +39,7 @@ def shout(text, data):
     return text + data.decode()
 """
 _EXCEEDED = ValidationError("too much")
-_TIMEOUT = ProviderTimeout("too late", deadline="total")
+_TIMEOUT = ProviderTimeout("too late", deadline="timeout")
 _ANY = ChildLimits()
 
 

@@ -37,7 +37,7 @@ SECONDS = float(os.environ.get("GENAI_HOST_TEST_STRESS_SECONDS", "20"))
 THREADS = 32
 SEED = 20261122
 SERVICE = http_provider("service", "https://service.invalid/v1", {"openai-chat": DialectEndpoint()})
-PATIENT = {"connect": 60, "first_token": 300, "idle": 300, "proxy": ""}
+PATIENT = {"connect_timeout": 60, "first_token_timeout": 300, "read_timeout": 300, "proxy": ""}
 
 
 class Cancels:
@@ -198,7 +198,9 @@ def run(
 
     def instance(service: FakeService) -> InstanceConfig:
         settings = {"base_url": f"{service.url}/v1"}
-        return InstanceConfig("service", settings=settings, calls={**PATIENT, "ca_file": str(file)})
+        return InstanceConfig(
+            "service", settings=settings, limits={**PATIENT, "ca_file": str(file)}
+        )
 
     def run(enough: Callable[[int], bool]) -> Counter[str]:
         before = set(threading.enumerate())

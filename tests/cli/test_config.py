@@ -120,7 +120,7 @@ class TestHelp:
     def test_settings_are_told_from_their_class(self, terminal: Terminal) -> None:
         out = done(terminal, "config", "types", "openai-compatible")
         assert "base_url\tstr\t\t\taddress of the service" in out
-        assert "calls.first_token\tfloat\t60.0\t" in out
+        assert "limits.first_token_timeout\tfloat\t60.0\t" in out
         rows = json.loads(done(terminal, "config", "types", "openai", "--json"))
         [key] = [row for row in rows if row["name"] == "api_key"]
         assert (key["secret"], key["env"]) == (True, ["OPENAI_API_KEY"])
@@ -139,7 +139,9 @@ class TestShow:
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         done(terminal, "config", "add", *_GROQ)
-        done(terminal, "config", "set", "defaults.model=mock", "providers.groq.calls.idle=7")
+        done(
+            terminal, "config", "set", "defaults.model=mock", "providers.groq.limits.read_timeout=7"
+        )
         done(terminal, "config", "alias", "fast", "mock")
         monkeypatch.setenv("GENAI_HOST_DEFAULTS__EMBEDDING_MODEL", "mock-embed")
         monkeypatch.setenv("GENAI_HOST_PROVIDERS__GROQ__BASE_URL", "https://other.example/v1")
@@ -159,7 +161,7 @@ class TestShow:
                 "https://other.example/v1",
                 "the environment variable GENAI_HOST_PROVIDERS__GROQ__BASE_URL",
             ),
-            ("providers.groq.calls.idle", 7.0, "file"),
+            ("providers.groq.limits.read_timeout", 7.0, "file"),
         ):
             assert rows[key] == (value, source)
         assert "providers.groq.lacks" not in rows

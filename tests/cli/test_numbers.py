@@ -21,7 +21,16 @@ def _refused(terminal: Terminal, *command: str) -> str:
     return first
 
 
-_OF_CALLS = ("connect", "first_token", "idle", "total", "at_once", "line", "failures", "pause")
+_LIMITS = (
+    "connect_timeout",
+    "first_token_timeout",
+    "read_timeout",
+    "timeout",
+    "max_concurrency",
+    "queue_size",
+    "breaker_threshold",
+    "breaker_reset",
+)
 _KEYS = (
     *(
         f"server.{name}"
@@ -35,7 +44,7 @@ _KEYS = (
         )
     ),
     "budgets.per_turn",
-    *(f"providers.mock.calls.{name}" for name in _OF_CALLS),
+    *(f"providers.mock.limits.{name}" for name in _LIMITS),
     "tools.pages.seconds",
     "tools.pages.megabytes",
     "tools.sandbox.memory",
@@ -43,10 +52,9 @@ _KEYS = (
 )
 _NO_ZERO = {
     "server.port",
-    "server.queue_size",
     "server.graceful_timeout",
     "budgets.per_turn",
-    "line",
+    "queue_size",
 }
 
 
@@ -65,10 +73,10 @@ def config(home: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", _OF_CALLS)
+@pytest.mark.parametrize("name", _LIMITS)
 def test_item_9_a_file_with_it_is_refused(terminal: Terminal, config: Path, name: str) -> None:
     for value in _IN_FILES:
-        config.write_text(f'[providers.mock]\ntype = "mock"\ncalls.{name} = {value}\n')
+        config.write_text(f'[providers.mock]\ntype = "mock"\nlimits.{name} = {value}\n')
         assert name in _refused(terminal, "ask", "-p", "mock", "hi")
 
 

@@ -96,7 +96,7 @@ def test_it_comes_before_the_file(tmp_path: Path) -> None:
     environ = {
         "GENAI_HOST_DEFAULTS__MODEL": "n",
         "GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW": "8192",
-        "GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN": "900",
+        "GENAI_HOST_PROVIDERS__BIG_WINDOW__LIMITS__TIMEOUT": "900",
         "GENAI_HOST_PROVIDERS__OTHER__ENABLED": "false",
         "GENAI_HOST_PROVIDERS__OPENAI__BASE_URL": "u",
         "GENAI_HOST_PROVIDERS__NEW__TYPE": "x",
@@ -109,7 +109,7 @@ def test_it_comes_before_the_file(tmp_path: Path) -> None:
             settings={"window": 1},
             overrides={
                 "window": "GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW",
-                "calls.first_token": "GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN",
+                "limits.timeout": "GENAI_HOST_PROVIDERS__BIG_WINDOW__LIMITS__TIMEOUT",
             },
         ),
         "other": InstanceConfig("x", enabled=False),
@@ -132,7 +132,7 @@ def test_an_empty_variable_is_not_set() -> None:
         ("GENAI_HOST_PROVIDERS__X", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_PROVIDERS____WINDOW", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_PROVIDERS__X__MODELS__M", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
-        ("GENAI_HOST_PROVIDERS__X__CALLS", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
+        ("GENAI_HOST_PROVIDERS__X__LIMITS", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_PROVIDERS__X__A__B", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_TOOLS__X", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
         ("GENAI_HOST_TOOLS__X__A__B", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),

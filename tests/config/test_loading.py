@@ -370,7 +370,7 @@ defaults.feature = "x"
 [providers."a"]
 type = "t"
 models = { m = "a.b" }
-calls.first_token = 1
+limits.first_token_timeout = 1
 note = \"\"\"
 type = "no"
 [providers.b]
@@ -393,7 +393,7 @@ headers = { a = "1", b = "2" }
             (["providers", "a"], 3),
             (["providers", "a", "type"], 4),
             (["providers", "a", "models", "m"], 5),
-            (["providers", "a", "calls", "first_token"], 6),
+            (["providers", "a", "limits", "first_token_timeout"], 6),
             (["providers", "a", "note"], 7),
             (["providers", "a", "list"], 11),
             (["providers", "b", "type"], 16),
@@ -498,7 +498,7 @@ def test_what_a_newer_version_wrote_is_neither_read_nor_changed(file: Path) -> N
 
 def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path) -> None:
     """What keeps the layout does not know how to put a table amid dotted keys."""
-    before = 'providers.a.type = "x"\nproviders.a.calls.total = 1\n'
+    before = 'providers.a.type = "x"\nproviders.a.limits.timeout = 1\n'
     file.write_text(before)
     cannot = "in this way"
     with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,19 @@ log_json = true  # true: one object a line
 run = 0.5
 unknown = "refuse"
 user = { day = 2 }
+
+[providers.groq]
+type = "openai-compatible"
+
+[providers.groq.calls]  # seconds
+connect = 2
+first_token = 3
+idle = 4
+total = 5
+at_once = 6
+line = 7
+failures = 8
+pause = 9
 """
 NEW = """\
 # the file of ann
@@ -74,6 +88,19 @@ log_format = "json"  # true: one object a line
 per_turn = 0.5
 unknown_cost = "refuse"
 user = { day = 2 }
+
+[providers.groq]
+type = "openai-compatible"
+
+[providers.groq.limits]  # seconds
+connect_timeout = 2
+first_token_timeout = 3
+read_timeout = 4
+timeout = 5
+max_concurrency = 6
+queue_size = 7
+breaker_threshold = 8
+breaker_reset = 9
 """
 MIGRATE = "rename all keys: genai-host config migrate"
 
@@ -87,8 +114,9 @@ def file(home: Path) -> Path:
 
 def test_the_samples_have_every_key() -> None:
     for old, new in RENAMED.items():
-        assert f"{old.partition('.')[2]} = " in OLD.replace("'", "")
-        assert f"{new} = " in NEW
+        name = old.rpartition(".")[2]
+        assert re.search(rf"\b{name}(\]|'? = )", OLD)
+        assert re.search(rf"\b{new}(\]| = )", NEW)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
@@ -111,6 +139,13 @@ def test_a_file_reads_alike_before_and_after(file: Path, terminal: Terminal, end
         ("server.at_once=1", None),
         ('[server]\n"at_once" = 1', "[server]\nmax_concurrency = 1"),
         ("[providers.x]\ntype = 'y'\nat_once = 3", "[providers.x]\ntype = 'y'\nat_once = 3"),
+        ("providers.x.calls.idle = 1", "providers.x.limits.read_timeout = 1"),
+        ("providers.x = {calls={idle=1}}", "providers.x = {limits={read_timeout=1}}"),
+        (
+            "[providers]\nx.type = 'y'\nx.calls.line=1",
+            "[providers]\nx.type = 'y'\nx.limits.queue_size=1",
+        ),
+        ("[providers.calls]\ntype = 'y'\nidle = 3", "[providers.calls]\ntype = 'y'\nidle = 3"),
         ("[server.users.log]\ntoken = {env = 'A'}", "[server.users.log]\ntoken = {env = 'A'}"),
     ],
 )
@@ -173,21 +208,33 @@ def test_variables_with_old_names(tmp_path: Path) -> None:
     values |= {"budgets.unknown": "refuse", "conversations.store": "/data/talks.db"}
     values |= dict.fromkeys(("server.at_once", "server.waiting", "server.rate"), "3")
     values |= dict.fromkeys(("server.drain", "server.log", "server.record"), "1")
-    environ = {variable_of(*old.split(".")): values.get(old, "x") for old in RENAMED}
-    new = {variable_of(*new_key(old).split(".")): values.get(old, "x") for old in RENAMED}
+    keys = {old: old.replace("*", "groq") for old in RENAMED if old != "providers.*.calls"}
+    values |= {old: "3" for old in keys if "*" in old}
+    environ = {variable_of(*key.split(".")): values.get(old, "x") for old, key in keys.items()}
+    new = {variable_of(*new_key(key).split(".")): values.get(old, "x") for old, key in keys.items()}
     new["GENAI_HOST_SERVER__LOG_FORMAT"] = "json"
     config = read_config(environ=environ)
-    assert config._replace(warnings=()) == read_config(environ=new)
+    current = read_config(environ=new)
+    assert config._replace(warnings=(), providers={}) == current._replace(providers={})
+    (found,), (expected,) = config.providers.values(), current.providers.values()
+    assert found.overrides.keys() == expected.overrides.keys()
     assert set(config.warnings) == {
-        f"the environment variable {variable_of(*old.split('.'))} is now "
-        f"{variable_of(*new_key(old).split('.'))}"
-        for old in RENAMED
+        f"the environment variable {variable_of(*key.split('.'))} is now "
+        f"{variable_of(*new_key(key).split('.'))}"
+        for key in keys.values()
     }
     both = {"GENAI_HOST_SERVER__AT_ONCE": "3", "GENAI_HOST_SERVER__MAX_CONCURRENCY": "4"}
     assert read_config(environ=both).server.max_concurrency == 4
 
 
-def test_an_old_key_cannot_be_set(terminal: Terminal) -> None:
-    code, _, err = terminal("config", "set", "server.at_once=3")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("server.at_once", "server.max_concurrency"),
+        ("providers.groq.calls.idle", "providers.groq.limits.read_timeout"),
+    ],
+)
+def test_an_old_key_cannot_be_set(terminal: Terminal, old: str, new: str) -> None:
+    code, _, err = terminal("config", "set", f"{old}=3")
     assert code == 1
-    assert "use server.max_concurrency" in err
+    assert f"use {new}" in err

@@ -227,7 +227,7 @@ def place(
     make_host: MakeHost,
     folder: Path,
     *,
-    calls: Mapping[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     patience: float = 10.0,
     plugins: Mapping[str, Any] | None = None,
@@ -255,7 +255,9 @@ def place(
         key.write_text(KEY)
         settings = {"base_url": f"{service.url}/v1", "api_key": {"file": str(key)}}
         remote = InstanceConfig(
-            "openai-compatible", settings=settings, calls={"failures": 10**9, **(calls or {})}
+            "openai-compatible",
+            settings=settings,
+            limits={"breaker_threshold": 10**9, **(limits or {})},
         )
         host = make_host(
             openai=genai_vendor_openai,

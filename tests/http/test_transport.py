@@ -53,7 +53,7 @@ def service() -> Iterator[FakeService]:
 
 @pytest.fixture
 def transport() -> Iterator[Transport]:
-    made = Transport(connect=5, total=60, proxy="")
+    made = Transport(connect_timeout=5, timeout=60, proxy="")
     yield made
     made.close()
 
@@ -243,7 +243,7 @@ class TestSending:
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("ALL_PROXY", proxy)
-        for given, where in ((proxy, "calls.proxy"), (None, "ALL_PROXY")):
+        for given, where in ((proxy, "limits.proxy"), (None, "ALL_PROXY")):
             transport = Transport(proxy=given)
             with pytest.raises(ConfigurationError) as caught:
                 transport.send(HttpRequest("GET", f"{scheme}://service.invalid/"), Cancellation())
@@ -260,7 +260,7 @@ class TestSending:
         with pytest.raises(ServiceUnavailable, match=told) as caught:
             transport.send(HttpRequest("GET", f"{scheme}://service.invalid/"), Cancellation())
         transport.close()
-        assert "calls.proxy" in caught.value.hint
+        assert "limits.proxy" in caught.value.hint
         assert caught.value.status is None
 
     def test_a_proxy_that_wants_a_password_is_named(self, service: FakeService) -> None:
@@ -272,7 +272,7 @@ class TestSending:
             transport.send(HttpRequest("GET", "http://service.invalid/"), Cancellation())
         transport.close()
         assert (caught.value.status, caught.value.retryable) == (407, False)
-        assert "calls.proxy" in caught.value.hint
+        assert "limits.proxy" in caught.value.hint
 
     def test_a_proxy_that_is_none_is_named(self, service: FakeService) -> None:
         service.replies = [Reply([b"SSH-2.0-OpenSSH_9.6\r\n"], keep=False)]
@@ -494,16 +494,16 @@ class TestDeadlines:
     ) -> None:
         """Else it would be tried again, for as long once more."""
         service.replies = [Reply([*steps, HANG])]
-        impatient = Transport(total=0.05, proxy="")
+        impatient = Transport(timeout=0.05, proxy="")
         with Cancellation() as limits, pytest.raises(ProviderTimeout) as caught:
             impatient.send(request(service), limits)
         impatient.close()
-        assert (caught.value.deadline, caught.value.retryable) == ("total", False)
+        assert (caught.value.deadline, caught.value.retryable) == ("timeout", False)
         assert caught.value.message == "the reply took longer than 0.05 s"
 
     def test_nor_is_a_stream(self, service: FakeService) -> None:
         service.replies = [sse_reply([b"1", HANG])]
-        impatient = Transport(total=0.05, proxy="")
+        impatient = Transport(timeout=0.05, proxy="")
         with Cancellation() as limits, pytest.raises(ProviderTimeout):
             list(stream(impatient, service, limits))
         impatient.close()

@@ -97,7 +97,7 @@ class TestConfiguration:
         environ = dict(re.findall(r"^\$ export (\w+)=(\S+)", self.TEXT, re.MULTILINE))
         config = read_config(environ=environ)
         assert config.models == {"chat": "smollm2"}
-        assert set(config.providers["groq"].overrides) == {"base_url", "calls.first_token"}
+        assert set(config.providers["groq"].overrides) == {"base_url", "limits.first_token_timeout"}
 
 
 def test_the_python_versions_are_those_that_tox_runs() -> None:

@@ -90,7 +90,7 @@ def configuration_document() -> str:
         "",
         "## Call settings",
         "",
-        "`providers.NAME.calls` has these keys.",
+        "`providers.NAME.limits` has these keys.",
         "",
         *_settings(describe(CallLimits)),
     ]
@@ -193,7 +193,7 @@ _NAMED_KEYS = (
     ("`providers.NAME.enabled`", "false disables the provider"),
     ("`providers.NAME.SETTING`", "setting of the provider type, see below"),
     ("`providers.NAME.models.MODEL`", "id of the model MODEL at this provider"),
-    ("`providers.NAME.calls.LIMIT`", "call setting, see below"),
+    ("`providers.NAME.limits.LIMIT`", "limit of its calls, see below"),
     (
         "`server.token`",
         "reference to the token: `{ env = … }`, `{ file = … }` or `{ keyring = … }`",

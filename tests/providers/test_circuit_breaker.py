@@ -88,8 +88,8 @@ def test_what_says_nothing_against_the_service_does_not(
         ServiceUnavailable("x", status=500),
         ServiceUnavailable("x", status=503),
         IncompleteReply("x"),
-        ProviderTimeout("x", deadline="first_token"),
-        ProviderTimeout("x", deadline="total"),
+        ProviderTimeout("x", deadline="first_token_timeout"),
+        ProviderTimeout("x", deadline="timeout"),
     ],
     ids=repr,
 )
@@ -103,7 +103,7 @@ def test_replies_of_one_model_say_nothing_against_others(
 
 
 @pytest.mark.parametrize(
-    "error", [ServiceUnavailable("x"), ProviderTimeout("x", deadline="connect")], ids=repr
+    "error", [ServiceUnavailable("x"), ProviderTimeout("x", deadline="connect_timeout")], ids=repr
 )
 def test_connections_that_fail_say_something_against_all(
     breaker: CircuitBreakers, error: GenaiError

@@ -32,7 +32,7 @@ def test_without_a_bound_all_pass() -> None:
 
 
 def test_at_most_so_many_are_through() -> None:
-    gate, lock = ConcurrencyLimiter(at_once=3, line=100), Lock()
+    gate, lock = ConcurrencyLimiter(max_concurrency=3, queue_size=100), Lock()
     inside = most = 0
     together = Barrier(3)
 
@@ -52,7 +52,7 @@ def test_at_most_so_many_are_through() -> None:
 
 
 def test_beyond_the_line_calls_are_refused_with_when_to_come_again() -> None:
-    gate = ConcurrencyLimiter(at_once=1, line=0)
+    gate = ConcurrencyLimiter(max_concurrency=1, queue_size=0)
     with gate.passed(Cancellation()):
         with pytest.raises(RateLimited) as caught, gate.passed(Cancellation()):
             pass
@@ -63,7 +63,7 @@ def test_beyond_the_line_calls_are_refused_with_when_to_come_again() -> None:
 
 
 def test_who_waits_can_be_cancelled_and_leaves_the_line() -> None:
-    gate, limits = ConcurrencyLimiter(at_once=1, line=1), Waiting()
+    gate, limits = ConcurrencyLimiter(max_concurrency=1, queue_size=1), Waiting()
 
     def call() -> None:
         with gate.passed(limits):
@@ -82,7 +82,7 @@ def test_who_waits_can_be_cancelled_and_leaves_the_line() -> None:
 
 
 def test_first_come_first_served() -> None:
-    gate, order = ConcurrencyLimiter(at_once=1, line=5), list[int]()
+    gate, order = ConcurrencyLimiter(max_concurrency=1, queue_size=5), list[int]()
     waiters = [Waiting() for _ in range(5)]
 
     def call(number: int) -> None:
@@ -98,7 +98,7 @@ def test_first_come_first_served() -> None:
 
 
 def test_a_place_is_not_lost_when_its_call_fails() -> None:
-    gate = ConcurrencyLimiter(at_once=1, line=0)
+    gate = ConcurrencyLimiter(max_concurrency=1, queue_size=0)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), gate.passed(Cancellation()):
             _ = 1 / 0

@@ -57,7 +57,7 @@ table = { a = "1" }  # inline
 # with dots
 defaults.model = "a"  # usual
 providers.own.type = "made"  # dotted
-providers.own.calls.total = 9.5  # bound
+providers.own.limits.timeout = 9.5  # bound
 providers.own.models = { m = "i" }  # inline
 # the end
 """,
@@ -128,7 +128,7 @@ def _changes(draw: Any) -> dict[str, tuple[str, Any]]:
         id = draw(_plain)
         chosen[f"providers.own.models.{model}"] = id, id
     if draw(st.booleans()):
-        chosen["providers.own.calls.idle"] = "7", 7
+        chosen["providers.own.limits.read_timeout"] = "7", 7
     if draw(st.booleans()):
         chosen[f"aliases.{draw(_names)}.x"] = "some/model", "some/model"
     if draw(st.booleans()):
@@ -178,8 +178,12 @@ class TestValues:
             ("providers.own.mode", "medium", "providers.own.mode: "),
             ("providers.own.ratio", "null", "TOML does not support null"),
             ("providers.own.table", '{"a": null}', "TOML does not support null"),
-            ("providers.own.calls.idle", "-1", "'idle' must be > 0"),
-            ("providers.own.calls.idel", "1", "unknown setting 'providers.own.calls.idel'"),
+            ("providers.own.limits.read_timeout", "-1", "'read_timeout' must be > 0"),
+            (
+                "providers.own.limits.read_timeuot",
+                "1",
+                "unknown setting 'providers.own.limits.read_timeuot'",
+            ),
             ("providers.own.enabled", "maybe", "must be true or false"),
             ("providers.own.type", "unmade", "unknown provider type 'unmade'"),
             ("providers.nobody.text", "x", "unknown provider 'nobody'"),
@@ -229,7 +233,7 @@ class TestValues:
 
 class TestInstances:
     def test_one_is_added_with_all_it_has(self) -> None:
-        values = {"text": "x", "count": "3", "models.m.1": "id", "calls.idle": "5"}
+        values = {"text": "x", "count": "3", "models.m.1": "id", "limits.read_timeout": "5"}
         with edit_config() as document:
             add_instance(document, TYPES, "own", "made", values)
         assert read_config().providers == {
@@ -237,7 +241,7 @@ class TestInstances:
                 "made",
                 models={"m.1": "id"},
                 settings={"text": "x", "count": 3},
-                calls={"idle": 5},
+                limits={"read_timeout": 5},
             )
         }
 

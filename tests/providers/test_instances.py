@@ -150,8 +150,12 @@ class TestConfigured:
             ),
             ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
             ('key = { env = "UNSET" }', ":4: provider own: key: nothing in", ""),
-            ("calls.idel = 1", ":4: provider own: calls: unknown setting 'idel'", "idle?"),
-            ("calls = { idle = 0 }", "provider own: calls: 'idle' must be > 0", ""),
+            ("limits.timeot = 1", ":4: provider own: limits: unknown setting 'timeot'", "timeout?"),
+            (
+                "limits = { read_timeout = 0 }",
+                "provider own: limits: 'read_timeout' must be > 0",
+                "",
+            ),
         ],
     )
     def test_a_wrong_setting(
@@ -174,12 +178,12 @@ class TestConfigured:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(variable, "environment")
             patch.setenv("GENAI_HOST_PROVIDERS__OWN__KEY", "x")
-            patch.setenv("GENAI_HOST_PROVIDERS__OWN__CALLS__IDLE", "7")
+            patch.setenv("GENAI_HOST_PROVIDERS__OWN__LIMITS__READ_TIMEOUT", "7")
             instance = answering(read_config(file)).instances["own"]
             assert instance.read_settings() == Settings("environment", Secret("x"))
-            assert instance.read_bounds({"idle": 3}).idle == 7
-            patch.setenv("GENAI_HOST_PROVIDERS__OWN__CALLS__IDLE", "soon")
-            with pytest.raises(ConfigurationError, match="CALLS__IDLE: "):
+            assert instance.read_limits({"read_timeout": 3}).read_timeout == 7
+            patch.setenv("GENAI_HOST_PROVIDERS__OWN__LIMITS__READ_TIMEOUT", "soon")
+            with pytest.raises(ConfigurationError, match="LIMITS__READ_TIMEOUT: "):
                 _ = answering(read_config(file)).instances["own"].provider
             patch.setenv("GENAI_HOST_PROVIDERS__OWN__ANSWR", "x")
             with pytest.raises(ConfigurationError, match="__ANSWR: unknown setting") as caught:

@@ -383,12 +383,12 @@ def service(behind: Behind) -> Iterator[FakeService]:
 def server(service: FakeService, tmp_path: Path) -> Iterator[Process]:
     """A server whose second provider opens its circuit for 0.5 s after three failures."""
 
-    def instance(**calls: Any) -> dict[str, Any]:
+    def instance(**limits: Any) -> dict[str, Any]:
         url = f"{service.url}/v1"
-        return {"type": "openai-compatible", "base_url": url, "calls": calls}
+        return {"type": "openai-compatible", "base_url": url, "limits": limits}
 
-    patient = instance(failures=10**9, at_once=AT_ONCE)
-    fragile = instance(failures=3, pause=0.5)
+    patient = instance(breaker_threshold=10**9, max_concurrency=AT_ONCE)
+    fragile = instance(breaker_threshold=3, breaker_reset=0.5)
     providers = {"service": patient, "fragile": fragile}
     process = Process(tmp_path, {"server": {"max_concurrency": AT_ONCE}, "providers": providers})
     yield process

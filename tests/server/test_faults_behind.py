@@ -145,7 +145,7 @@ def test_a_service_that_fails_again_and_again_is_left_alone_by_every_api(
 ) -> None:
     """The client gets an immediate refusal with Retry-After; errors of clients do not count as
     failures."""
-    with place(make_host, tmp_path, calls={"failures": 2}) as here:
+    with place(make_host, tmp_path, limits={"breaker_threshold": 2}) as here:
         for status in (400, 404, 400, 500, 503):
             here.service.replies = [failure(status)]
             here.ask(FRONTS[0], stream=False)
@@ -224,8 +224,8 @@ def test_so_does_that_of_a_plugin(
 def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front: Front) -> None:
     """Before the first token, and after it; for whole answers as well. On a busy machine, the first
     token may arrive too late: this is status 504, too."""
-    calls = {"first_token": 0.05, "idle": 0.05, "total": 0.1}
-    with place(make_host, tmp_path, calls=calls) as here:
+    limits = {"first_token_timeout": 0.05, "read_timeout": 0.05, "timeout": 0.1}
+    with place(make_host, tmp_path, limits=limits) as here:
         ways: list[list[Step]] = [[HANG], [DELTA, HANG]]
         for steps in ways:
             here.service.replies = [sse_reply(steps)]

@@ -63,7 +63,7 @@ def test_200_requests_at_once_through_a_cap_of_20(
     bounds: Mapping[str, Any] = (
         {"max_concurrency": CAP, "queue_size": LINE}
         if where == "the server"
-        else {"max_concurrency": CALLS, "calls": {"at_once": CAP, "line": LINE}}
+        else {"max_concurrency": CALLS, "limits": {"max_concurrency": CAP, "queue_size": LINE}}
     )
     with place(make_host, tmp_path, **bounds) as here, ExitStack() as stack:
         here.service.replies = [held()]

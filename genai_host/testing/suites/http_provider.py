@@ -139,7 +139,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
     def test_faults_leave_nothing_behind(self, way: str) -> None:
         """Connections and threads end when the host is closed."""
         before = _own_threads()
-        host = self.stage(failures=1000)
+        host = self.stage(breaker_threshold=1000)
         for reply in (*_bad(self), self.good(way)):
             self.service.replies = [reply]
             self.ask(host, way)

@@ -241,13 +241,13 @@ class HttpReplies(HttpStage):
         assert self.ended(asking) is None, "it has ended in another way"
         _, error = asking.result()
         assert isinstance(error, ProviderTimeout)
-        assert error.deadline == ("first_token" if way == "streamed" else "total")
+        assert error.deadline == ("first_token_timeout" if way == "streamed" else "timeout")
         self.service.wait_until_closed()
 
     @both_ways
     def test_60_calls_at_once_through_a_cap_of_20(self, way: str) -> None:
         """Calls that exceed the queue are rejected with a retry time."""
-        host = self.stage(patience=_ONCE, at_once=20, line=20)
+        host = self.stage(patience=_ONCE, max_concurrency=20, queue_size=20)
         self.service.replies = [Reply([HOLD, *self.good(way).steps], keep=True)]
         with ThreadPoolExecutor(60) as pool:
             asking = [pool.submit(self.ask, host, way) for _ in range(60)]

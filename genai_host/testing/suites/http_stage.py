@@ -27,7 +27,7 @@ from genai_host.testing.suites.provider import NO_WAITS, ProviderSuite
 CANARY = "sk-canary-5f2b91d07c"
 """An API key that only the service may see."""
 
-USUAL_BOUNDS = {"first_token": 60, "idle": 60, "total": 600}
+USUAL_LIMITS = {"first_token_timeout": 60, "read_timeout": 60, "timeout": 600}
 ANSWER = "hello"
 
 
@@ -74,7 +74,7 @@ class HttpStage(ProviderSuite):
         clock: Clock | None = None,
         patience: RetryPolicy = NO_WAITS,
         instances: Mapping[str, InstanceConfig] | None = None,
-        **calls: Any,
+        **limits: Any,
     ) -> Host:
         """A host as for any provider, with the default timeouts and no instance at the real address
         of the service."""
@@ -84,7 +84,7 @@ class HttpStage(ProviderSuite):
             clock=clock,
             patience=patience,
             instances={self.provider: nowhere, **(instances or {})},
-            **{**USUAL_BOUNDS, **calls},
+            **{**USUAL_LIMITS, **limits},
         )
 
     def will_answer(self, way: str) -> None:

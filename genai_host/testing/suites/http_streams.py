@@ -99,7 +99,7 @@ class HttpStreams(HttpStage):
         places = [end + by for end in ends for by in (-1, 0, 1)]
         text = b"".join(self.frames(_FEW))
         self.service.replies = [self.streamed([text[:place], CUT]) for place in places]
-        host = self.stage(patience=_ONCE, failures=_NEVER)
+        host = self.stage(patience=_ONCE, breaker_threshold=_NEVER)
         for place in places:
             _must_be_cut(place, said[place], *self.ask(host, "streamed"))
 
@@ -108,7 +108,7 @@ class HttpStreams(HttpStage):
         separately at every byte, so the bytes around line ends suffice here."""
         memory = _Memory(self.stream_type, b"".join(self.frames(_FEW)))
         monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
-        host = self.stage(patience=_ONCE, failures=_NEVER)
+        host = self.stage(patience=_ONCE, breaker_threshold=_NEVER)
         for place, said in enumerate(self._said_by_place()):
             if self.stream_type in FRAMINGS and b"\n" not in memory.text[max(place - 2, 0) :][:3]:
                 continue
@@ -137,20 +137,20 @@ class HttpStreams(HttpStage):
         clock.advance(60)
         _, error = asking.result(self.patience)
         assert isinstance(error, ProviderTimeout)
-        assert error.deadline == "first_token"
+        assert error.deadline == "first_token_timeout"
         self.service.wait_until_closed()
 
     def test_a_stream_that_stands_still_ends_at_its_deadline(self) -> None:
         clock = ManualClock()
         self.service.replies = [self.streamed([*self.begun(), HANG])]
-        events = self.open(self.stage(clock=clock, total=1e9), "streamed").stream("hi")
+        events = self.open(self.stage(clock=clock, timeout=1e9), "streamed").stream("hi")
         assert next(event.text for event in events if event.text) == "hel"
         waiting = in_background(list, events)
         while not futures.wait([waiting], timeout=0.01).done:
             clock.advance(30)  # the time counts from the first read
         error = waiting.exception()
         assert isinstance(error, ProviderTimeout)
-        assert (error.deadline, error.text) == ("idle", "hel")
+        assert (error.deadline, error.text) == ("read_timeout", "hel")
         self.service.wait_until_closed()
 
     def test_a_drip_ends_at_the_total_deadline(self) -> None:
@@ -160,11 +160,11 @@ class HttpStreams(HttpStage):
         self.service.let_go(self.begins(_TOKENS))
         pieces = 0
         with pytest.raises(ProviderTimeout) as caught:
-            for event in self.open(self.stage(clock=clock, total=20), "streamed").stream("hi"):
+            for event in self.open(self.stage(clock=clock, timeout=20), "streamed").stream("hi"):
                 pieces += bool(event.text)
                 clock.advance(1)
                 self.service.let_go()
-        assert caught.value.deadline == "total"
+        assert caught.value.deadline == "timeout"
         assert pieces == 20
         assert caught.value.text == "".join(_TOKENS[:20])
 

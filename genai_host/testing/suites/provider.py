@@ -104,7 +104,7 @@ class ProviderSuite(PluginSuite):
         clock: Clock | None = None,
         patience: RetryPolicy = NO_WAITS,
         instances: Mapping[str, InstanceConfig] | None = None,
-        **calls: Any,
+        **limits: Any,
     ) -> Host:
         """A host with a provider `tested` of the tested type that offers the model.
 
@@ -113,7 +113,7 @@ class ProviderSuite(PluginSuite):
             clock: Source of time.
             patience: Retry policy.
             instances: Further providers by name.
-            **calls: Call limits, for example `idle=10`.
+            **limits: Call limits, for example `read_timeout=10`.
         """
         self.observer = Observer(
             features=[ASKING],
@@ -121,7 +121,7 @@ class ProviderSuite(PluginSuite):
             offerings=[Offering(MODEL, self.provider, self.model_id)],
         )
         chosen = self.settings if settings is None else settings
-        tested = InstanceConfig(self.provider, settings=chosen, calls=calls)
+        tested = InstanceConfig(self.provider, settings=chosen, limits=limits)
         config = Config(providers={"tested": tested, **(instances or {})})
         discovery = self.plugins(suite=self.observer)
         host = Host(config=config, discovery=discovery, clock=clock, retry_policy=patience)
@@ -211,7 +211,7 @@ class ProviderSuite(PluginSuite):
         for operation, model in provider.default_models.items():
             found = host.explain(model, "tested", operation)
             assert any(each.operation == operation for each in found), f"no model {model}"
-        read_settings(CallLimits, provider.bounds, owner="bounds")
+        read_settings(CallLimits, provider.call_limits, owner="call_limits")
 
     # calls
 

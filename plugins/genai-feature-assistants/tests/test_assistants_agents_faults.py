@@ -286,7 +286,7 @@ class TestHostileReplies:
             configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", timeout=5.0)
             with configuration.create_client() as client, pytest.raises(ProviderTimeout) as caught:
                 client.get("a")
-        assert caught.value.deadline == "total"
+        assert caught.value.deadline == "timeout"
 
     def test_definitions_that_another_program_removes(self, tmp_path: Path) -> None:
         files = FileDefinitions(tmp_path)

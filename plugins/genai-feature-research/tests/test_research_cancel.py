@@ -40,7 +40,7 @@ def test_a_request_that_is_given_up_in_a_search_ends(
     assert scene.prompts() == []
 
 
-@pytest.mark.parametrize("why", [Cancelled("gone"), ProviderTimeout("late", deadline="total")])
+@pytest.mark.parametrize("why", [Cancelled("gone"), ProviderTimeout("late", deadline="timeout")])
 def test_a_request_that_was_given_up_before_is_not_begun(scene: Scene, why: Any) -> None:
     limits = Cancellation()
     limits.cancel(why)

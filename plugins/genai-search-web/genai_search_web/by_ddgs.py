@@ -57,7 +57,7 @@ class Outcomes:
             )
         if engines.intersection(self.timed_out):
             return ProviderTimeout(
-                f"no search engine responded in time: {names}", deadline="first_token"
+                f"no search engine responded in time: {names}", deadline="first_token_timeout"
             )
         return ServiceUnavailable(
             f"cannot connect to any search engine: {names}{self._why(engines)}"

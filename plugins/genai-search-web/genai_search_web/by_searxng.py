@@ -179,7 +179,7 @@ class _Page:
         return ProviderTimeout(
             f"SearXNG at {self._host} did not respond within {self._asked['seconds']:g} seconds",
             hint="raise tools.searxng.seconds",
-            deadline="total",
+            deadline="timeout",
         )
 
 

@@ -40,7 +40,7 @@ def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
         exceeded=ValidationError("reading the page exceeded the memory or time limit"),
         timeout=ProviderTimeout(
             f"the page took more than {seconds:g} seconds",
-            deadline="total",
+            deadline="timeout",
             hint="raise tools.pages.seconds",
         ),
     )

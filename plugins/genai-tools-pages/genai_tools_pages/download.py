@@ -195,7 +195,7 @@ def _told(link: Link, error: HTTPError) -> GenaiError:
     if isinstance(error, NewConnectionError):
         return ServiceUnavailable(f"cannot connect to {link.named}")
     if isinstance(error, TimeoutError):
-        return ProviderTimeout(f"{link.named} did not respond in time", deadline="idle")
+        return ProviderTimeout(f"{link.named} did not respond in time", deadline="read_timeout")
     if isinstance(error, SSLError):
         reason = getattr(error.args[0], "verify_message", "") if error.args else ""
         return ServiceUnavailable(

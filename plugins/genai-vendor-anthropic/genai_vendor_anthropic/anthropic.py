@@ -30,7 +30,7 @@ _GUIDES = ("temperature", "top_p", "top_k")
 _DROPS_STALE_THINKING = "thinking-binding-controls-2026-08-01"
 _MOST_PAGES = 100
 
-PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
+PATIENT: Mapping[str, float] = {"first_token_timeout": 300, "read_timeout": 300, "timeout": 1800}
 """Timeouts in seconds. A reasoning model can send nothing for minutes."""
 
 _CAPABILITIES: Mapping[str, str] = {
@@ -81,7 +81,7 @@ class AnthropicProvider(HttpProvider):
     """
 
     default_models = {"chat": "claude-opus-5-5"}
-    bounds = PATIENT
+    call_limits = PATIENT
 
     def __init__(self, settings: AnthropicSettings, services: Services) -> None:
         by_token = settings.api_key is None and settings.auth_token is not None

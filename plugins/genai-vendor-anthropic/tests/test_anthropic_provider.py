@@ -292,7 +292,7 @@ def test_a_server_elsewhere_needs_no_key(
 
 
 def test_it_is_patient_with_models_that_think(host: Host) -> None:
-    assert host.instances["anthropic"].provider.bounds["first_token"] >= 300
+    assert host.instances["anthropic"].provider.call_limits["first_token_timeout"] >= 300
 
 
 def test_a_cloud_is_served_by_what_it_says_of_itself(

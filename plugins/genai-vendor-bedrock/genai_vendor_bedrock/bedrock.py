@@ -118,7 +118,11 @@ class BedrockProvider(_Signed):
 
     framings = FRAMINGS
     default_models = {"chat": "nova-2-lite"}
-    bounds = {"first_token": 300, "idle": 300, "total": 1800}  # a model can reason for minutes
+    call_limits = {
+        "first_token_timeout": 300,
+        "read_timeout": 300,
+        "timeout": 1800,
+    }  # a model can reason for minutes
 
     def __init__(self, settings: BedrockSettings, services: Services) -> None:
         access, secret = settings.access_key_id, settings.secret_access_key

@@ -31,7 +31,7 @@ from genai_vendor_gemini.generate_content import GenerateContent
 _ADDRESS = "https://generativelanguage.googleapis.com"
 _MOST_PAGES = 100
 
-PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
+PATIENT: Mapping[str, float] = {"first_token_timeout": 300, "read_timeout": 300, "timeout": 1800}
 """Timeouts in seconds. A reasoning model can send nothing for minutes."""
 
 _METHODS: Mapping[str, str] = {
@@ -54,7 +54,7 @@ class GeminiSettings:
 
 class GeminiProvider(HttpProvider):
     default_models = {"chat": "gemini-3.8-flash", "embed": "gemini-embedding-2"}
-    bounds = PATIENT
+    call_limits = PATIENT
 
     def __init__(self, settings: GeminiSettings, services: Services) -> None:
         super().__init__(

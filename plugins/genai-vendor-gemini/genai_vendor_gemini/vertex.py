@@ -61,7 +61,7 @@ class VertexProvider(HttpProvider):
     """Provider for Vertex AI. Credentials are read with the first call."""
 
     default_models = {"chat": "gemini-3.8-flash", "embed": "gemini-embedding-2"}
-    bounds = PATIENT
+    call_limits = PATIENT
 
     def __init__(self, settings: VertexSettings, services: Services) -> None:
         self._project = _checked(settings.project, "project")

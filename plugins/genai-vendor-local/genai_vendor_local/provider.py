@@ -69,7 +69,7 @@ class LocalProvider(Provider):
     }
     default_models = {"chat": DEFAULT.model, "embed": "multilingual-e5-small"}
     # a CPU can take minutes to process a long prompt
-    bounds = {"first_token": 600, "idle": 300, "total": 3600}
+    call_limits = {"first_token_timeout": 600, "read_timeout": 300, "timeout": 3600}
 
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings

@@ -209,10 +209,10 @@ def test_its_calls_cost_nothing(provider: LocalProvider) -> None:
 
 def test_its_calls_may_take_as_long_as_a_processor_does() -> None:
     usual = read_settings(CallLimits, {}, environ={})
-    bounds = read_settings(CallLimits, LocalProvider.bounds, environ={})
-    assert bounds.first_token > usual.first_token
-    assert bounds.idle > usual.idle
-    assert bounds.total > max(usual.total, bounds.first_token, bounds.idle)
+    limits = read_settings(CallLimits, LocalProvider.call_limits, environ={})
+    assert limits.first_token_timeout > usual.first_token_timeout
+    assert limits.read_timeout > usual.read_timeout
+    assert limits.timeout > max(usual.timeout, limits.first_token_timeout, limits.read_timeout)
 
 
 @pytest.mark.parametrize("how", ["send", "stream"])

@@ -72,7 +72,7 @@ class OllamaSettings:
 class OllamaProvider(HttpProvider):
     """Provider for Ollama. Opening it does not contact the server."""
 
-    bounds = {"first_token": 600, "idle": 300, "total": 3600}
+    call_limits = {"first_token_timeout": 600, "read_timeout": 300, "timeout": 3600}
     """Loading a large model takes minutes without output."""
 
     def __init__(self, settings: OllamaSettings, services: Services) -> None:

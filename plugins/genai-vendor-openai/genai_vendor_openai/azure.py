@@ -65,7 +65,7 @@ class AzureProvider(HttpProvider):
     an instance maps the names.
     """
 
-    bounds = PATIENT
+    call_limits = PATIENT
 
     def __init__(self, settings: AzureSettings, services: Services) -> None:
         version = settings.api_version.strip()

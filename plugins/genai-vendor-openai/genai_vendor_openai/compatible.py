@@ -84,7 +84,7 @@ class CompatibleSettings:
 
 
 class CompatibleProvider(HttpProvider):
-    bounds = PATIENT
+    call_limits = PATIENT
 
     def __init__(self, settings: CompatibleSettings, services: Services) -> None:
         super().__init__(services, settings.base_url, settings.headers, key=settings.api_key)

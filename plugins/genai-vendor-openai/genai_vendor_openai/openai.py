@@ -22,7 +22,7 @@ from genai_vendor_openai.parameters import OF_SERVERS
 
 _ADDRESS = "https://api.openai.com/v1"
 
-PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
+PATIENT: Mapping[str, float] = {"first_token_timeout": 300, "read_timeout": 300, "timeout": 1800}
 """Timeouts in seconds. A reasoning model can send nothing for minutes."""
 
 HELD: Mapping[str, Any] = {"strict": True, "object_root": True}
@@ -53,7 +53,7 @@ class OpenAIProvider(HttpProvider):
         "embed": "text-embedding-3-small",
         "moderate": "omni-moderation",
     }
-    bounds = PATIENT
+    call_limits = PATIENT
 
     def __init__(self, settings: OpenAISettings, services: Services) -> None:
         named = {

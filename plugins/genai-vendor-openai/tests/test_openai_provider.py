@@ -333,7 +333,7 @@ def test_an_address_of_ones_own_is_spoken_to_in_chat_completions(
 
 
 def test_it_is_patient_with_models_that_think(host: Host) -> None:
-    assert host.instances["openai"].provider.bounds["first_token"] >= 300
+    assert host.instances["openai"].provider.call_limits["first_token_timeout"] >= 300
 
 
 # failures

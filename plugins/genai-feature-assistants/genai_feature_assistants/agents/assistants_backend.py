@@ -209,7 +209,7 @@ class StreamedRun(_Run):
             for event in self.client.stream(path, body, seconds=seconds):
                 yield from self._of_event(event.event, read_object(event.data.encode()))
         except ProviderTimeout as error:
-            if error.deadline != "total":
+            if error.deadline != "timeout":
                 raise
             raise timed_out(self.run, self.order, seconds) from None
         except IncompleteReply as error:

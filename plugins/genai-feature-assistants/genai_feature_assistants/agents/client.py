@@ -327,8 +327,8 @@ class ServiceClient:
                         return
                     yield event
         except ProviderTimeout as error:
-            if error.deadline != "connect" and _now() >= until:
-                error.deadline, error.retryable = "total", False
+            if error.deadline != "connect_timeout" and _now() >= until:
+                error.deadline, error.retryable = "timeout", False
             raise
 
     def without_key(self, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -416,9 +416,11 @@ class ServiceClient:
         try:
             yield
         except requests.ConnectTimeout:
-            raise ProviderTimeout(f"cannot connect to {host}", deadline="connect") from None
+            raise ProviderTimeout(f"cannot connect to {host}", deadline="connect_timeout") from None
         except (requests.Timeout, amid.ReadTimeoutError):
-            raise ProviderTimeout(f"{host} did not respond in time", deadline="idle") from None
+            raise ProviderTimeout(
+                f"{host} did not respond in time", deadline="read_timeout"
+            ) from None
         except (requests.exceptions.ChunkedEncodingError, amid.ProtocolError):
             raise IncompleteReply(f"the reply of {host} was interrupted") from None
         except (
@@ -434,7 +436,9 @@ class ServiceClient:
             if "timed out" in str(
                 error
             ):  # while a reply is read, requests raises this for a timeout
-                raise ProviderTimeout(f"{host} did not respond in time", deadline="idle") from None
+                raise ProviderTimeout(
+                    f"{host} did not respond in time", deadline="read_timeout"
+                ) from None
             raise ServiceUnavailable(f"cannot connect to {host}") from None
         except (requests.RequestException, amid.HTTPError, ValueError, OSError) as error:
             # their messages may contain request data
@@ -450,7 +454,7 @@ class ServiceClient:
             if size > MOST_BYTES:
                 raise malformed(f"it has more than {MOST_BYTES} bytes")
             if _now() > until:
-                raise ProviderTimeout("the reply took too long", deadline="total")
+                raise ProviderTimeout("the reply took too long", deadline="timeout")
         return b"".join(pieces)
 
     def _refused(self, response: requests.Response, key: _Key) -> ProviderError:
@@ -475,7 +479,7 @@ def _now() -> float:
 def _in_time(chunks: Iterator[bytes], until: float) -> Iterator[bytes]:
     for chunk in chunks:
         if _now() > until:
-            raise ProviderTimeout("the stream took too long", deadline="total")
+            raise ProviderTimeout("the stream took too long", deadline="timeout")
         yield chunk
 
 

@@ -174,7 +174,7 @@ class _Limits:
 
     def check(self) -> None:
         if time.monotonic() >= self.until:
-            raise ProviderTimeout("the function timed out", deadline="total")
+            raise ProviderTimeout("the function timed out", deadline="timeout")
 
     def on_cancel(self, wake: Callable[[], None]) -> _Alarm:
         return _Alarm(max(0.0, self.until - time.monotonic()), wake)

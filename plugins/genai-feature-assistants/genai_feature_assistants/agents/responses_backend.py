@@ -222,7 +222,7 @@ class StreamedRun(_Run):
                 ended = ended or data.get("type") in _ENDS
                 yield from self._of_event(string_in(data, "type"), data)
         except ProviderTimeout as error:
-            if error.deadline != "total":
+            if error.deadline != "timeout":
                 raise
             raise timed_out(self.response, self.order, seconds) from None
         except IncompleteReply as error:

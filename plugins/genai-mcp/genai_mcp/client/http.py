@@ -70,7 +70,7 @@ class HttpConnection:
         self._ended = Within(None, f"listening to {server.name}")
         self._is_closed = False
         self._heard = False
-        self._transport = Transport(total=_SECONDS)
+        self._transport = Transport(timeout=_SECONDS)
 
     @property
     def alive(self) -> bool:
