@@ -47,6 +47,7 @@ from genai_host.errors import GenerationError, IncompleteReply
 
 _THOUGHTS = ("thinking", "reasoning")
 """Types of parts with reasoning, and their fields."""
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def read_completion(body: bytes) -> Completion:
@@ -110,14 +111,14 @@ class ChatDecoder:
         self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
         said = _read_said(_message_in(choice) if is_whole else object_in(choice, "delta"))
-        has_calls = bool(said.message.get("tool_calls"))
-        self._has_begun = self._has_begun or bool(said.text or said.reasoning or has_calls)
+        calls = list(_read_calls(said.message))
+        self._has_begun = self._has_begun or bool(said.text or said.reasoning or calls)
         if said.text:
             self._text.append(said.text)
         if said.reasoning:
             self._reasoning.append(said.reasoning)
         self._refused = self._refused or said.refused
-        for call in _read_calls(said.message):
+        for call in calls:
             self._calls.add(
                 index=call.at,
                 id=call.id,
@@ -176,18 +177,18 @@ class _Said(NamedTuple):
 
 def _read_said(message: Mapping[str, Any]) -> _Said:
     """The content is a string, or a list of parts, among which some services include reasoning."""
-    content = message.get("content")
-    thoughts: list[Any] = []
+    reasoning = ""
+    for name in _REASONING:
+        if not reasoning and message.get(name):
+            reasoning = _thoughts_in(message[name])
     refusal = _text_of(message.get("refusal"))
-    if isinstance(content, list):
+    if isinstance(message.get("content"), list):
         parts = list_in(message, "content")
-        thoughts = [part for part in parts if _is_thought(part)]
+        reasoning += _thoughts_in([part for part in parts if _is_thought(part)])
         refusal += "".join(_text_of(part.get("refusal")) for part in parts if _is_refusal(part))
-        content = [part for part in parts if not _is_thought(part)]
-    text = text_in({"content": content}, "content")
-    names = ("reasoning_content", "reasoning", "reasoning_details")
-    reasoning = next(filter(None, (_thoughts_in(message.get(name)) for name in names)), "")
-    return _Said(message, text + refusal, reasoning + _thoughts_in(thoughts), bool(refusal))
+        message = {**message, "content": [part for part in parts if not _is_thought(part)]}
+    text = text_in(message, "content")
+    return _Said(message, text + refusal, reasoning, bool(refusal))
 
 
 def _is_thought(part: Any) -> bool:
