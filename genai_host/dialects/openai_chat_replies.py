@@ -59,12 +59,12 @@ def read_completion(body: bytes) -> Completion:
     """
     data = read_object(body, "choices")
     choice = _first_choice(data)
+    if choice is None:
+        raise _no_answer()
     if choice.get("message") is None and choice.get("text") is None:
         raise malformed("a choice has no message")
     said = _read_said(_message_in(choice))
-    calls = [
-        read_tool_call(each.id, each.name, each.arguments) for each in _read_calls(said.message)
-    ]
+    calls = [read_tool_call(each.id, each.name, each.arguments) for each in said.calls]
     return _completion(
         text=said.text,
         refused=said.refused,
@@ -102,7 +102,7 @@ class ChatDecoder:
             self.done = True
             return [Delta(tool_call=call) for call in self._calls.calls()]
         data = read_event_object(event, "choices", "usage")
-        choice = _first_choice(data) if list_in(data, "choices") else {}
+        choice = _first_choice(data) or {}
         usage = data.get("usage") or choice.get("usage")
         if usage:
             self._usage = read_usage(usage)
@@ -111,21 +111,22 @@ class ChatDecoder:
         self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
         said = _read_said(_message_in(choice) if is_whole else object_in(choice, "delta"))
-        calls = list(_read_calls(said.message))
-        self._has_begun = self._has_begun or bool(said.text or said.reasoning or calls)
+        self._has_begun = self._has_begun or bool(said.text or said.reasoning or said.calls)
         if said.text:
             self._text.append(said.text)
         if said.reasoning:
             self._reasoning.append(said.reasoning)
         self._refused = self._refused or said.refused
-        for call in calls:
+        for call in said.calls:
             self._calls.add(
                 index=call.at,
                 id=call.id,
                 name=call.name,
                 arguments=arguments_as_text(call.arguments),
             )
-        self._finish = weightier(self._finish, finish_word(choice.get("finish_reason")))
+        finish = choice.get("finish_reason")
+        if finish is not None:
+            self._finish = weightier(self._finish, finish_word(finish))
         return [Delta(said.text, said.reasoning)] if said.text or said.reasoning else ()
 
     def finish(self) -> Completion:
@@ -166,29 +167,45 @@ def _completion(
     return Completion(Message("assistant", content), normal, usage, vendor_finish=finish)
 
 
+class _WireCall(NamedTuple):
+    """A tool call, or a chunk of one."""
+
+    at: int | None
+    id: str
+    name: str
+    arguments: Any
+
+
 class _Said(NamedTuple):
     """The content of a message or of a chunk."""
 
-    message: Mapping[str, Any]
     text: str
-    reasoning: str
-    refused: bool
+    reasoning: str = ""
+    refused: bool = False
+    calls: Sequence[_WireCall] = ()
+
+
+_PLAIN = frozenset({"content", "role"})
+"""Fields of a chunk that has only text, as most have."""
 
 
 def _read_said(message: Mapping[str, Any]) -> _Said:
     """The content is a string, or a list of parts, among which some services include reasoning."""
+    content = message.get("content")
+    if isinstance(content, str) and message.keys() <= _PLAIN:
+        return _Said(content)
     reasoning = ""
     for name in _REASONING:
         if not reasoning and message.get(name):
             reasoning = _thoughts_in(message[name])
     refusal = _text_of(message.get("refusal"))
-    if isinstance(message.get("content"), list):
+    if isinstance(content, list):
         parts = list_in(message, "content")
         reasoning += _thoughts_in([part for part in parts if _is_thought(part)])
         refusal += "".join(_text_of(part.get("refusal")) for part in parts if _is_refusal(part))
         message = {**message, "content": [part for part in parts if not _is_thought(part)]}
     text = text_in(message, "content")
-    return _Said(message, text + refusal, reasoning, bool(refusal))
+    return _Said(text + refusal, reasoning, bool(refusal), list(_read_calls(message)))
 
 
 def _is_thought(part: Any) -> bool:
@@ -219,15 +236,6 @@ def _thoughts_in(value: Any) -> str:
 def _text_of(part: Any) -> str:
     text = part.get("text") if isinstance(part, dict) else part
     return text if isinstance(text, str) else ""
-
-
-class _WireCall(NamedTuple):
-    """A tool call, or a chunk of one."""
-
-    at: int | None
-    id: str
-    name: str
-    arguments: Any
 
 
 def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
@@ -270,10 +278,10 @@ def _message_in(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     return object_in(choice, "message") if text is None else {"content": text}
 
 
-def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
     choices = list_in(data, "choices")
     if not choices:
-        raise _no_answer()
+        return None
     choice = choices[0]
     if not isinstance(choice, dict):
         raise malformed("a choice is not an object")
