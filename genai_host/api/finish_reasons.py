@@ -111,5 +111,7 @@ def _weight(word: str) -> int:
 
 def _plain(word: str) -> str:
     """Normalize case and separators: `MaxTokens`, `MAX_TOKENS` and `max-tokens` are one word."""
+    if word in _MEANINGS:
+        return word
     parted = _INNER_CAPITAL.sub("_", word[:_LONGEST_WORD]).lower()
     return _BETWEEN.sub("_", parted).strip("_").removeprefix("finish_reason_")
