@@ -15,7 +15,6 @@ from attrs import define
 
 from genai_host.api import (
     Answer,
-    Codec,
     Message,
     Part,
     Pause,
@@ -24,6 +23,7 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.conversations.record import (
     Entry,
     Rewound,
@@ -114,7 +114,7 @@ def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -
     """
     messages = list(history)
     if Path(file).suffix == ".json":
-        text = json.dumps(Codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(usual_codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
     else:
         text = as_markdown(messages)
     write_text(text, file)

@@ -9,12 +9,10 @@ in JSON form. Token counts use messages, tools and schema; the reply is `{"token
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from genai_host.api import (
     ChatCall,
-    Codec,
     Completion,
     CountDialect,
     Delta,
@@ -26,6 +24,7 @@ from genai_host.api import (
     ProviderRequest,
     StreamEvent,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.api.dialects import must_be_vectors
 from genai_host.api.json_text import read_json, write_long_json
 from genai_host.api.models import STANDARD
@@ -37,17 +36,13 @@ class Plain(Dialect[ChatCall, Completion]):
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = STANDARD
 
-    @cached_property
-    def _codec(self) -> Codec:
-        return Codec()
-
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         body: dict[str, Any] = {
             "messages": call.written(self.name, self._write),
             "parameters": dict(call.parameters),
         }
         if call.tools:
-            body["tools"] = self._codec.to_json(call.tools)
+            body["tools"] = usual_codec().to_json(call.tools)
         if call.tool_choice is not None:
             body["tool_choice"] = call.tool_choice
         if call.schema is not None:
@@ -55,19 +50,18 @@ class Plain(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        completion: Completion = _structure(self._codec, _loads(reply.body), Completion)
+        completion: Completion = _structure(_loads(reply.body), Completion)
         return completion
 
     def decoder(self, call: ChatCall) -> _PlainDecoder:
-        return _PlainDecoder(self._codec)
+        return _PlainDecoder()
 
     def _write(self, message: Message) -> bytes:
-        return write_long_json(self._codec.to_json(message))
+        return write_long_json(usual_codec().to_json(message))
 
 
 class _PlainDecoder:
-    def __init__(self, codec: Codec) -> None:
-        self._codec = codec
+    def __init__(self) -> None:
         self._text: list[str] = []
         self._end: Completion | None = None
 
@@ -78,9 +72,9 @@ class _PlainDecoder:
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         data = _loads(event.data)
         if "end" in data:
-            self._end = _structure(self._codec, data["end"], Completion)
+            self._end = _structure(data["end"], Completion)
             return ()
-        delta = _structure(self._codec, data.get("delta"), Delta)
+        delta = _structure(data.get("delta"), Delta)
         self._text.append(delta.text)
         return (delta,)
 
@@ -102,16 +96,12 @@ class PlainEmbed(Dialect[EmbedCall, Embeddings]):
     name = "plain-embed"
     operation = "embed"
 
-    @cached_property
-    def _codec(self) -> Codec:
-        return Codec()
-
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
         body = {"texts": list(call.texts), "purpose": call.purpose}
         return ProviderRequest("embed", self.name, call.model_id, body)
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
-        found: Embeddings = _structure(self._codec, _loads(reply.body), Embeddings)
+        found: Embeddings = _structure(_loads(reply.body), Embeddings)
         must_be_vectors(found.vectors, len(call.texts))
         return found
 
@@ -126,8 +116,8 @@ def _loads(data: bytes) -> dict[str, Any]:
     return value
 
 
-def _structure(codec: Codec, data: Any, form: Any) -> Any:
+def _structure(data: Any, form: Any) -> Any:
     try:
-        return codec.from_json(data, form)
+        return usual_codec().from_json(data, form)
     except ValidationError as error:
         raise MalformedReply(f"the reply is malformed: {error}") from error

@@ -15,7 +15,6 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from attrs import field, frozen
@@ -44,6 +43,7 @@ from genai_host.api import (
     Turn,
     hookimpl,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import read_json
 from genai_host.errors import GenaiError
 from genai_host.testing.fake_service import HANG, Act
@@ -186,17 +186,13 @@ class _FakeProvider(Provider):
     def __init__(self, model: FakeModel) -> None:
         self._model = model
 
-    @cached_property
-    def _codec(self) -> Codec:
-        return Codec()
-
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         self._model.begin(limits)
         body = read_json(request.data())
         if request.operation == "embed":
             return self._reply(Embeddings([_vector(text) for text in body["texts"]]))
         if request.operation == "count":
-            messages = self._codec.from_json(body["messages"], tuple[Message, ...])
+            messages = usual_codec().from_json(body["messages"], tuple[Message, ...])
             return self._reply(TokenCount(sum(len(each.text.split()) for each in messages)))
         if request.operation == "moderate":
             return self._reply({"results": [{"flagged": self._model.flags(body["input"])}]})
@@ -207,22 +203,22 @@ class _FakeProvider(Provider):
         return _Events(self._events(self._completion(read_json(request.data()), limits)))
 
     def _completion(self, body: Mapping[str, Any], limits: CancelToken) -> Completion:
-        said = self._model.hear(body, self._codec)
+        said = self._model.hear(body, usual_codec())
         if said is HANG:
             self._model.hang(limits)
         assert not isinstance(said, Act), f"a model cannot {said}"
         return said if isinstance(said, Completion) else Completion(Message("assistant", said))
 
     def _reply(self, value: Any) -> ProviderReply:
-        return ProviderReply(json.dumps(self._codec.to_json(value)).encode())
+        return ProviderReply(json.dumps(usual_codec().to_json(value)).encode())
 
     def _events(self, completion: Completion) -> Iterator[StreamEvent]:
         text = completion.text
         for at in range(0, len(text), _WORD):
             yield _event({"delta": {"text": text[at : at + _WORD]}})
         for call in completion.tool_calls:
-            yield _event({"delta": {"tool_call": self._codec.to_json(call)}})
-        yield _event({"end": self._codec.to_json(completion)})
+            yield _event({"delta": {"tool_call": usual_codec().to_json(call)}})
+        yield _event({"end": usual_codec().to_json(completion)})
 
 
 class _Events:

@@ -15,7 +15,6 @@ from genai_host.api import (
     Answer,
     CallFunction,
     CallTool,
-    Codec,
     CountTokens,
     Detail,
     Embed,
@@ -30,6 +29,7 @@ from genai_host.api import (
     ToolCall,
     Turn,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.conversations.details import detail_of
 from genai_host.errors import GenaiError
 from genai_host.testing import InlinePlugin, replay_from_every_entry
@@ -156,7 +156,7 @@ ASKED = Prompt([Message("user", "hi")])
 def test_a_step_that_failed_is_told_with_its_error(
     step: Step[Any], title: str, told: dict[str, Any]
 ) -> None:
-    detail = detail_of(step, None, GenaiError("no", hint="wait"), [], Codec())
+    detail = detail_of(step, None, GenaiError("no", hint="wait"), [], usual_codec())
     assert detail is not None
     assert (detail.kind, detail.title) == (step.step, f"{title} failed: no")
     error = {"code": "error", "message": "no", "hint": "wait", "retryable": False}
@@ -165,4 +165,4 @@ def test_a_step_that_failed_is_told_with_its_error(
 
 @pytest.mark.parametrize("step", [Now(), NewId()], ids=lambda step: step.step)
 def test_of_some_steps_nothing_is_told(step: Step[Any]) -> None:
-    assert detail_of(step, "x", None, [], Codec()) is None
+    assert detail_of(step, "x", None, [], usual_codec()) is None

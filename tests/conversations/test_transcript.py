@@ -13,7 +13,6 @@ from attrs import frozen
 
 from genai_host.api import (
     Answer,
-    Codec,
     File,
     Image,
     Message,
@@ -24,6 +23,7 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.conversations.record import (
     Entry,
     Opened,
@@ -107,7 +107,7 @@ def test_json_can_be_read_back(tmp_path: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert "thïs" in text
     assert text.endswith("]\n")
-    assert Codec().from_json(json.loads(text), list[Message]) == HISTORY[:-1]
+    assert usual_codec().from_json(json.loads(text), list[Message]) == HISTORY[:-1]
 
 
 def test_a_part_of_a_plugin_is_written_as_well(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genai_host.api import (
-    Codec,
     Completion,
     Delta,
     FinishReason,
@@ -44,6 +43,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -470,7 +470,7 @@ def test_what_a_model_says_can_be_sent_again(
     again = sent_again(completion)
     found = [text(again)] if isinstance(again, str) else again or []
     assert found == blocks
-    Codec().from_json(json.loads(json.dumps(Codec().to_json(completion))), Completion)
+    usual_codec().from_json(json.loads(json.dumps(usual_codec().to_json(completion))), Completion)
 
 
 def test_citations_go_back_with_their_text() -> None:
@@ -526,7 +526,7 @@ def test_nothing_in_a_stream_raises_anything_else(at: int, place: Place) -> None
 
 def again(completion: Completion) -> None:
     """Put a completion on record, and send it back."""
-    json.dumps(Codec().to_json(completion), allow_nan=False)
+    json.dumps(usual_codec().to_json(completion), allow_nan=False)
     sent_again(completion)
 
 

@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genai_host.api import (
-    Codec,
     DialectEndpoint,
     EmbedCall,
     Embeddings,
@@ -21,6 +20,7 @@ from genai_host.api import (
     SchemaValidator,
     Usage,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.dialects.openai_embeddings import OpenAIEmbed
 from genai_host.errors import (
     AuthenticationFailed,
@@ -238,8 +238,8 @@ REPLY = {**items([1.0], [2.0]), "model": "m", "usage": {"prompt_tokens": 1, "tot
 
 def keep(vectors: Embeddings) -> None:
     """Put vectors on record."""
-    written = json.dumps(Codec().to_json(vectors), allow_nan=False)
-    assert Codec().from_json(json.loads(written), Embeddings).model == vectors.model
+    written = json.dumps(usual_codec().to_json(vectors), allow_nan=False)
+    assert usual_codec().from_json(json.loads(written), Embeddings).model == vectors.model
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)

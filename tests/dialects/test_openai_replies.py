@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from genai_host.api import (
     ChatCall,
-    Codec,
     Completion,
     Delta,
     Message,
@@ -24,6 +23,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, ServiceUnavailable
 from genai_host.http.stream_parsers import read_sse
@@ -443,7 +443,7 @@ def test_what_a_model_says_can_be_sent_again(
     if completion.text:
         assert wire["content"] == completion.text
     assert read(said(wire)).tool_calls == completion.tool_calls
-    Codec().from_json(json.loads(json.dumps(Codec().to_json(completion))), Completion)
+    usual_codec().from_json(json.loads(json.dumps(usual_codec().to_json(completion))), Completion)
 
 
 def test_half_a_surrogate_pair_can_be_sent_again() -> None:
@@ -501,7 +501,7 @@ def test_nothing_in_a_stream_raises_anything_else(place: Place) -> None:
 
 def again(completion: Completion) -> None:
     """Put a completion on record, and send it back."""
-    json.dumps(Codec().to_json(completion), allow_nan=False)
+    json.dumps(usual_codec().to_json(completion), allow_nan=False)
     sent_again(completion)
 
 

@@ -28,7 +28,6 @@ from responses_form import (
 )
 
 from genai_host.api import (
-    Codec,
     Completion,
     ProviderReply,
     Reasoning,
@@ -37,6 +36,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.errors import (
     BadRequest,
     GenaiError,
@@ -242,7 +242,7 @@ def test_nothing_in_a_stream_raises_anything_else(place: Place) -> None:
 
 def again(completion: Completion) -> None:
     """Put a completion on record, and send it back."""
-    json.dumps(Codec().to_json(completion), allow_nan=False)
+    json.dumps(usual_codec().to_json(completion), allow_nan=False)
     sent_again(completion)
 
 

@@ -27,7 +27,6 @@ from responses_form import (
 )
 
 from genai_host.api import (
-    Codec,
     Completion,
     Delta,
     Reasoning,
@@ -35,6 +34,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.errors import (
     BadRequest,
     GenaiError,
@@ -276,4 +276,4 @@ def test_what_a_model_says_can_be_sent_again(
     assert "".join(texts) == completion.text
     last = items[-1] if items else {}
     assert last.get("type") != "reasoning"
-    Codec().from_json(json.loads(json.dumps(Codec().to_json(completion))), Completion)
+    usual_codec().from_json(json.loads(json.dumps(usual_codec().to_json(completion))), Completion)

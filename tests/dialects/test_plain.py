@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from genai_host.api import (
     ChatCall,
-    Codec,
     Completion,
     Delta,
     EmbedCall,
@@ -33,6 +32,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
 from genai_host.api.models import STANDARD
@@ -133,7 +133,7 @@ completions = st.builds(
 def test_a_provider_reads_the_messages_that_were_meant(said: list[Message]) -> None:
     request = DIALECT.prepare_request(ChatCall(model_id="m", messages=said))
     written = json.loads(request.data().decode("utf-8"))["messages"]
-    assert Codec().from_json(written, list[Message]) == said
+    assert usual_codec().from_json(written, list[Message]) == said
 
 
 def test_half_a_surrogate_pair_can_be_sent_again() -> None:
@@ -156,7 +156,7 @@ places = st.lists(st.integers(0, 1_000), max_size=4)
 def test_an_answer_is_the_same_in_one_piece_and_in_many(
     completion: Completion, text: str, at: list[int], name: str | None
 ) -> None:
-    written = Codec().to_json(completion)
+    written = usual_codec().to_json(completion)
     decoder = DIALECT.decoder(CALL)
     heard: list[Delta] = []
     for piece in cut(text, at):
@@ -275,7 +275,7 @@ def test_what_are_no_vectors_is_malformed(reply: Any) -> None:
         read_vectors(reply)
 
 
-REPLY = Codec().to_json(
+REPLY = usual_codec().to_json(
     Completion(
         Message(
             "assistant",

@@ -17,6 +17,7 @@ from genai_host.api import (
     ToolCall,
     VendorPart,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import _event, _FakeProvider
 
@@ -32,8 +33,8 @@ class _ThinkingProvider(_FakeProvider):
     def _events(self, completion: Completion) -> Iterator[StreamEvent]:
         for part in completion.message.content:
             for delta in _deltas(part):
-                yield _event({"delta": self._codec.to_json(delta)})
-        yield _event({"end": self._codec.to_json(completion)})
+                yield _event({"delta": usual_codec().to_json(delta)})
+        yield _event({"end": usual_codec().to_json(completion)})
 
 
 def _deltas(part: Any) -> Iterator[Delta]:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import (
-    Codec,
     Image,
     Message,
     Part,
@@ -22,9 +21,10 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.errors import ValidationError
 
-CODEC = Codec()
+CODEC = usual_codec()
 PICTURE = Image(data=b"x", media_type="image/png")
 USER = {"role": "user", "content": "hi"}
 CALL = {"id": "1", "name": "look", "arguments": {"at": "x"}}

@@ -13,7 +13,6 @@ from typing import Any
 from genai_host.api import (
     CancelToken,
     Clock,
-    Codec,
     Completion,
     DialectEndpoint,
     Embeddings,
@@ -33,7 +32,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, GenaiError, IncompleteReply, ServiceUnavailable
-from genai_vendor_mock.script import Reply, Script, Settings
+from genai_vendor_mock.script import Reply, Script, Settings, codec
 
 _REMEMBERED = 100
 _SIZE = 16
@@ -67,7 +66,6 @@ class MockProvider(Provider):
         self._lacks = settings.missing
         self._seller = settings.priced_as
         self._clock = services.clock
-        self._codec = Codec()
 
     def unavailable_reason(self) -> str | None:
         return self._lacks or None
@@ -144,11 +142,11 @@ class MockProvider(Provider):
                 nap.take(reply.pace)
             yield StreamEvent(json.dumps({"delta": delta}).encode())
         if reply.fault != "cut":
-            end = self._codec.to_json(_completion(reply, body))
+            end = codec().to_json(_completion(reply, body))
             yield StreamEvent(json.dumps({"end": end}).encode())
 
     def _dump(self, value: Any) -> bytes:
-        return json.dumps(self._codec.to_json(value)).encode()
+        return json.dumps(codec().to_json(value)).encode()
 
 
 class _Nap:

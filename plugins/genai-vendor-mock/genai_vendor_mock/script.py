@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Literal
 
 from attrs import field, frozen
@@ -110,6 +111,12 @@ class Script:
             self.index = 0
 
 
+@cache
+def codec() -> Codec:
+    """The codec of all instances; creating one takes milliseconds."""
+    return Codec()
+
+
 def _read(reply: Any, number: int) -> Reply:
     if isinstance(reply, Reply):
         return reply
@@ -118,7 +125,7 @@ def _read(reply: Any, number: int) -> Reply:
     try:
         if isinstance(reply, Mapping) and isinstance(reply.get("tool_calls"), (list, tuple)):
             reply = {**reply, "tool_calls": [_with_tag(call) for call in reply["tool_calls"]]}
-        read: Reply = Codec().from_json(reply, Reply)
+        read: Reply = codec().from_json(reply, Reply)
         return read
     except ValidationError as error:
         raise ConfigurationError(f"reply {number} of the script: {error}") from error

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import Codec
+from genai_host.api.codec import usual_codec
 from genai_host.conversations.record import Opened
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
@@ -18,7 +18,7 @@ from genai_host_testing.postgres import postgres
 __all__ = ["CODEC", "MakeStore", "begin", "make_store", "place", "postgres_server", "store"]
 
 MakeStore = Callable[..., Store]
-CODEC = Codec()
+CODEC = usual_codec()
 _numbers = itertools.count()
 
 
