@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Threads of OpenMP spin while they wait for each other. If other processes use the same cores, most
+# of the time of an embedding is waste. OpenMP reads this when its library is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester", "genai_host_testing.rings"]
 
 # How long an example takes, and how large the first ones are by chance, says nothing of what is
