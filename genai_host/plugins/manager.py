@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import pluggy
@@ -16,7 +16,7 @@ _MAY_BE_HOOKS = (FunctionType, MethodType, classmethod, staticmethod)
 class HookManager(pluggy.PluginManager):
     """A `pluggy.PluginManager` with the hooks of `genai_host.api.hooks` and no plugins.
 
-    It checks only functions of a module: pluggy calls the slow `inspect.getattr_static` for all
+    It checks only functions of a plugin: pluggy calls the slow `inspect.getattr_static` for all
     attributes, which takes most of the time of a registration.
     """
 
@@ -33,6 +33,16 @@ class HookManager(pluggy.PluginManager):
 
 
 def _may_be_hook(plugin: object, name: str) -> bool:
-    if type(plugin) is not ModuleType:
+    """Whether an attribute may be a hook. Attributes that this does not find are left to pluggy."""
+    if type(plugin) is ModuleType:
+        return isinstance(vars(plugin).get(name), _MAY_BE_HOOKS)
+    if isinstance(plugin, type):
         return True
-    return isinstance(vars(plugin).get(name), _MAY_BE_HOOKS)
+    try:
+        attributes: dict[str, object] = object.__getattribute__(plugin, "__dict__")
+    except AttributeError:
+        return True
+    for holder in (attributes, *map(vars, type(plugin).__mro__)):
+        if name in holder:
+            return isinstance(holder[name], (*_MAY_BE_HOOKS, MemberDescriptorType))
+    return True
