@@ -44,6 +44,7 @@ class HttpStage(ProviderSuite):
     late_error: bytes | None = None
     filtered: bytes | None = None
     service: FakeService
+    _found_keys: Mapping[str, Any]
 
     def body(self, text: str) -> bytes:
         raise NotImplementedError
@@ -136,16 +137,20 @@ class HttpStage(ProviderSuite):
         whole = b"".join(events)
         return "".join(piece for piece in pieces if piece.encode() in whole)
 
-    def _keys(self) -> dict[str, Any]:
-        """Keys by variable. Variables apply only to the instance that has the name of its type."""
-        kinds = [each for each in self.declared().providers if each.name == self.provider]
-        return {
-            setting.name: {"env": variable}
-            for kind in kinds
-            for setting in describe(kind.settings)
-            for variable in setting.env
-            if setting.secret and variable in self.keys
-        }
+    def _keys(self) -> Mapping[str, Any]:
+        """Keys by variable, once per class. Variables apply only to the instance that has the name
+        of its type."""
+        suite = type(self)
+        if "_found_keys" not in vars(suite):
+            kinds = [each for each in self.declared().providers if each.name == self.provider]
+            suite._found_keys = {
+                setting.name: {"env": variable}
+                for kind in kinds
+                for setting in describe(kind.settings)
+                for variable in setting.env
+                if setting.secret and variable in self.keys
+            }
+        return suite._found_keys
 
     def _at_service(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
