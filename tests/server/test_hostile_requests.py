@@ -192,24 +192,29 @@ def parts_of(name: str) -> list[Any]:
     return list(found.values())
 
 
-@st.composite
-def requests(draw: st.DrawFn, name: str) -> tuple[str, Any]:
-    """The path and the body of a request of which up to four parts are others."""
-    samples = APIS[name]
-    path = draw(st.sampled_from([*samples]))
-    body = samples[path]
+@functools.cache
+def values_of(name: str) -> st.SearchStrategy[Any]:
+    """The values that replace parts of the samples of an API; made once, which takes long."""
     parts = parts_of(name)
     keys = sorted({key for each in parts if isinstance(each, dict) for key in each})
-    values = st.recursive(
+    return st.recursive(
         SCALARS | st.sampled_from(parts),
         lambda inner: (
             st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(keys), inner, max_size=4)
         ),
         max_leaves=6,
     )
+
+
+@st.composite
+def requests(draw: st.DrawFn, name: str) -> tuple[str, Any]:
+    """The path and the body of a request of which up to four parts are others."""
+    samples = APIS[name]
+    path = draw(st.sampled_from([*samples]))
+    body = samples[path]
     for _ in range(draw(st.integers(0, 4))):
         place = draw(st.sampled_from([*places_in(body)]))
-        body = with_other(body, place, draw(values))
+        body = with_other(body, place, draw(values_of(name)))
     if isinstance(body, dict):
         for key in draw(st.lists(st.sampled_from(sorted(body)), max_size=8)) if body else ():
             body = {other: value for other, value in body.items() if other != key}
