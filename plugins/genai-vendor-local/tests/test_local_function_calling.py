@@ -1,7 +1,7 @@
 """The agent, on the real model, chooses among three tools: scored over public cases.
 
-The score stands in the summary of the test run. What is asserted is what holds of any model,
-and that this one chooses well above chance: the bound lies far below what was measured.
+The summary of the test run contains the score. The test checks what holds for any model, and that
+this one chooses above chance. `benchmarks/function_calling.py` scores all 50 cases.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from genai_host_testing.function_calls import WINDOW, Case, Played, Score, play,
 
 pytestmark = [pytest.mark.weights, pytest.mark.slow]
 
-_AT_LEAST = 25
-"""Of 50 cases, those where the right tool is called: by chance it would be 17."""
+_CASES = 20
+_AT_LEAST = 10
+"""Cases in which the right tool is called: 14 measured, 7 expected by chance."""
 
 
 @pytest.mark.timeout(1800)  # minutes where the machine does other things as well
@@ -30,8 +31,7 @@ def test_the_agent_calls_the_right_one_of_three_tools(
         with make_local_host(plugins=plugins, window=WINDOW) as host:
             return play(host, case, "smollm2")
 
-    cases = read_cases()
-    assert len(cases) == 50
+    cases = read_cases()[:_CASES]
     results = [played(case) for case in cases]
     score = Score.of(results)
     record_property("score", f"function calling: {score}")
@@ -40,5 +40,5 @@ def test_the_agent_calls_the_right_one_of_three_tools(
         assert each.ran is bool(each.calls), each.line
         assert each.error is None or isinstance(each.error, LimitExceeded), each.line
     assert score.chosen >= _AT_LEAST, "\n".join(each.line for each in results)
-    # no luck: the model is held to a grammar, and told to call tools
+    # not by luck: a grammar constrains the model, and its instructions require calls
     assert score.called > len(cases) / 2, "\n".join(each.line for each in results)
