@@ -18,18 +18,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import genai_feature_agent
 import genai_feature_assistants
 import genai_feature_chat
 from genai_feature_assistants.service.service import Service
+from sqlalchemy import Engine, create_engine
 
 import genai_host.dialects
 from genai_host.calls.retry import RetryPolicy
 from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.host import Host
 from genai_host.plugins.discovery import StaticPlugins
-from genai_host.store import Store
+from genai_host.store import Store, engines
 from genai_host.store.store import StoredRecord
 from genai_host.usage.budgets import Account, Spent, user_of
 from simulation import oracle
@@ -99,7 +101,7 @@ class Simulation:
 
     def run(self) -> list[Failure]:
         """Run the plan, and return the violated invariants."""
-        with installed(self.schedule), _random_numbers(self._ids):
+        with installed(self.schedule), _random_numbers(self._ids), _compiled_once():
             try:
                 left = [f"c{number}" for number in range(self.plan.clients)]
                 for number, name in enumerate(list(left)):
@@ -360,6 +362,28 @@ def _empty_store() -> str:
     with Store(file) as store:
         store.usage()
     return file
+
+
+@functools.cache
+def _compiling() -> Engine:
+    """Return an engine whose compiled SQL all others use."""
+    engine = create_engine("sqlite://")
+    engine.connect().close()  # completes the dialect
+    return engine
+
+
+@contextmanager
+def _compiled_once() -> Iterator[None]:
+    """Compile SQL for the first process only."""
+    create, shared = engines.create_engine, _compiling()
+
+    def create_sharing(*given: Any, **options: Any) -> Engine:
+        engine = create(*given, **options)
+        engine.dialect, engine._compiled_cache = shared.dialect, shared._compiled_cache
+        return engine
+
+    with mock.patch.object(engines, "create_engine", create_sharing):
+        yield
 
 
 @contextmanager

@@ -26,9 +26,10 @@ def test_kills_lose_nothing_and_repeat_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_no_fault_of_5000_turns_spoils_anything() -> None:
-    assert failures(*run_seeds(1000, 5000)) == []
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(1000, 1360, 36))  # 36 seeds have about 500 turns
+def test_no_fault_of_5000_turns_spoils_anything(first: int) -> None:
+    assert failures(*run_seeds(first, 500)) == []
 
 
 @pytest.mark.part
