@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,25 +74,39 @@ def _is_left(block: Block) -> bool:
 
 
 class AllInstalled:
-    """An environment with all that is in the clone, made anew once a document has changed it."""
+    """An environment with all packages of the clone, restored after a document changes it.
+
+    Attributes:
+        bytecode: Directory for compiled modules, which remain when the environment is restored.
+    """
 
     def __init__(self, wheels: dict[str, Path], folder: Path) -> None:
+        self.bytecode = folder / "bytecode"
         self._wheels = wheels
-        self._folder = folder
-        self._made = 0
+        self._folder = folder / "venv"
+        self._saved = folder / "saved"
         self._names: set[str] = set()
 
     def at(self, home: Path) -> Environment:
-        environment = Environment(self._folder / str(self._made), home)
-        if not self._made or self._found(environment) != self._names:
-            self._made += 1
-            environment = make_environment(self._folder / str(self._made), home)
+        environment = Environment(self._folder, home)
+        if not self._names:
+            make_environment(self._folder, home)
             environment.install(*map(str, self._wheels.values()))
-            self._names = self._found(environment)
+            self._names = _installed(environment)
+            _link(self._folder, self._saved)
+        elif _installed(environment) != self._names:
+            shutil.rmtree(self._folder)
+            _link(self._saved, self._folder)
         return environment
 
-    def _found(self, environment: Environment) -> set[str]:
-        return {each.name for each in environment.site.iterdir()} - {"__pycache__"}
+
+def _installed(environment: Environment) -> set[str]:
+    return {each.name for each in environment.site.iterdir()} - {"__pycache__"}
+
+
+def _link(source: Path, copy: Path) -> None:
+    """Copy a directory with hard links: installers replace files, and do not write to them."""
+    shutil.copytree(source, copy, symlinks=True, copy_function=os.link)
 
 
 @pytest.fixture(scope="session")
@@ -119,6 +135,7 @@ def walk(
         }
         variables = {
             "GENAI_HOST_SERVER__PORT": str(port),
+            "PYTHONPYCACHEPREFIX": str(installed.bytecode),
             "UV_FIND_LINKS": str(next(iter(wheels.values())).parent),
             "OPENAI_BASE_URL": f"{vendors.url}/v1",
             "ANTHROPIC_BASE_URL": vendors.url,

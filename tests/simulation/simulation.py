@@ -31,7 +31,7 @@ from genai_host.calls.retry import RetryPolicy
 from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.host import Host
 from genai_host.plugins.discovery import StaticPlugins
-from genai_host.store import Store, engines
+from genai_host.store import Store
 from genai_host.store.store import StoredRecord
 from genai_host.usage.budgets import Account, Spent, user_of
 from simulation import oracle
@@ -375,14 +375,14 @@ def _compiling() -> Engine:
 @contextmanager
 def _compiled_once() -> Iterator[None]:
     """Compile SQL for the first process only."""
-    create, shared = engines.create_engine, _compiling()
+    shared = _compiling()
 
     def create_sharing(*given: Any, **options: Any) -> Engine:
-        engine = create(*given, **options)
+        engine = create_engine(*given, **options)
         engine.dialect, engine._compiled_cache = shared.dialect, shared._compiled_cache
         return engine
 
-    with mock.patch.object(engines, "create_engine", create_sharing):
+    with mock.patch("genai_host.store.engines.create_engine", create_sharing):
         yield
 
 
