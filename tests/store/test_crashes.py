@@ -4,132 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 import stepping
-import writing
 from stepping import host_of_steps
-from writing import host_of
 
-from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.conversations.record import StepEnded, StepStarted
 from genai_host.store import Store
-from genai_host_testing.stores import CODEC
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are killed as POSIX does")
-
-
-def start(*arguments: object, **given: object) -> subprocess.Popen[str]:
-    command = [sys.executable, writing.__file__, *map(str, arguments)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stdin=pipe, stderr=pipe, text=True)
 
 
 def is_whole(file: Path) -> bool:
     with closing(sqlite3.connect(file)) as connection:
         (said,) = connection.execute("PRAGMA integrity_check").fetchone()
         return bool(said == "ok" and not connection.execute("PRAGMA foreign_key_check").fetchall())
-
-
-class Writers:
-    """Starts processes that take turns, and kills them with SIGKILL at some point."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._nursery = start("writers")
-
-    def kill_two(self, file: Path, chance: random.Random) -> list[tuple[str, str]]:
-        """What they had been told was recorded: ids and texts."""
-        writers = [self._start(file) for _ in range(2)]
-        told = [pipe.readline() for _, pipe in writers]  # they are at work now
-        time.sleep(chance.uniform(0.0, 0.05))  # which point it is, is left to chance
-        for process, _ in writers:
-            os.kill(process, signal.SIGKILL)
-        for process, pipe in writers:
-            with pipe:
-                told += [line for line in pipe if line.endswith("\n")]
-            while _is_there(process):
-                time.sleep(0.001)
-        return [(line[:18], line[19:-1]) for line in told]
-
-    def close(self) -> None:
-        self._nursery.communicate()
-
-    def _start(self, file: Path) -> tuple[int, IO[str]]:
-        pipe = self._folder / "pipe"
-        os.mkfifo(pipe)
-        assert self._nursery.stdin is not None
-        assert self._nursery.stdout is not None
-        self._nursery.stdin.write(f"{file} {pipe}\n")
-        self._nursery.stdin.flush()
-        process = int(self._nursery.stdout.readline())
-        reading = pipe.open(encoding="utf-8")
-        pipe.unlink()
-        return process, reading
-
-
-def _is_there(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-@pytest.fixture
-def writers(tmp_path: Path) -> Iterator[Writers]:
-    made = Writers(tmp_path)
-    yield made
-    made.close()
-
-
-def look(file: Path, told: list[tuple[str, str]]) -> int:
-    """Whether all is there, and unfinished turns are marked. Returns how many there are."""
-    assert is_whole(file)
-    unfinished = 0
-    with Store(file) as store, host_of(store) as host:
-        for id, text in told:
-            assert text in [message.text for message in host.conversation(id).history]
-        for summary in store.conversations(limit=None):
-            entries = store.entries(summary.id, CODEC)
-            cut = not isinstance(entries[-1], TurnEnded) and len(entries) > 1
-            assert summary.status == ("interrupted" if cut else "idle")
-            assert Counter(map(type, entries))[TurnStarted] == summary.turns
-            unfinished += cut
-    return unfinished
-
-
-@pytest.mark.process
-def test_kill_9_with_two_writers_loses_no_acknowledged_message(
-    writers: Writers, tmp_path: Path
-) -> None:
-    told = []
-    for number in range(5):
-        told += writers.kill_two(tmp_path / "x.db", random.Random(number))
-    assert len(told) >= 10
-    look(tmp_path / "x.db", told)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_kill_9_at_200_random_points_with_two_writers_loses_no_acknowledged_message(
-    writers: Writers, tmp_path: Path
-) -> None:
-    unfinished = 0
-    for number in range(200):
-        file = tmp_path / f"{number}.db"
-        unfinished += look(file, writers.kill_two(file, random.Random(number)))
-    assert unfinished > 20
 
 
 class Nursery:
@@ -216,13 +114,29 @@ def test_sixteen_processes_that_make_the_first_run_at_once_all_succeed_and_are_r
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "new" / "x.db"
-    processes = [start("first", file) for _ in range(16)]
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(stepping.__file__).parent)!r})
+from stepping import host_of_steps
+from genai_host.store import Store
+with Store({str(file)!r}, patience=60.0) as store, host_of_steps(store) as host:
+    sys.stdin.readline()
+    conversation = host.open("steps", "fake")
+    conversation.say({str(tmp_path / "log")!r})
+    assert conversation.record_error is None, conversation.record_error
+    print(conversation.id)
+"""
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", code]
+    processes = [
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        for _ in range(16)
+    ]
     ended = [process.communicate("go\n", timeout=100) for process in processes]
     assert [process.returncode for process in processes] == [0] * 16, ended
     assert is_whole(file)
     with Store(file) as store:
         found = store.conversations(limit=None)
-        assert {each.id for each in found} == {output.split()[0] for output, _ in ended}
+        assert {each.id for each in found} == {output.strip() for output, _ in ended}
         assert [each.status for each in found] == ["idle"] * 16
         assert [each.turns for each in found] == [1] * 16
 
@@ -235,7 +149,6 @@ def test_a_turn_of_a_process_that_still_runs_is_running_and_interrupted_once_it_
     file = tmp_path / "x.db"
     code = f"""
 import sys
-sys.path.insert(0, {str(Path(writing.__file__).parent)!r})
 from genai_host_testing.stores import begin
 from genai_host import Message
 from genai_host.conversations.record import StepStarted, TurnStarted
