@@ -1,7 +1,8 @@
 """Batches: prompts from a file, and their answers in a file, in the same order.
 
-    done = Batch(host, "prompts.jsonl", "answers.jsonl", Task(model="smollm2"), concurrency=8).run()
-    print(done.rows, done.failed, done.cost)
+    with Host(retry_policy=RETRY_POLICY) as host:
+        done = Batch(host, "prompts.jsonl", "answers.jsonl", Task(model="smollm2")).run()
+        print(done.rows, done.failed, done.cost)
 
 - `rows`: lines of the input, read as requests
 - `work`: one row and its result, by a host in this process or a process of an executor
@@ -10,6 +11,6 @@
 """
 
 from genai_host.batch.batch import Batch, Progress
-from genai_host.batch.work import Task
+from genai_host.batch.work import RETRY_POLICY, Task
 
-__all__ = ["Batch", "Progress", "Task"]
+__all__ = ["RETRY_POLICY", "Batch", "Progress", "Task"]

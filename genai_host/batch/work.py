@@ -20,8 +20,9 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.models import merged_parameters
 from genai_host.batch.rows import Row
+from genai_host.calls.retry import RetryPolicy
 from genai_host.conversations.conversation import Conversation
-from genai_host.errors import GenaiError, NotFound, ProviderError
+from genai_host.errors import GenaiError, NotFound
 from genai_host.host import Host
 from genai_host.serializers.conversations import cost_row
 
@@ -56,8 +57,9 @@ class Task:
         return cls(**{**value, "tools": None if tools is None else tuple(tools)})
 
 
-_TRIES = 4  # attempts per row, for temporary errors
-_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before the next attempt, doubled each time
+RETRY_POLICY = RetryPolicy(max_attempts=4, min_backoff=2.0, max_backoff=60.0, wait_for_circuit=True)
+"""Policy for the host of a batch. Rows are not retried themselves: their tools would run again."""
+
 _LOOK = 0.5  # seconds between checks whether another process still runs a row
 
 Result = dict[str, Any]
@@ -82,16 +84,11 @@ class Worker:
 
     def do(self, row: Row) -> Result:
         """Return the result of a row, which may be an error. Raises `Cancelled` after `end`."""
-        for number in range(_TRIES):
-            try:
-                return self._serve(row) if row.is_openai else self._ask(row)
-            except GenaiError as error:
-                self._ending.check()
-                if not error.retryable or number == _TRIES - 1:
-                    return _failure(row, error)
-                asked = error.retry_after if isinstance(error, ProviderError) else None
-                self._sleep(min(asked or _PAUSE * 2**number, _LONGEST_PAUSE))
-        raise AssertionError("unreachable: each row is attempted at least once")
+        try:
+            return self._serve(row) if row.is_openai else self._ask(row)
+        except GenaiError as error:
+            self._ending.check()
+            return {**row.names, "error": problem_of(error)}
 
     def end(self) -> None:
         """Cancel running rows."""
@@ -211,10 +208,6 @@ class Worker:
         self._ending.check()
 
 
-def _failure(row: Row, error: GenaiError) -> Result:
-    return {**row.names, "error": problem_of(error)}
-
-
 def problem_of(error: GenaiError) -> Mapping[str, Any]:
     """Return the JSON form of an error."""
     problem = HttpProblem.of(error)
@@ -253,5 +246,5 @@ def _worker(task: Mapping[str, Any], batch: str) -> Worker:
     wanted = Task.of_json(task)
     config = read_config()
     is_kept = wanted.record or config.budgets.are_kept
-    host = Host(config=config, store=Store(config.database or None) if is_kept else None)
-    return Worker(host, wanted, batch)
+    store = Store(config.database or None) if is_kept else None
+    return Worker(Host(config=config, store=store, retry_policy=RETRY_POLICY), wanted, batch)

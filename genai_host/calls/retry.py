@@ -121,6 +121,8 @@ class RetryPolicy:
             retried.
         jitter: Returns a random number between 0 and its argument.
         failover_on_auth_error: Whether to try another provider if one refuses the key (401, 403).
+        wait_for_circuit: Whether a call waits while the circuit of its last route is open. Each
+            wait counts as an attempt.
     """
 
     max_attempts: int = 3
@@ -130,6 +132,7 @@ class RetryPolicy:
     retry_after: float = 60.0
     jitter: Callable[[float], float] = _full_jitter
     failover_on_auth_error: bool = False
+    wait_for_circuit: bool = False
 
 
 class Retry:
@@ -233,7 +236,7 @@ class _Tries:
         if self._failed is not None and isinstance(error, _UNSENT):
             self._go_on_with(self._routes[1:], self._failed)
             return 0.0
-        called = not isinstance(error, CircuitOpen)
+        called = self._patience.wait_for_circuit or not isinstance(error, CircuitOpen)
         self._calls += called
         self._calls_here += called
         refused = self._patience.failover_on_auth_error and isinstance(error, AuthenticationFailed)
@@ -250,7 +253,10 @@ class _Tries:
 
     def _seconds_before_the_same(self, error: GenaiError) -> float | None:
         """None if the same route is not retried."""
-        if isinstance(error, CircuitOpen) or self._calls_here >= self._patience.max_attempts:
+        waits = self._patience.wait_for_circuit and not self._others()
+        if isinstance(error, CircuitOpen) and not waits:
+            return None
+        if self._calls_here >= self._patience.max_attempts:
             return None
         asked = error.retry_after if isinstance(error, ProviderError) else None
         if asked is not None:
@@ -260,8 +266,12 @@ class _Tries:
 
     def _turn_to_another(self, error: GenaiError) -> None:
         """Select the next route at another provider."""
-        failed = self.route.info.provider
-        self._go_on_with([each for each in self._routes if each.info.provider != failed], error)
+        self._go_on_with(self._others(), error)
+
+    def _others(self) -> list[Route]:
+        """Routes at other providers than the current one."""
+        here = self.route.info.provider
+        return [each for each in self._routes if each.info.provider != here]
 
     def _go_on_with(self, routes: list[Route], error: GenaiError) -> None:
         """Select the next route; raises the error if there is none."""

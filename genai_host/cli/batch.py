@@ -114,8 +114,9 @@ def run_command(
     The exit code is 1 if a row failed. JSON: rows, done, failed, before, cost, unknown,
     seconds, output.
     """
-    from genai_host.batch import Batch
+    from genai_host.batch import RETRY_POLICY, Batch
 
+    app.retry_policy = RETRY_POLICY
     output = source.with_name(f"{source.name}.answers.jsonl") if output is None else output
     bar = _Bar(app.host.clock, shown=not quiet and is_terminal(sys.stderr))
     config = app.host.config

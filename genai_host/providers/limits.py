@@ -245,7 +245,7 @@ class CircuitBreaker:
                 raise CircuitOpen(
                     f"the circuit is open after {self._failures} failures in a row, the last: "
                     f"{self._last}",
-                    retry_after=max(left, 0.0),
+                    retry_after=left if left > 0 else None,  # None: a trial call is in progress
                 )
             self._probing = True
             return True

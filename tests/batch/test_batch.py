@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import genai_feature_agent
 import pytest
 from attrs import evolve
 
 from genai_host import Host
-from genai_host.api import ExecutorType, NoSettings
-from genai_host.batch import Batch, Progress, Task
+from genai_host.api import (
+    Completion,
+    ExecutorType,
+    Message,
+    NoSettings,
+    Tool,
+    ToolCall,
+    ToolContext,
+)
+from genai_host.batch import RETRY_POLICY, Batch, Progress, Task
 from genai_host.batch.batch import open_executor
 from genai_host.errors import (
     AuthenticationFailed,
@@ -173,13 +183,38 @@ def test_what_may_succeed_later_is_tried_again(
     make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
 ) -> None:
     write(paths[0], "a")
+    host = make_host(fake=fake, patience=RETRY_POLICY)
     fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(3)}
-    assert Batch(make_host(fake=fake), *paths, FAKE).run().failed == 0
+    assert Batch(host, *paths, FAKE).run().failed == 0
     assert fake.calls == 4
     fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(4, 8)}
     paths[1].unlink()
-    assert Batch(make_host(fake=fake), *paths, FAKE).run().failed == 1
+    assert Batch(host, *paths, FAKE).run().failed == 1
     assert fake.calls == 8
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_tools_of_a_row_run_once_while_its_calls_are_tried_again(
+    make_host: MakeHost, paths: tuple[Path, Path], tmp_path: Path, record: bool
+) -> None:
+    sent: list[str] = []
+
+    def send(arguments: Mapping[str, Any], run: ToolContext) -> str:
+        sent.append("mail")
+        return "sent"
+
+    call = Completion(Message("assistant", [ToolCall("1", "send", {})]), finish="tool_calls")
+    fake = FakeModel(lambda heard: "done" if heard.messages[-1].role == "tool" else call)
+    fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(1, 5)}
+    tools = InlinePlugin(tools=[Tool("send", "Sends.", send, {"type": "object"})])
+    write(paths[0], "a")
+    with Store(tmp_path / "x.db") as store:
+        host = make_host(
+            fake=fake, agent=genai_feature_agent, tools=tools, store=store, patience=RETRY_POLICY
+        )
+        task = Task("agent", "fake", record=record)
+        assert Batch(host, *paths, task).run().failed == 1
+    assert (fake.calls, sent) == (5, ["mail"])
 
 
 def test_it_stops_before_the_next_call_once_it_has_cost_enough_and_goes_on(

@@ -156,6 +156,17 @@ class TestHowOften:
         assert service.calls == ["a", "b", "b"]
         assert attempt(Service(a=[CircuitOpen("x", retry_after=9)]), "a").retry_after == 9
 
+    def test_an_open_circuit_of_the_last_route_can_be_waited_for(self) -> None:
+        patience = RetryPolicy(wait_for_circuit=True, jitter=lambda _: 0.0)
+        service = Service(
+            a=[CircuitOpen("x")], b=[CircuitOpen("x"), ServiceUnavailable("1"), "yes"]
+        )
+        assert attempt(service, "a", "b", patience=patience) == "yes"
+        assert service.calls == ["a", "b", "b", "b"]
+        shut = Service(a=[CircuitOpen("x")])
+        assert attempt(shut, "a", patience=patience) == CircuitOpen("x")
+        assert shut.calls == ["a"] * 3
+
 
 class TestHowLong:
     def test_the_wait_is_random_and_its_bound_doubles(self) -> None:
