@@ -1,5 +1,5 @@
 """`genai-host batch run` in a process that is killed: it goes on, and no row is asked for nothing
-or there twice."""
+or there twice. See tests/acceptance/test_kills.py for rows that are recorded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ from typing import Any
 
 import pytest
 
-from genai_host.config import read_config
-from genai_host.store import Store
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply
 from genai_host_testing.openai_service import chat
 from genai_host_testing.several import configure
-from genai_host_testing.stores import place, postgres_server
-
-__all__ = ["place", "postgres_server"]
 
 pytestmark = pytest.mark.slow
 
@@ -58,16 +53,16 @@ def counting() -> Counting:
 
 
 @pytest.fixture
-def service(home: Path, place: str, counting: Counting) -> Iterator[FakeService]:
+def service(home: Path, counting: Counting) -> Iterator[FakeService]:
     with FakeService(answer=counting) as service:
-        configure(home, service, conversations={"database": place})
+        configure(home, service)
         yield service
 
 
-def begin(source: Path, *options: str) -> subprocess.Popen[str]:
+def begin(source: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "genai_host", "batch", "run", str(source), "-m", "remote/m",
-         "--concurrency", str(AT_ONCE), *options],
+         "--concurrency", str(AT_ONCE)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,13 +74,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("options", [[], ["--record"]], ids=["unrecorded", "recorded"])
 def test_item_2_a_batch_that_is_killed_goes_on_and_every_row_is_there_once(
-    service: FakeService, counting: Counting, tmp_path: Path, options: list[str]
+    service: FakeService, counting: Counting, tmp_path: Path
 ) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("".join(f'"row {number}"\n' for number in range(ROWS)), encoding="utf-8")
-    with begin(source, *options) as killed:
+    with begin(source) as killed:
         assert counting.is_full.wait(60)
         killed.send_signal(signal.SIGKILL)
     assert killed.returncode == -signal.SIGKILL
@@ -97,15 +91,10 @@ def test_item_2_a_batch_that_is_killed_goes_on_and_every_row_is_there_once(
     assert len(in_flight) == AT_ONCE
 
     counting.goes_on = True
-    with begin(source, *options) as second:
+    with begin(source) as second:
         out, err = second.communicate(timeout=120)
     assert (second.returncode, out) == (0, f"{output}\n"), err
     assert [each["text"] for each in lines(output)] == [f"<row {n}>" for n in range(ROWS)]
     assert [each["row"] for each in lines(output)] == list(range(1, ROWS + 1))
     assert not Path(f"{output}.journal").exists()
     assert counting.asked == {f"row {n}": 2 if f"row {n}" in in_flight else 1 for n in range(ROWS)}
-    if options:
-        with Store(read_config().database or None) as store:
-            kept = {each.id: each.status for each in store.conversations(limit=None)}
-        assert set(kept) == {each["conversation"] for each in lines(output)}
-        assert (len(kept), set(kept.values())) == (ROWS, {"idle"})

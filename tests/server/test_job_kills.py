@@ -1,4 +1,5 @@
-"""Jobs whose server stops or is killed: accepted jobs are done, and their status is correct."""
+"""Jobs whose server stops or is killed: accepted jobs are done, and their status is correct. See
+tests/acceptance/test_kills.py for kills at other points."""
 
 from __future__ import annotations
 
@@ -56,14 +57,11 @@ def result(client: Client, job: Any) -> Any:
     raise AssertionError(reply.text)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
-def test_acknowledged_jobs_are_done_after_their_server_has_ended(
-    service: FakeService, sign: int
-) -> None:
+def test_acknowledged_jobs_are_done_after_their_server_has_ended(service: FakeService) -> None:
     with serving() as server, client_of(server.url) as client:
         jobs = submitted(client)
         service.wait_for_requests(AT_ONCE)
-        end(server, sign)
+        end(server, signal.SIGTERM)
     service.let_go(10 * JOBS)
     with serving() as server, client_of(server.url) as client:
         for number, job in enumerate(jobs):
