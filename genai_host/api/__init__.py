@@ -110,6 +110,7 @@ from genai_host.api.json_text import (
     ValueBudget,
     check_numbers,
     read_json,
+    well_formed,
     write_json,
     write_long_json,
 )
@@ -386,6 +387,7 @@ __all__ = [
     "tool_message",
     "unsupported",
     "weightier",
+    "well_formed",
     "write_json",
     "write_long_json",
 ]

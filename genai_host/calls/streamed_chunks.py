@@ -45,4 +45,4 @@ class StreamedChunks:
 
 
 def _content_of(call: ToolCall) -> tuple[str, bytes]:
-    return call.name, call.malformed.encode(errors="replace") or write_json(call.arguments)
+    return call.name, call.malformed.encode() or write_json(call.arguments)

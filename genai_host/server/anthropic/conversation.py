@@ -23,6 +23,7 @@ from genai_host.api import (
     one_line,
 )
 from genai_host.api.json_reader import JsonReader
+from genai_host.api.json_text import well_formed
 from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import result_and_files
 
@@ -105,8 +106,7 @@ def _source(block: JsonReader) -> JsonReader:
 
 
 def _of_text(source: JsonReader, text: str, title: str) -> File:
-    # JSON can have lone surrogates, which UTF-8 cannot encode
-    return File(_some(source, text.encode(errors="replace")), _TEXT, title)
+    return File(_some(source, well_formed(text).encode()), _TEXT, title)
 
 
 def _joined(source: JsonReader) -> str:

@@ -18,10 +18,10 @@ from typing import Any
 from attrs import frozen
 
 from genai_host import paths
+from genai_host.api import well_formed
 from genai_host.errors import ConfigurationError
 from genai_search_corpus.documents import Unreadable, files_in, read
 from genai_search_corpus.index import Found, Index, Session
-from genai_search_corpus.passages import whole
 from genai_search_corpus.settings import Settings
 
 Check = Callable[[], None]
@@ -75,7 +75,7 @@ class Corpus:
             ConfigurationError: The directory does not exist.
         """
         root = self._root()
-        query = whole(query)
+        query = well_formed(query)
         for is_last in (False, True):
             try:
                 with self._index.opened() as session:

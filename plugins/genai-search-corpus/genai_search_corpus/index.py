@@ -18,8 +18,9 @@ from typing import Any
 
 from attrs import frozen
 
+from genai_host.api import well_formed
 from genai_search_corpus.documents import File
-from genai_search_corpus.passages import Passage, whole
+from genai_search_corpus.passages import Passage
 
 SIZE = 384
 """Dimensions of a vector."""
@@ -207,8 +208,8 @@ class Session:
                     "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
                     (
                         self._connection.last_insert_rowid(),
-                        whole(passage.title),
-                        whole(passage.text),
+                        well_formed(passage.title),
+                        well_formed(passage.text),
                     ),
                 )
 

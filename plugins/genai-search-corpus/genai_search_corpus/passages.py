@@ -15,7 +15,6 @@ MOST = 2000
 
 _LONGEST_TITLE = 200
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
-_HALVES = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"\s*(```|~~~)")
 
 
@@ -29,11 +28,6 @@ class Passage:
 
     title: str
     text: str
-
-
-def whole(text: str) -> str:
-    """Remove lone surrogates, which occur in broken PDFs and in file names."""
-    return _HALVES.sub("\ufffd", text)
 
 
 def of_text(text: str, name: str) -> list[Passage]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from attrs import frozen
 
-from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool
+from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool, well_formed
 from genai_host.errors import ValidationError
 from genai_tools_data.apart import can_run, run_apart
 from genai_tools_data.database import MOST_ROWS, MOST_SQL, Column, Reader, Result, Value, quoted
@@ -195,9 +195,8 @@ def _sql(
 def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: CancelToken) -> Result:
     if len(sql) > MOST_SQL:
         raise ValidationError(f"the statement is longer than {MOST_SQL} characters")
-    plain = sql.encode("utf-8", "replace").decode()
     try:
-        return run_apart(reader, plain, limits, limit_of(Query("", limit=limit)))
+        return run_apart(reader, well_formed(sql), limits, limit_of(Query("", limit=limit)))
     except ValidationError as error:
         limits.check()
         tables = ", ".join(list(reader.tables(limits))[:20])

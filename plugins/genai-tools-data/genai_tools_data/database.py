@@ -22,7 +22,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from genai_host.api import CancelToken
+from genai_host.api import CancelToken, well_formed
 from genai_host.errors import ConfigurationError, ValidationError
 
 Cell = str | int | float | None
@@ -97,7 +97,7 @@ def cell_of(value: object) -> Cell:
     if isinstance(value, bytes):
         return f"({len(value)} bytes)"
     if isinstance(value, str):
-        text = value.encode("utf-8", "replace").decode()
+        text = well_formed(value)
         return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + _CUT
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

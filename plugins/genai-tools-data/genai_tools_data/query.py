@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 from attrs import frozen
 
+from genai_host.api import well_formed
 from genai_host.errors import ValidationError
 from genai_tools_data.database import MOST_COLUMNS, MOST_ROWS, Column, Value, quoted
 
@@ -248,7 +249,7 @@ def _value(value: Scalar | None) -> Value:
 
 def _text(value: Scalar | None) -> str:
     """Return a text that can be encoded in UTF-8."""
-    return str(value).encode("utf-8", "replace").decode()
+    return well_formed(str(value))
 
 
 def _order(given: Order, selected: Sequence[tuple[str, str]], query: Query, table: _Table) -> str:

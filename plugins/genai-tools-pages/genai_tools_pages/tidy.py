@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from genai_host.api import well_formed
+
 _ENDS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # control characters
@@ -12,7 +14,6 @@ _UNSEEN = re.compile(
     "\U000e0000-\U000e0fff"  # tags: invisible to humans but read by models
     "]"
 )
-_HALVES = re.compile("[\ud800-\udfff]")
 _BLANKS = re.compile(r"[ \t\xa0]+$", re.M)
 _GAPS = re.compile(r"\n{3,}")
 
@@ -20,7 +21,7 @@ _GAPS = re.compile(r"\n{3,}")
 def tidy(text: str) -> str:
     """Remove control and invisible characters, and reduce empty lines to one."""
     text = _UNSEEN.sub("", _ENDS.sub("\n", text))
-    text = _BLANKS.sub("", _HALVES.sub("\ufffd", text))
+    text = _BLANKS.sub("", well_formed(text))
     return _GAPS.sub("\n\n", text).strip()
 
 

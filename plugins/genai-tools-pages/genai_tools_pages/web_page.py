@@ -8,6 +8,7 @@ from typing import Any
 
 from lxml import etree, html
 
+from genai_host.api import well_formed
 from genai_host.errors import ValidationError
 from genai_tools_pages.tidy import tidy
 
@@ -53,7 +54,7 @@ def _tree(text: str) -> Any:
     # huge_tree allows 2048 nested elements instead of 256
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True)
     try:
-        return html.document_fromstring(text.encode(errors="replace"), parser=parser)
+        return html.document_fromstring(well_formed(text).encode(), parser=parser)
     except etree.ParserError:  # an empty document
         raise ValidationError("the page has no text") from None
 

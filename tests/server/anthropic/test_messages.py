@@ -298,7 +298,7 @@ def test_other_blocks_in_results_become_text(api: Api) -> None:
             {"type": "content", "content": [{"type": "text", "text": each} for each in "ab"]},
             File(b"a\nb", "text/plain", "a"),
         ),
-        ({"type": "text", "data": "\ud800"}, File(b"?", "text/plain", "a")),
+        ({"type": "text", "data": "\ud800"}, File("\ufffd".encode(), "text/plain", "a")),
     ],
 )
 def test_documents(api: Api, source: Any, expected: File) -> None:

@@ -25,7 +25,15 @@ from attrs import field, frozen
 
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Shelf
-from genai_host.api import CancelToken, Job, decode_text, is_text, read_json, write_json
+from genai_host.api import (
+    CancelToken,
+    Job,
+    decode_text,
+    is_text,
+    read_json,
+    well_formed,
+    write_json,
+)
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
 if TYPE_CHECKING:
@@ -50,7 +58,6 @@ _UNCLOSED = frozenset(
         *("p", "source", "td", "th", "tr"),
     )
 )
-_HALVES = re.compile("[\ud800-\udfff]")
 _BREAKS = ("\n\n", "\n", ". ", " ")
 
 
@@ -80,7 +87,7 @@ def text_of(data: bytes, name: str) -> str:
         found = _of_html(_decoded(data))
     else:
         found = _decoded(data)
-    found = _HALVES.sub("\ufffd", found)
+    found = well_formed(found)
     if not found.strip():
         raise Unreadable("the file contains no text")
     return found
