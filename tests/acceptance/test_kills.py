@@ -39,7 +39,7 @@ pytestmark = [
 
 
 class Lives:
-    """Starts processes on one store, and kills them.
+    """Processes on one store, which are killed.
 
     Attributes:
         place: Location of the store.
@@ -51,6 +51,7 @@ class Lives:
     def __init__(self, nursery: subprocess.Popen[str], folder: Path, place: str) -> None:
         self.place, self.folder, self.log = place, folder, folder / "log"
         self.chance = random.Random(1)
+        self.log.touch()
         self._nursery = nursery
         self._number = 0
 
@@ -82,7 +83,7 @@ class Lives:
     def mails(self) -> set[str]:
         """The messages for which `mail` was called: not more than once each."""
         calls = Counter(self.log.read_text(encoding="utf-8").split())
-        assert max(calls.values()) == 1, calls.most_common(3)
+        assert max(calls.values(), default=1) == 1, calls.most_common(3)
         return set(calls)
 
 
@@ -136,7 +137,7 @@ def kill_turns(lives: Lives, kills: int) -> None:
             if is_cut:
                 interrupted += 1
                 host.conversation(summary.id).resume()
-        assert interrupted
+        assert interrupted >= kills // 10
         acknowledged = [line.split() for line in told]
         histories = {id: host.conversation(id).history for id, _ in acknowledged}
     for id, text in acknowledged:
@@ -172,7 +173,7 @@ class JobClient:
     def ask(self, most: int) -> None:
         """Send requests, up to `most`, until the server is killed. The request without a reply is
         sent again to the next server."""
-        with contextlib.suppress(requests.ConnectionError):
+        with contextlib.suppress(requests.RequestException):
             for _ in range(most):
                 text = f"{'run' if self.number % 2 else 'job'}-{self.number}"
                 (self._run if self.number % 2 else self._add_job)(text)
