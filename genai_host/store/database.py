@@ -239,8 +239,13 @@ class Database:
         """Convert database errors to `StoreError`."""
         try:
             yield
-        except (OSError, OverflowError, UnicodeEncodeError, self.driver.Error) as error:
+        except (OSError, *self.errors) as error:
             raise self.error(error) from error
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Exceptions of the driver, also those for values that it cannot convert."""
+        return (OverflowError, UnicodeEncodeError, self.driver.Error)
 
     def refuses_data(self, error: BaseException) -> bool:
         """Whether an error of the driver, or SQLAlchemy's around it, means that the data cannot be

@@ -13,6 +13,7 @@ from sqlalchemy import (
     case,
     cast,
     delete,
+    false,
     func,
     insert,
     literal,
@@ -27,8 +28,9 @@ from sqlalchemy.exc import IntegrityError
 from genai_host.api.json_text import json_as_text, read_json, write_json
 from genai_host.api.storage import Document
 from genai_host.errors import Conflict, NotFound
-from genai_host.store.database import Database
+from genai_host.store.database import Database, storable
 from genai_host.store.tables import documents
+from genai_host.util.text import short_repr
 
 T = TypeVar("T")
 
@@ -62,9 +64,11 @@ class Documents:
 
         `expect` is the expected current version: 0 for a new document, None for any. Raises
         `Conflict` if the document has another version, and `ValueError` if the value is not valid
-        JSON.
+        JSON or the id has NUL or half of a surrogate pair.
         """
         text = json_as_text(value)
+        if storable(id) != id:
+            raise ValueError(f"{id!r} is not an id")
         with self._database.writing() as connection:
             found = connection.execute(
                 select(documents.c.version).where(self._is(id)).with_for_update()
@@ -197,10 +201,12 @@ class Documents:
         return and_(mine, columns.conversation == self._conversation)
 
     def _is(self, id: str) -> ColumnElement[bool]:
+        if storable(id) != id:  # the database would refuse the query
+            return false()
         return and_(self._mine(), documents.c.id == id)
 
     def _not_found(self, id: str) -> NotFound:
-        return NotFound(f"no document {id} in {self._collection}")
+        return NotFound(f"no document {short_repr(id)} in {self._collection}")
 
     def _conflict(self, id: str) -> Conflict:
         return Conflict(

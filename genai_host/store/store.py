@@ -24,12 +24,13 @@ from genai_host.conversations.record import (
     StepEnded,
     TurnStarted,
 )
-from genai_host.errors import Conflict
-from genai_host.store.database import Database, Liveness
+from genai_host.errors import Conflict, ValidationError
+from genai_host.store.database import Database, Liveness, storable
 from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written
 from genai_host.store.writer import Addition, Row, Writer
 from genai_host.util import paths
 from genai_host.util.lazy_property import lazy_property
+from genai_host.util.text import short_repr
 
 if TYPE_CHECKING:
     import sqlite3
@@ -45,6 +46,17 @@ if TYPE_CHECKING:
     from genai_host.usage.metering import UsageAggregate
 
 
+_LONGEST_OWNER = 500  # PostgreSQL limits the size of a key
+
+
+def _check_owner(owner: str) -> None:
+    if len(owner) > _LONGEST_OWNER or storable(owner) != owner:
+        raise ValidationError(
+            f"invalid user name {short_repr(owner)}",
+            hint=f"use at most {_LONGEST_OWNER} characters of Unicode, without NUL",
+        )
+
+
 class Store:
     """Durable store of conversations. Thread-safe, and shared by processes.
 
@@ -58,6 +70,10 @@ class Store:
         patience: Timeout for another process that writes, in seconds.
         now: Seconds since 1970.
         connect: Opens an SQLite file, with the arguments of `sqlite3.connect`, the default.
+
+    Raises:
+        ValidationError: The owner is longer than 500 characters, or has NUL or half of a surrogate
+            pair.
     """
 
     def __init__(
@@ -73,16 +89,19 @@ class Store:
         self._counting = threading.Lock()  # counting runs in the background; `close` waits for it
         self._opened = Database(_place_of(where), patience, connect)
         self._presence = Liveness(self._opened)
+        _check_owner(owner)
         self._owner = owner
         self._others: dict[str, Store] = {}
         self._now = now
 
     def for_owner(self, owner: str) -> Store:
-        """The same store for another owner of conversations. It is closed with this one."""
+        """The same store for another owner of conversations. It is closed with this one. Raises
+        `ValidationError` for an invalid owner."""
         if owner == self._owner:
             return self
         with self._lock:
             if owner not in self._others:
+                _check_owner(owner)
                 database, writer = self._database, self._writer  # shared by all owners
                 theirs = copy.copy(self)
                 vars(theirs).update(

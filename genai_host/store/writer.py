@@ -171,7 +171,7 @@ class Writer:
         """Write all additions, or none if one of them fails; then return False."""
         try:
             self._insert(cursor, additions)
-        except self._database.driver.Error:
+        except self._database.errors:
             return False
         for addition in additions:
             addition.end()
@@ -189,7 +189,7 @@ class Writer:
                         "another process has continued or deleted this conversation",
                         hint="reopen the conversation",
                     )
-        except driver.Error as error:
+        except self._database.errors as error:
             self._let_go()
             raise self._database.error(error) from error
         addition.end(conflict)

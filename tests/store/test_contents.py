@@ -480,6 +480,16 @@ class TestDocuments:
         with pytest.raises(NotFound):
             documents.list(after="x")
 
+    @pytest.mark.parametrize("id", ["\0", "a\ud800"], ids=ascii)
+    def test_an_id_that_no_database_stores_is_not_found(self, store: Store, id: str) -> None:
+        documents = store.documents("notes")
+        with pytest.raises(ValueError, match="is not an id"):
+            documents.put(id, {})
+        for act in (documents.get, lambda id: documents.list(after=id)):
+            with pytest.raises(NotFound):
+                act(id)
+        assert not documents.delete(id)
+
     @pytest.mark.parametrize(
         ("where", "found"),
         [

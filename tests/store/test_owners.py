@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genai_host import Host
-from genai_host.errors import NotFound
+from genai_host.errors import NotFound, ValidationError
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 
@@ -52,6 +52,12 @@ def test_what_one_does_the_other_cannot(host: Host, store: Store) -> None:
             with pytest.raises(NotFound):
                 act()
         assert store.for_owner("ann").summary(id).title == ""
+
+
+@pytest.mark.parametrize("name", ["a\0", "\ud800", "x" * 501], ids=ascii)
+def test_a_name_that_no_database_stores_is_no_owner(store: Store, name: str) -> None:
+    with store, pytest.raises(ValidationError, match="invalid user name"):
+        store.for_owner(name)
 
 
 def test_an_owner_is_made_once_and_whose_it_is_is_itself(store: Store) -> None:
