@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from genai_host.store.search import tokenize
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import add_usage
 from genai_host.usage.budgets import user_of
-from genai_host.usage.metering import UsageAggregate
+from genai_host.usage.metering import UsageAggregate, amount
 from genai_host.util.text import short_repr
 
 _log = logging.getLogger(__name__)
@@ -336,7 +335,7 @@ def _used(call: Mapping[str, Any]) -> dict[str, Any]:
     if usage is not None:
         usage = {FORMER_USAGE.get(name, name): value for name, value in usage.items()}
     tokens = {name: None if usage is None else count(usage.get(name)) for name in _TOKENS}
-    return {**tokens, "cost": _dollars(call.get("cost"))}
+    return {**tokens, "cost": amount(call.get("cost"))}
 
 
 def _seconds(value: Any) -> float:
@@ -349,12 +348,6 @@ def _seconds(value: Any) -> float:
 def _small(value: Any) -> int | None:
     """An integer in the range of HTTP status codes."""
     return value if type(value) is int and 0 <= value < 1000 else None
-
-
-def _dollars(value: Any) -> float | None:
-    """A stored cost, which may be imported; None if it is invalid."""
-    is_amount = type(value) in (int, float) and 0 <= value <= sys.float_info.max
-    return float(value) if is_amount else None
 
 
 def _texts(content: Sequence[Any]) -> Iterator[str]:

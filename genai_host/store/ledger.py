@@ -11,10 +11,16 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from genai_host.api.messages import MOST_TOKENS
 from genai_host.store.database import Database
 from genai_host.usage.budgets import Account, Spent
 
 _MOST = 10_000  # users returned
+_ADDED = ", ".join(  # a sum ends at a limit that no call exceeds: the database refuses a larger one
+    f"{each} = CASE WHEN spent.{each} > {MOST_TOKENS} THEN spent.{each} "
+    f"ELSE spent.{each} + excluded.{each} END"
+    for each in ("dollars", "tokens", "unknown")
+)
 
 
 class SpendLedger:
@@ -42,8 +48,7 @@ class SpendLedger:
         rows = ", ".join(["(?, ?, ?, ?, ?)"] * len(accounts))
         statement = (
             f"INSERT INTO spent (name, period, dollars, tokens, unknown) VALUES {rows} "  # noqa: S608
-            "ON CONFLICT (name, period) DO UPDATE SET dollars = spent.dollars + excluded.dollars, "
-            "tokens = spent.tokens + excluded.tokens, unknown = spent.unknown + excluded.unknown"
+            f"ON CONFLICT (name, period) DO UPDATE SET {_ADDED}"
         )
         # in a fixed order, to prevent deadlocks
         values = [value for account in sorted(accounts) for value in (*account, *spent)]

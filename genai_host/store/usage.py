@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import asdict, define, field, fields, frozen
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import Connection, Double, case, cast, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from genai_host.api import Cost
+from genai_host.api.messages import MOST_TOKENS
 from genai_host.errors import ValidationError
+from genai_host.store.database import storable
 from genai_host.store.tables import usage
 from genai_host.usage.metering import Key, UsageAggregate, UsageTotals, middle_of
 
@@ -29,6 +31,7 @@ GROUPS = {
 """Columns to group by."""
 
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_LONGEST_NAME = 200  # PostgreSQL limits the size of a key
 _SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowest")
 
 
@@ -59,18 +62,35 @@ class UsageRow:
 
 
 def add_usage(connection: Connection, tally: UsageAggregate) -> None:
-    """Add usage, with one atomic statement per row."""
-    rows = [{**key._asdict(), **asdict(sums, recurse=False)} for key, sums in tally]
+    """Add usage, with one atomic statement per row. Sums end at a limit that no call exceeds, since
+    the database would refuse a larger one."""
+    rows = [{**_stored(key), **_limited(sums)} for key, sums in tally]
     if not rows:
         return
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     statement = make(usage)  # identical for all rows, so it is compiled once
     new = statement.excluded
-    changed: dict[str, Any] = {name: usage.c[name] + new[name] for name in _SUMMED}
+    changed: dict[str, Any] = {
+        name: case((usage.c[name] > MOST_TOKENS, usage.c[name]), else_=usage.c[name] + new[name])
+        for name in _SUMMED
+    }
     is_slower = new.slowest > usage.c.slowest
     changed["slowest"] = case((is_slower, new.slowest), else_=usage.c.slowest)
     keys = list(Key._fields)
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+
+def _stored(key: Key) -> dict[str, Any]:
+    """The columns of a key, whose names may come from a client."""
+    names = key._asdict()
+    return {
+        name: storable(value)[:_LONGEST_NAME] if isinstance(value, str) else value
+        for name, value in names.items()
+    }
+
+
+def _limited(sums: UsageTotals) -> dict[str, Any]:
+    return {name: min(value, MOST_TOKENS) for name, value in asdict(sums, recurse=False).items()}
 
 
 def read_usage(
@@ -88,7 +108,8 @@ def read_usage(
                 f"invalid grouping {name!r}: choose from {', '.join(GROUPS)}", path="?by"
             )
     groups = [GROUPS[name].label(name) for name in by]
-    sums = [func.sum(usage.c[name]).label(name) for name in _SUMMED]
+    # as floats: SQLite raises an error if a sum of integers exceeds 64 bits
+    sums = [func.sum(cast(usage.c[name], Double)).label(name) for name in _SUMMED]
     chosen = select(
         *groups, usage.c.code, usage.c.bucket, *sums, func.max(usage.c.slowest).label("slowest")
     ).group_by(*groups, usage.c.code, usage.c.bucket)
@@ -97,7 +118,7 @@ def read_usage(
     if until:
         chosen = chosen.where(usage.c.day <= until)
     if user is not None:
-        chosen = chosen.where(usage.c.owner == user)
+        chosen = chosen.where(usage.c.owner == storable(user))
     found: dict[tuple[str, ...], _Group] = {}
     for row in connection.execute(chosen.order_by(*groups)):
         key = tuple(row[: len(by)])

@@ -30,6 +30,7 @@ from genai_host.util import concurrency
 DOUBLING = 4  # buckets per doubling
 SHORTEST = 0.001  # seconds; shorter calls are in the first bucket
 _DAY = 86400  # seconds
+_LARGEST = 1e12
 
 
 class Key(NamedTuple):
@@ -108,8 +109,8 @@ class UsageAggregate:
             feature: Name of the feature.
             call: The call as in `store.tables.tries`.
         """
-        seconds = _amount(call["seconds"])
-        day, bucket = day_of(_amount(call["started"])), bucket_of(seconds)
+        seconds = amount(call["seconds"]) or 0.0
+        day, bucket = day_of(amount(call["started"]) or 0.0), bucket_of(seconds)
         code = call["code"] or ""
         key = Key(day, user, feature, call["provider"], call["model"], code, bucket)
         sums = self._of(key, seconds, call["cost"])
@@ -168,10 +169,11 @@ def middle_of(bucket: int) -> float:
     return SHORTEST * float(2.0 ** ((bucket - 0.5) / DOUBLING)) if bucket else SHORTEST
 
 
-def _amount(value: Any) -> float:
-    """A recorded number, or 0 if it is invalid: it may come from an imported event log."""
-    is_amount = type(value) in (int, float) and 0 <= value <= 1e12
-    return float(value) if is_amount else 0.0
+def amount(value: Any) -> float | None:
+    """A recorded number of seconds or US dollars, which may come from an imported event log; None
+    if it is invalid."""
+    is_amount = type(value) in (int, float) and 0 <= value <= _LARGEST
+    return float(value) if is_amount else None
 
 
 _log = logging.getLogger(__name__)

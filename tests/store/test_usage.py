@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import string
 import threading
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ __all__ = ["make_store", "place", "postgres_server", "store"]
 
 DAY = 86400.0
 NOON = 1_893_499_200.0  # 2030-01-01 12:00 UTC
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 
 
 def answered(model: str = "m", seconds: float = 1.0, cost: float | None = 0.5) -> dict[str, Any]:
@@ -183,6 +186,28 @@ class TestUsage:
         assert row.p50 == row.p95 == pytest.approx(1.0, rel=0.1)
 
     @pytest.mark.part
+    def test_sums_and_names_are_those_that_a_database_takes(self, store: Store) -> None:
+        """It refuses integers above 64 bits, NUL, and keys of thousands of bytes."""
+        for models in (["m"] * 1100, [f"m{number}" for number in range(1100)]):
+            tally = UsageAggregate()
+            for model in models:
+                used = dict.fromkeys(_TOKENS, 2**53 - 1)
+                call = {"provider": "p", "model": model, "started": NOON, "code": ""}
+                tally.add("", "f", {**answered(model), **call, **used})
+            for _ in range(2):
+                store.add_usage(tally)
+        assert store.usage(by=["model"])[0].input_tokens >= 2**53 - 1
+        [total] = store.usage()
+        assert total.calls == 4400
+        assert total.input_tokens > 2**63
+        noise = "".join(random.Random(0).choices(string.ascii_letters, k=9000))
+        for model in ("a\0b", "\ud800", noise):
+            tally = UsageAggregate()
+            tally.add("", "f", {**answered(), **call, **used, "model": model})
+            store.add_usage(tally)
+        assert store.usage()[0].calls == 4403
+        assert store.usage(user="\0\ud800") == []
+
     def test_two_processes_may_add_at_once(self, make_store: MakeStore) -> None:
         stores = [make_store() for _ in range(2)]
         each(stores * 2, lambda store: [store.add_usage(counted("ann")) for _ in range(25)])
@@ -216,6 +241,14 @@ class TestLedger:
         )
         spent = stores[0].for_owner("ann").ledger.spent([*accounts, ("bob", "2030-01")])
         assert spent == dict.fromkeys(accounts, Spent(25.0, 1000, 100))
+
+    def test_a_sum_ends_at_a_limit_that_no_call_exceeds(self, store: Store) -> None:
+        for _ in range(3):
+            store.ledger.spend([("ann", "2030-01")], Spent(1e308, 2**62, 1))
+        [spent] = store.ledger.spent([("ann", "2030-01")]).values()
+        assert 2**53 <= spent.tokens < 2**63
+        assert spent.unknown == 3
+        assert spent.dollars < float("inf")
 
     def test_names_are_values(self, store: Store) -> None:
         account = ("'; DROP TABLE spent; --", "%s ?")
@@ -257,5 +290,5 @@ class TestVersion2:
         with Store(place) as now:
             used = {"input_tokens": 2**53 - 1, "output_tokens": 2**31}
             id = said(now, {**answered(), "usage": used})
-            assert now.usage()[0].input_tokens == 2**53 - 1 + 10
+            assert now.usage()[0].input_tokens == pytest.approx(2**53 - 1 + 10)
             assert now.summary(id).status == "idle"
