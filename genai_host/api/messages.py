@@ -26,7 +26,8 @@ _NOTHING: Any = object()
 
 @frozen
 class Part:
-    """Base of all parts of a message."""
+    """Base of all parts of a message. Lone surrogates in its texts, which UTF-8 cannot encode, are
+    replaced by U+FFFD."""
 
     type: ClassVar[str]
 
@@ -75,6 +76,9 @@ def _either_data_or_url(part: Image | File, attribute: Attribute[str], url: str)
         raise ValidationError(f"{part.type}: give either data or a url")
 
 
+_is_text = must.instance_of(str)
+
+
 def _is_json(part: Part, attribute: Attribute[Any], value: object) -> None:
     check_numbers(value)
 
@@ -84,11 +88,11 @@ class Text(Part):
     """Plain text.
 
     Attributes:
-        text: The text. Lone surrogates, which UTF-8 cannot encode, are replaced by U+FFFD.
+        text: The text.
     """
 
     type = "text"
-    text: str = field(converter=well_formed, validator=must.instance_of(str))
+    text: str = field(converter=well_formed, validator=_is_text)
 
 
 @frozen
@@ -103,8 +107,8 @@ class Image(Part):
 
     type = "image"
     data: bytes = field(default=b"", repr=_show_bytes)
-    media_type: str = ""
-    url: str = field(default="", validator=_either_data_or_url)
+    media_type: str = field(default="", converter=well_formed, validator=_is_text)
+    url: str = field(default="", converter=well_formed, validator=[_is_text, _either_data_or_url])
 
 
 @frozen
@@ -120,9 +124,9 @@ class File(Part):
 
     type = "file"
     data: bytes = field(default=b"", repr=_show_bytes)
-    media_type: str = ""
-    name: str = ""
-    url: str = field(default="", validator=_either_data_or_url)
+    media_type: str = field(default="", converter=well_formed, validator=_is_text)
+    name: str = field(default="", converter=well_formed, validator=_is_text)
+    url: str = field(default="", converter=well_formed, validator=[_is_text, _either_data_or_url])
 
 
 @frozen
@@ -140,12 +144,12 @@ class ToolCall(Part):
     """
 
     type = "tool_call"
-    id: str
-    name: str
+    id: str = field(converter=well_formed, validator=_is_text)
+    name: str = field(converter=well_formed, validator=_is_text)
     arguments: Mapping[str, Any] = field(
         factory=dict, converter=well_formed_object, validator=_is_json
     )
-    malformed: str = field(default="", converter=well_formed)
+    malformed: str = field(default="", converter=well_formed, validator=_is_text)
 
 
 @frozen
@@ -160,8 +164,8 @@ class ToolResult(Part):
     """
 
     type = "tool_result"
-    id: str
-    name: str = ""
+    id: str = field(converter=well_formed, validator=_is_text)
+    name: str = field(default="", converter=well_formed, validator=_is_text)
     content: tuple[Text | Image, ...] = field(default=(), converter=result_parts)
     error: bool = False
 
@@ -175,7 +179,7 @@ class Reasoning(Part):
     """
 
     type = "reasoning"
-    text: str = field(converter=well_formed)
+    text: str = field(converter=well_formed, validator=_is_text)
 
 
 @frozen

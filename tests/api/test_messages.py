@@ -261,3 +261,25 @@ def test_the_schema_of_a_message_takes_messages_only() -> None:
     ):
         with pytest.raises(ValidationError):
             checker.check(wrong)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Text("a"),
+        Reasoning("a"),
+        Image(b"x", "a"),
+        Image(url="a"),
+        File(b"x", "a", "a"),
+        File(url="a"),
+        ToolCall("a", "a"),
+        ToolCall("a", "a", malformed="a"),
+        ToolResult("a", "a"),
+    ],
+    ids=repr,
+)
+def test_the_texts_of_a_part_can_be_stored_and_sent(part: Part) -> None:
+    for name in [each.name for each in attrs.fields(type(part)) if getattr(part, each.name) == "a"]:
+        assert getattr(evolve(part, **{name: "a\ud800"}), name) == "a\ufffd"
+        with pytest.raises(TypeError):
+            evolve(part, **{name: 1})
