@@ -23,8 +23,10 @@ from genai_host_testing.assistants_api import (
     SEARCH,
     WEATHER,
     Api,
+    MakeApi,
     api_of,
     calls,
+    make_api,
     outputs_in,
     path_of,
     says,
@@ -36,7 +38,7 @@ from genai_host_testing.stores import MakeStore, make_store, place, postgres_ser
 
 pytestmark = pytest.mark.part
 
-__all__ = ["make_store", "place", "postgres_server"]
+__all__ = ["make_api", "make_store", "place", "postgres_server"]
 
 JOBS = "assistants/jobs"
 
@@ -324,3 +326,22 @@ def test_a_file_that_was_left_is_made_searchable_by_others(
         documents.put(found.id, {**found.value, "worker": "killed", "until": 0.0})
         with api_of(make_host, store) as other:
             until(lambda: other.get(f"/vector_stores/{made}")["status"] == "completed")
+
+
+def test_a_file_that_is_added_again_is_indexed_by_its_last_job(
+    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[tuple[JobWorker, Job]] = []
+    monkeypatch.setattr(JobWorker, "_start", lambda *job: waiting.append(job))
+    api = make_api()
+    file, store = api.upload("a.txt", b"hello"), api.post("/vector_stores")["id"]
+    for _ in range(2):
+        api.post(f"/vector_stores/{store}/files", {"file_id": file})
+    (worker, first), (_, last) = waiting
+    with Cancellation() as ending:
+        ending.cancel()  # as the first job is, while it runs
+        worker._works[first.kind](first, ending)
+    worker._works[last.kind](last, Cancellation())
+    assert api.get(f"/vector_stores/{store}/files/{file}")["status"] == "completed"
+    [found] = api.post(f"/vector_stores/{store}/search", {"query": "hello"})["data"]
+    assert found["content"][0]["text"] == "hello"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.shelf import Shelf
+from genai_feature_assistants.service.shelf import Object, Shelf
 from genai_host.api import (
     CancelToken,
     Job,
@@ -312,8 +312,12 @@ def shelf_of(host: HostServices, user: str, store: str) -> Shelf:
     return Shelf(host, user, "vector store file", store)
 
 
-def job_of(user: str, store: str, file: str) -> Job:
-    return Job(f"{store}/{file}", KIND, user, {"store": store, "file": file})
+def job_of(user: str, found: Object) -> Job:
+    """Return the job of a file in a vector store. A file that is added again has another job: the
+    former may still be running.
+    """
+    store, file = found["vector_store_id"], found["id"]
+    return Job(found.get("_job", f"{store}/{file}"), KIND, user, {"store": store, "file": file})
 
 
 class Indexing:
@@ -329,7 +333,7 @@ class Indexing:
         shelf = shelf_of(self._host, user, store)
         try:
             found = shelf.get(file)
-            if found["status"] != "in_progress":
+            if not _is_of(job, found):
                 return
             if job.is_exhausted:
                 raise Unreadable("reading it ended the worker process repeatedly", "invalid_file")
@@ -361,7 +365,7 @@ class Indexing:
             vectors += given.vectors
             embedder = embedder_of(given.route)
         made = Passages(embedder, texts, unit_rows(vectors))
-        data = made.to_bytes(f"{found['vector_store_id']}/{found['id']}")
+        data = made.to_bytes(job_of(user, found).id)
         blob = self._host.store_for(user).blobs().put([data])
         return {"status": "completed", "usage_bytes": len(data), "_blob": blob}
 
@@ -369,7 +373,7 @@ class Indexing:
         """Write the result, unless the file was removed or cancelled meanwhile."""
 
         def make(found: Any) -> tuple[Any, bool]:
-            if found["status"] != "in_progress":
+            if not _is_of(job, found):
                 return None, False
             return {**found, **fields}, True
 
@@ -379,6 +383,11 @@ class Indexing:
             is_kept = False
         if not is_kept and "_blob" in fields:
             self._host.store_for(job.user).blobs().remove(fields["_blob"])
+
+
+def _is_of(job: Job, found: Object) -> bool:
+    """Return whether a file waits for this job."""
+    return found["status"] == "in_progress" and job_of(job.user, found).id == job.id
 
 
 def embedder_of(route: Any) -> str:

@@ -129,9 +129,10 @@ class StoreFiles:
             "chunking_strategy": chunking or _usual(),
             "attributes": dict(attributes or {}),
             "_batch": batch,
+            "_job": new_id("job"),
         }
         shelf.put(added)
-        self._worker.submit(job_of(user, store, file))
+        self._worker.submit(job_of(user, added))
         return added
 
     def must_be_there(self, user: str, files: Sequence[str], path: str) -> None:
@@ -161,7 +162,7 @@ class StoreFiles:
 
     def _end(self, user: str, file: Object) -> None:
         if file["status"] == "in_progress":
-            job = job_of(user, file["vector_store_id"], file["id"])
+            job = job_of(user, file)
             self._worker.cancel(job.id)
             self._worker.queue.drop(job.id)
 
