@@ -25,6 +25,7 @@ MOST_FILES = 50_000
 MOST_DEPTH = 30
 MOST_PDF_PAGES = 1000
 MOST_HTML_DEPTH = 5000
+_LATEST = 2**63 - 1  # SQLite stores no larger integer
 
 _HEADING_NODES = 50
 _HEADING_TEXT = 300
@@ -47,7 +48,7 @@ class File:
     Attributes:
         path: Path relative to the directory.
         size: Size in bytes.
-        modified: Modification time in nanoseconds since 1970.
+        modified: Modification time in nanoseconds since 1970, limited to the year 2262.
     """
 
     path: str
@@ -87,7 +88,7 @@ def files_in(root: str) -> Iterator[File]:
                 if not left:
                     return
                 left -= 1
-                yield File(path, found.st_size, found.st_mtime_ns)
+                yield File(path, found.st_size, min(found.st_mtime_ns, _LATEST))
 
 
 def read(root: str, file: File) -> list[Passage]:

@@ -56,6 +56,16 @@ def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert listed(tmp_path) == []
 
 
+def test_a_date_may_be_later_than_a_database_stores(tmp_path: Path) -> None:
+    put(tmp_path, "a.md", "x")
+    try:
+        os.utime(tmp_path / "a.md", ns=(15 * 10**18, 15 * 10**18))  # the year 2445
+    except OverflowError:
+        pytest.skip("the system has no such dates")
+    [file] = files_in(str(tmp_path))
+    assert file.modified < 2**63
+
+
 def test_there_may_be_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_FILES", 3)
     for number in range(5):
