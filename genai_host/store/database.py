@@ -51,6 +51,8 @@ _HINTS = {
     "unable to open database file": "make the file and its directory readable and writable",
 }
 _CANNOT_WRITE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
+# class of SQLSTATE codes of PostgreSQL, for example for a key that is too long
+_LIMIT_EXCEEDED = "54"
 _PAGES = 10_000  # pages of 4 KB in the log before a checkpoint
 
 
@@ -239,13 +241,13 @@ class Database:
         """Convert database errors to `StoreError`."""
         try:
             yield
-        except (OSError, *self.errors) as error:
+        except self.errors as error:
             raise self.error(error) from error
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """Exceptions of the driver, also those for values that it cannot convert."""
-        return (OverflowError, UnicodeEncodeError, self.driver.Error)
+        """Exceptions of the driver and of files, also those for values that cannot be converted."""
+        return (OSError, OverflowError, UnicodeEncodeError, self.driver.Error)
 
     def refuses_data(self, error: BaseException) -> bool:
         """Whether an error of the driver, or SQLAlchemy's around it, means that the data cannot be
@@ -255,7 +257,9 @@ class Database:
             *(OverflowError, UnicodeError, driver.DataError, driver.IntegrityError),
             *(driver.InterfaceError, driver.ProgrammingError),
         )
-        return isinstance(getattr(error, "orig", None) or error, refusals)
+        cause = getattr(error, "orig", None) or error
+        is_too_large = str(getattr(cause, "sqlstate", "")).startswith(_LIMIT_EXCEEDED)
+        return is_too_large or isinstance(cause, refusals)
 
     def error(self, error: BaseException) -> StoreError:
         """Convert an error of the driver."""
