@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import random
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_json import HOSTILE, changed, places
 from sqlalchemy import delete, insert, select, update
 
 from genai_host import Message
@@ -18,7 +16,9 @@ from genai_host.errors import GenaiError, ProviderTimeout
 from genai_host.store import Store
 from genai_host.store.tables import conversations, entries
 from genai_host.testing import FakeModel
+from genai_host.testing.purity import places_in
 from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.hostile import readable, variants
 from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server, store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
@@ -56,25 +56,25 @@ def spoil(store: Store, id: str) -> int:
             )
         ]
         fresh = {"entries": 0, "title": "", "turns": 0, "status": "idle", "models": "{}"}
-        made, chance = 0, random.Random(0)
+        made = 0
         seen: set[tuple[str, Any]] = set()
         for row in rows:
             body = json.loads(row["body"])
-            form = (row["kind"], tuple(places(body)))
+            form = (row["kind"], tuple(places_in(body)))
             if form in seen:  # what is derived from it was derived from an entry like it
                 continue
             seen.add(form)
-            for path in filter(None, places(body)):  # an entry is an object, as it is written
-                for hostile in chance.sample(HOSTILE, 2):
-                    made += 1
-                    name = f"{made:018d}"
-                    text = json.dumps(changed(body, path, hostile))
-                    mine = [
-                        {**each, "conversation": name, **({"body": text} if each is row else {})}
-                        for each in rows
-                    ]
-                    connection.execute(insert(conversations), {**first, **fresh, "id": name})
-                    connection.execute(insert(entries), mine)
+            for changed in readable(variants(body, 1)):
+                if not isinstance(changed, dict):  # an entry is an object, as it is written
+                    continue
+                made += 1
+                name, text = f"{made:018d}", json.dumps(changed)
+                mine = [
+                    {**each, "conversation": name, **({"body": text} if each is row else {})}
+                    for each in rows
+                ]
+                connection.execute(insert(conversations), {**first, **fresh, "id": name})
+                connection.execute(insert(entries), mine)
     return made
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
-import random
 from typing import Any
 
 import genai_feature_agent
 import pytest
-from hostile_json import HOSTILE, changed, places
 
 from genai_host.api import (
     CancelToken,
@@ -27,6 +27,7 @@ from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.errors import GenaiError
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.hostile import HOSTILE, check_store, readable, variants
 from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
@@ -116,15 +117,16 @@ class Scripted(Provider):
 
 
 @pytest.mark.parametrize("dialect", _REPLIES)
-def test_item_a_no_value_of_a_reply_spoils_what_is_derived(
+def test_item_a_no_value_of_a_reply_or_a_tool_spoils_what_is_derived(
     make_host: MakeHost, make_store: MakeStore, dialect: str
 ) -> None:
     store = make_store()
+    outputs = itertools.cycle(readable(iter(HOSTILE)))
     plugin = InlinePlugin(
         providers=[ProviderType("scripted", NoSettings, Scripted)],
         models=[Model("m", [dialect], capabilities=["tools"])],
         offerings=[Offering("m", "scripted", "m")],
-        tools=[Tool("look", "looks", lambda arguments, context: "seen", {"type": "object"})],
+        tools=[Tool("look", "looks", lambda arguments, context: next(outputs), {"type": "object"})],
     )
     day = BudgetConfig(day_tokens=10**15)
     host = make_host(
@@ -134,30 +136,16 @@ def test_item_a_no_value_of_a_reply_spoils_what_is_derived(
         config=Config(budgets=BudgetsConfig(total=day)),
     )
     provider: Any = host.instances["scripted"].provider
-    chance, asked, answered = random.Random(0), 0, 0
-    for path in filter(None, places(_REPLIES[dialect])):
-        for hostile in chance.sample(HOSTILE, 4):
-            # as from a service: half a surrogate pair is escaped
-            provider.body = json.dumps(changed(_REPLIES[dialect], path, hostile)).encode()
-            asked += 1
-            with host.open("agent", "m") as conversation:
-                try:
-                    conversation.say("hi")
-                    answered += 1
-                except GenaiError:
-                    pass
-    assert answered > asked // 3
-    for opened in (store, make_store()):  # as after a restart
-        listed = opened.conversations(limit=None)
-        assert len(listed) == asked
-        assert {each.status for each in listed} <= {"idle", "failed"}
-        assert len(opened.search("hi", limit=10**6)) == asked
-        assert sum(each.calls for each in opened.usage()) >= asked
-        assert all(0 <= each.input_tokens < 2**63 for each in opened.usage())
-        health = opened.health()
-        assert health is not None
-        assert health.faults == ()
-    for summary in listed:
-        json.dumps(store.export(summary.id)).encode()
-        store.delete(summary.id)
-    assert store.conversations(limit=None) == []
+    replies, answered = list(variants(_REPLIES[dialect], 1)), 0
+    for reply in replies:
+        provider.body = reply.encode()
+        with host.open("agent", "m") as conversation:
+            with contextlib.suppress(GenaiError):
+                conversation.say("hi")
+                answered += 1
+            assert conversation.record_error is None
+    assert answered > len(replies) // 3
+    [total] = store.usage()
+    assert total.calls >= len(replies)
+    assert len(store.search("hi", limit=10**6)) == len(replies)
+    assert len(check_store(make_store, store)) == len(replies)

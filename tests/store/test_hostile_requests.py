@@ -1,40 +1,47 @@
-"""Whatever clients send, what is on record can be listed, summed up, searched and deleted."""
+"""Whatever clients and users send, what is on record can be listed, summed up, searched and
+deleted. A new door is a row of a table here, or of `_REPLIES` in `test_hostile_replies`."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import random
+from pathlib import Path
 from typing import Any
 
-from hostile_json import HOSTILE, changed, places
+import pytest
 
-from genai_host.api import RouteRequest
-from genai_host.api.cancellation import Cancellation
+from genai_host import Host
+from genai_host.batch import Batch, Task
 from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.errors import ValidationError
 from genai_host.server.routes import own_routes
 from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
-from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.hostile import HOSTILE, Door, check_store, readable, variants
 from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 
 _TEXT = {"type": "text", "text": "hi"}
+_IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "media_type": "image/png"}
+_FILE = {"type": "file", "data": "aGk=", "media_type": "text/plain", "name": "a.txt"}
+_SAID = {"message": {"role": "user", "content": [_TEXT, _IMAGE, _FILE]}, "context": {"a": "b"}}
+_OPENED = {
+    "feature": "chat",
+    "model": "fake",
+    "parameters": {"temperature": 1, "stop": ["X"]},
+    "settings": {"history_turns": 3},
+}
 _MESSAGES = [{"role": "system", "content": "be kind"}, {"role": "user", "content": [_TEXT]}]
 _INPUT = [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}]
 _REQUESTS: dict[str, Any] = {
-    "POST /api/v1/conversations": {
-        "feature": "chat",
-        "model": "fake",
-        "title": "a",
-        "settings": {"history_turns": 3},
-    },
+    "POST /api/v1/conversations": {**_OPENED, "title": "a"},
     "PATCH /api/v1/conversations/{}": {"title": "a name"},
-    "POST /api/v1/conversations/{}/turns": {"message": "hi"},
+    "POST /api/v1/conversations/{}/turns": _SAID,
+    "POST /api/v1/jobs": {**_OPENED, **_SAID},
     "POST /v1/chat/completions": {"model": "fake", "messages": _MESSAGES, "metadata": {"a": "b"}},
     "POST /v1/responses": {"model": "fake", "input": _INPUT, "metadata": {"a": "b"}},
     "POST /v1/conversations": {"items": _INPUT, "metadata": {"a": "b"}},
@@ -44,78 +51,99 @@ _REQUESTS: dict[str, Any] = {
     },
     "POST /api/chat": {"model": "fake", "messages": _MESSAGES[:1], "stream": False},
 }
+_QUERIES = {
+    "/api/v1/conversations": ("limit", "after", "search"),
+    "/api/v1/conversations/{}": ("limit", "before", "details"),
+    "/api/v1/usage": ("by", "since", "until", "user"),
+    "/api/v1/jobs/{}/result": ("wait",),
+    "/api/v1/routes": ("model", "provider", "operation"),
+}
+_NAMES = [json.loads(each) for each in HOSTILE if each.startswith('"')]
 
 
-def _remains(make_store: MakeStore, store: Store) -> None:
-    """Everything derived from the store is there, also after a restart."""
-    for opened in (store, make_store()):
-        listed = opened.conversations(limit=None)
-        assert {each.status for each in listed} <= {"idle", "failed", "interrupted"}
-        opened.search("hi", limit=10**6)
-        assert all(0 <= each.input_tokens < 2**53 for each in opened.usage(by=["day", "user"]))
-        health = opened.health()
-        assert health is not None
-        assert health.faults == ()
-    for each in listed:
-        json.dumps(store.export(each.id)).encode()
-        store.markdown(each.id, CODEC).encode()
-        store.delete(each.id)
-    assert store.conversations(limit=None) == []
+@pytest.fixture
+def host(make_host: MakeHost, make_store: MakeStore) -> Host:
+    return make_host(
+        store=make_store(),
+        fake=FakeModel(lambda heard: "found"),
+        config=Config(
+            models={"chat": "fake"}, budgets=BudgetsConfig(total=BudgetConfig(day_tokens=10**15))
+        ),
+    )
 
 
 def test_item_a_no_value_of_a_request_spoils_what_is_derived(
-    make_host: MakeHost, make_store: MakeStore
+    host: Host, make_store: MakeStore
 ) -> None:
-    store = make_store()
-    host = make_host(
-        store=store,
-        fake=FakeModel(lambda heard: "found"),
-        config=Config(budgets=BudgetsConfig(total=BudgetConfig(day_tokens=10**15))),
-    )
+    store = host.store_for()
     routes = HttpRoutes(host, own_routes(), error_reply)
-    chance = random.Random(0)
-
-    def asked(name: str, body: Any) -> int:
+    mine, another = Door(routes), Door(routes, "ann")
+    for door in (mine, another):
+        id = door.send("POST", "/api/v1/conversations", _OPENED)[1]["id"]
+        assert door.send("POST", f"/api/v1/conversations/{id}/turns", {"message": "hi"})[0] == 200
+    theirs = store.for_owner("ann").summary(id)
+    id = store.conversations()[0].id
+    accepted, jobs = 0, []
+    for name, body in _REQUESTS.items():
         method, path = name.format(id).split(" ")
-        with Cancellation() as limits:
-            sent = json.dumps(body).encode()
-            reply = routes.answer(RouteRequest(method, path, body=sent, limits=limits))
-            written = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
-            assert reply.status < 500, (name, body, written)
-            written.decode()
-            return reply.status
-
-    with host.open("chat", "fake") as conversation:
-        conversation.say("hi")
-        id = str(conversation.id)
-    accepted = 0
-    try:
-        for name, body in _REQUESTS.items():
-            assert asked(name, body) in (200, 201), name
-            for path in places(body):
-                for hostile in chance.sample(HOSTILE, 4):
-                    accepted += asked(name, changed(body, path, hostile)) < 300
-                    assert store.summary(id).status == "idle"
-    finally:
-        routes.close()
-    assert accepted > 15
-    _remains(make_store, store)
+        for number, text in enumerate(itertools.chain([json.dumps(body)], variants(body, 2))):
+            status, reply = mine.send(method, path, text)
+            assert number or status < 300, (name, reply)
+            accepted += status < 300
+            jobs += [reply["id"]] if status == 202 else []
+            assert store.summary(id).status == "idle"
+    assert accepted > 100
+    for job in jobs:
+        assert mine.send("GET", f"/api/v1/jobs/{job}/result", query={"wait": "30"})[0] != 202
+    for odd in _NAMES:
+        for path, names in _QUERIES.items():
+            for name in names:
+                mine.send("GET", path.format(id), query={name: odd})
+            mine.send("GET", path.format(odd))
+        headers = {"idempotency-key": odd}
+        mine.send("POST", f"/api/v1/conversations/{id}/turns", {"message": "hi"}, headers=headers)
+        mine.send("POST", "/v1/chat/completions", {"model": f"mock/{odd}", "messages": _MESSAGES})
+    routes.close()
+    host.close()  # it adds up the calls that are in no event log
+    check_store(make_store, store)
+    assert store.for_owner("ann").conversations() == [theirs]
 
 
 def test_item_a_no_value_of_an_imported_file_spoils_what_is_derived(
-    make_host: MakeHost, make_store: MakeStore
+    host: Host, make_store: MakeStore
 ) -> None:
-    store = make_store()
-    with make_host(store=store, fake=FakeModel(lambda heard: "found")).open(
-        "chat", "fake"
-    ) as conversation:
+    store, loaded = host.store_for(), 0
+    with host.open("chat", "fake") as conversation:
         conversation.say("hi")
-    file = json.loads(json.dumps(store.export(str(conversation.id))))
-    chance, loaded = random.Random(0), 0
-    for path in filter(None, places(file)):
-        for hostile in chance.sample(HOSTILE, 2):
-            with contextlib.suppress(ValidationError):
-                store.import_conversation(changed(file, path, hostile), CODEC)
-                loaded += 1
+    for file in readable(variants(json.loads(json.dumps(store.export(conversation.id))), 1)):
+        with contextlib.suppress(ValidationError):
+            store.import_conversation(file, CODEC)
+            loaded += 1
     assert loaded > 10
-    _remains(make_store, store)
+    check_store(make_store, store)
+
+
+def test_item_a_no_value_of_a_row_of_a_batch_spoils_what_is_derived(
+    host: Host, make_store: MakeStore, tmp_path: Path
+) -> None:
+    body = {"model": "fake", "messages": _MESSAGES}
+    rows = (
+        "hi",
+        {
+            "id": "a",
+            "prompt": "hi",
+            "system": "be kind",
+            "model": "fake",
+            "parameters": {"seed": 1},
+        },
+        {"custom_id": "b", "method": "POST", "url": "/v1/chat/completions", "body": body},
+    )
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    lines = [text for row in rows for text in (json.dumps(row), *variants(row, 3))]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    progress = Batch(host, source, output, Task(record=True)).run()
+    results = [json.loads(line) for line in output.read_text(encoding="utf-8").split("\n") if line]
+    assert len(results) == progress.rows == len(lines)
+    assert 10 < progress.failed < len(lines) - 10
+    assert all(each.get("response", {}).get("status_code", 200) < 500 for each in results)
+    check_store(make_store, host.store_for())
