@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from genai_host.usage.metering import UsageAggregate
 
 
-_LONGEST_OWNER = 500  # PostgreSQL limits the size of a key
+_LONGEST_OWNER = 250  # PostgreSQL limits the size of a key
 
 
 def _check_owner(owner: str) -> None:
@@ -72,7 +72,7 @@ class Store:
         connect: Opens an SQLite file, with the arguments of `sqlite3.connect`, the default.
 
     Raises:
-        ValidationError: The owner is longer than 500 characters, or has NUL or half of a surrogate
+        ValidationError: The owner is longer than 250 characters, or has NUL or half of a surrogate
             pair.
     """
 

@@ -31,7 +31,7 @@ GROUPS = {
 """Columns to group by."""
 
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-_LONGEST_NAME = 200  # PostgreSQL limits the size of a key
+_LONGEST_NAME = 300  # bytes; PostgreSQL limits the size of a key
 _SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowest")
 
 
@@ -82,11 +82,12 @@ def add_usage(connection: Connection, tally: UsageAggregate) -> None:
 
 def _stored(key: Key) -> dict[str, Any]:
     """The columns of a key, whose names may come from a client."""
-    names = key._asdict()
-    return {
-        name: storable(value)[:_LONGEST_NAME] if isinstance(value, str) else value
-        for name, value in names.items()
-    }
+    names = {name: each for name, each in key._asdict().items() if name not in ("owner", "bucket")}
+    return {**key._asdict(), **{name: _short(each) for name, each in names.items()}}
+
+
+def _short(name: str) -> str:
+    return storable(name).encode()[:_LONGEST_NAME].decode(errors="ignore")
 
 
 def _limited(sums: UsageTotals) -> dict[str, Any]:
