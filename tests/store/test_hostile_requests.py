@@ -25,6 +25,8 @@ from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postg
 
 __all__ = ["make_store", "place", "postgres_server"]
 
+pytestmark = pytest.mark.timeout(300)  # thousands of requests
+
 _TEXT = {"type": "text", "text": "hi"}
 _IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "media_type": "image/png"}
 _FILE = {"type": "file", "data": "aGk=", "media_type": "text/plain", "name": "a.txt"}

@@ -210,8 +210,8 @@ class TestUsage:
 
     def test_two_processes_may_add_at_once(self, make_store: MakeStore) -> None:
         stores = [make_store() for _ in range(2)]
-        for store in stores:
-            store.usage()  # opens the database, for which stores wait
+        for each_store in stores:
+            each_store.usage()  # opens the database, for which stores wait
         each(stores * 2, lambda store: [store.add_usage(counted("ann")) for _ in range(25)])
         assert stores[0].usage()[0].calls == 100
 
