@@ -22,6 +22,7 @@ from genai_host.calls.route import Route
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import BudgetExceeded, ConfigurationError, GenaiError, StoreError
 from genai_host.plugins.observers import CallRecord
+from genai_host.util.text import short_repr
 
 EVERYBODY = "*"
 """In place of a user: all users together."""
@@ -33,6 +34,7 @@ Period = Literal["day", "month"]
 Unit = Literal["dollars", "tokens"]
 
 _log = logging.getLogger(__name__)
+_MOST_WARNINGS = 100
 _FORMS: Mapping[Period, str] = {"day": "%Y-%m-%d", "month": "%Y-%m"}
 
 
@@ -117,7 +119,7 @@ class Budgets:
         self._config = config
         self._ledger = ledger
         self._clock = clock
-        self._told: set[str] = set()
+        self._unpriced: set[str] = set()  # models for which a warning was logged
 
     def middleware(self, user: str) -> Purse | None:
         """The middleware for the calls of a user; None if no budget applies."""
@@ -155,15 +157,19 @@ class Budgets:
 
     def spend(self, route: Route, bounds: Sequence[_Bound], spent: Spent) -> None:
         now = self._now()
-        if spent.unknown and route.candidate.name not in self._told:
-            self._told.add(route.candidate.name)
-            _log.warning(
-                "the cost of a call of %s is unknown and counts for no budget", route.candidate.name
-            )
+        if spent.unknown:
+            self._warn_of_unknown_cost(route.candidate.name)
         try:
             self._kept().spend(_accounts(bounds, now), spent)
         except StoreError as error:  # the answer is valid; the next call will be refused
             _log.warning("the cost of a call was not added to any budget: %s", error)
+
+    def _warn_of_unknown_cost(self, model: str) -> None:
+        """Log a warning once per model. The number is limited, since clients can name any model."""
+        if model not in self._unpriced and len(self._unpriced) < _MOST_WARNINGS:
+            self._unpriced.add(model)
+            what = short_repr(model)
+            _log.warning("the cost of a call of %s is unknown and counts for no budget", what)
 
     def called(self, route: Route, error: GenaiError | None, report: CallRecord) -> Spent | None:
         """Spending of a call; None if none was made or it was free."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -15,6 +17,7 @@ from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded
 from genai_host.store import Store
 from genai_host.testing import ManualClock
+from genai_host.usage.budgets import Budgets, Spent
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
 
@@ -63,6 +66,20 @@ def say(host: Host, **given: Any) -> None:
 
 
 EACH = BudgetsConfig(user=BudgetConfig(day=1.0))
+
+
+def test_models_of_unknown_cost_are_logged_once_and_not_without_limit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ledger: Any = mock.Mock()
+    budgets = Budgets(EACH, lambda: ledger, ManualClock())
+    for name in [f"\n{number}" for number in range(300)] * 2:
+        route: Any = SimpleNamespace(candidate=SimpleNamespace(name=name))
+        budgets.spend(route, (), Spent(0.0, 1, 1))
+    assert len(caplog.messages) == 100
+    assert caplog.messages[3] == (
+        r"the cost of a call of '\n3' is unknown and counts for no budget"
+    )
 
 
 def test_item_4_a_budget_that_is_spent_stops_before_the_call(sold: Sold) -> None:
