@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -46,17 +45,18 @@ def migrate() -> None:
     from genai_host.config import edit_config
     from genai_host.config.schema import REMOVED
     from genai_host.util import paths
+    from genai_host.util.files import read_text
 
     path = paths.config_file()
     if not os.path.exists(path):
         note(f"no configuration file at {path}")
         return
-    before = Path(path).read_bytes()
+    before = read_text(path)
     with edit_config() as document:
         for key in REMOVED:
             table, _, name = key.partition(".")
             document.get(table, {}).pop(name, None)
-    is_changed = Path(path).read_bytes() != before
+    is_changed = read_text(path) != before
     note(f"migrated: {path}" if is_changed else f"nothing to migrate: {path}")
 
 

@@ -437,6 +437,9 @@ def _check_certificate(settings: ServerSettings) -> None:
     if not settings.certfile:
         return
     try:
+        for file in filter(os.path.exists, (settings.certfile, settings.keyfile)):
+            if not os.path.isfile(file):  # OpenSSL would wait for the writer of a pipe
+                raise OSError(f"{file} is not a regular file")
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             settings.certfile, settings.keyfile or None
         )

@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
+import threading
 from collections.abc import Iterator
 
 from genai_host.errors import ConfigurationError
@@ -16,6 +18,7 @@ MOST_BYTES = 20 * 2**20
 """Maximum size of a file that is read as a whole."""
 
 _SECONDS = 30.0  # timeout of waiting for another process
+_WRITER_SECONDS = 5.0  # timeout of waiting for a process that opens a named pipe for writing
 
 
 @contextlib.contextmanager
@@ -67,18 +70,56 @@ def read_bytes(path: str, most: int) -> bytes:
     """The content of a file. The size is limited, since devices and pipes may have no end.
 
     Args:
-        path: The file.
+        path: The file. A pipe is read until its writers close it.
         most: Maximum size in bytes.
 
     Raises:
-        OSError: The file cannot be read, or is larger.
+        OSError: The file cannot be read, is larger, or is a named pipe without a writer.
         ValueError: The path contains a null character.
     """
-    with open(path, "rb") as stream:
+    with open(path, "rb", opener=_open) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB")
     return data
+
+
+def _open(path: str, flags: int) -> int:
+    """Open a file. `os.open` waits for the writer of a named pipe, and has no timeout."""
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return os.open(path, flags)
+    opened: list[int | OSError] = []
+
+    def wait() -> None:
+        try:
+            opened.append(os.open(path, flags))
+        except OSError as error:
+            opened.append(error)
+
+    thread = threading.Thread(target=wait, name="pipe", daemon=True)
+    thread.start()
+    is_late = True
+    try:
+        thread.join(_WRITER_SECONDS)
+        is_late = thread.is_alive()
+    finally:
+        if is_late:  # also after Ctrl-C
+            _release(path, thread, opened)
+    if is_late:
+        raise OSError(errno.ETIMEDOUT, "no process writes to this pipe", path)
+    if isinstance(opened[0], OSError):
+        raise opened[0]
+    return opened[0]
+
+
+def _release(path: str, thread: threading.Thread, opened: list[int | OSError]) -> None:
+    """End a thread that waits for the writer of a pipe."""
+    with contextlib.suppress(OSError):
+        writer = os.open(path, os.O_RDWR)
+        thread.join()
+        os.close(writer)
+    if opened and isinstance(opened[0], int):
+        os.close(opened[0])
 
 
 def read_text(path: str) -> str | None:

