@@ -55,6 +55,7 @@ from genai_host.errors import (
 )
 from genai_host.http.stream_parsers import detect_parser
 from genai_host.plugins.observers import CallRecord, Observers
+from genai_host.plugins.watchdog import Watched
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
 from genai_host.util.text import describe_exception
@@ -144,7 +145,8 @@ class Route:
             self._guarded(call, cancellation, report) as (bounded, call),
             self._kept(bounded, raw, report) as attempt,
         ):
-            decoder = self._dialect.decoder(call) if call.stream else None
+            with self._watching("decoder"):
+                decoder = self._dialect.decoder(call) if call.stream else None
             if decoder is None:
                 whole = evolve(call, stream=False) if call.stream else call
                 result = self._send(whole, attempt, report)
@@ -183,7 +185,8 @@ class Route:
         request = self._request(call, report)
         attempt.watch.wait()
         report.sent = self._clock.monotonic()
-        reply = attempt.provider.send(request, attempt.limits)
+        with self._watching("send", attempt):
+            reply = attempt.provider.send(request, attempt.limits)
         attempt.hear(reply.body)
         attempt.limits.check()
         return self._read(call, reply, attempt, report)
@@ -194,7 +197,8 @@ class Route:
         request = self._request(call, report)
         attempt.watch.expect_first()
         report.sent = self._clock.monotonic()
-        events = attempt.provider.stream(request, attempt.limits)
+        with self._watching("stream", attempt):
+            events = attempt.provider.stream(request, attempt.limits)
         if isinstance(events, ProviderReply):
             attempt.hear(events.body)
             attempt.limits.check()
@@ -202,9 +206,9 @@ class Route:
             yield from _in_one_piece(result)
             return result
         streamed = StreamedChunks()
-        with attempt.limits.on_cancel(events.close):
+        with attempt.limits.on_cancel(events.close), self._watching("feed") as watched:
             try:
-                pieces = _decoded(events, decoder, attempt, streamed)
+                pieces = _decoded(events, decoder, attempt, streamed, watched)
                 for first in pieces:
                     report.first = self._clock.monotonic() - report.sent
                     yield first
@@ -217,7 +221,8 @@ class Route:
                 events.close()
         if not decoder.done:
             attempt.limits.check()
-        result = _with_distinct_calls(decoder.finish())
+        with self._watching("finish"):
+            result = _with_distinct_calls(decoder.finish())
         yield from streamed.rest(result)
         return result
 
@@ -259,13 +264,22 @@ class Route:
     def _place(self) -> dict[str, Any]:
         return {"provider": self.info.provider, "model": self.info.model}
 
+    def _watching(self, method: str, attempt: ProviderCall | None = None) -> Watched:
+        """Watch a method of the dialect, or of the provider of an attempt. A provider may wait for
+        its service until the attempt is cancelled."""
+        watch = self._observers.watchdog.watch
+        if attempt is None:
+            return watch("dialect", self.info.dialect, method)
+        return watch("provider", attempt.type_name, method, limits=attempt.limits)
+
     def _request(self, call: Call, report: CallRecord) -> ProviderRequest:
         """The request of the dialect, adapted to the provider."""
         extra = call.parameters.get(EXTRA_BODY)
         if extra is not None:
             others = {name: v for name, v in call.parameters.items() if name != EXTRA_BODY}
             call = evolve(call, parameters=others)
-        request = self._dialect.prepare_request(call)
+        with self._watching("prepare_request"):
+            request = self._dialect.prepare_request(call)
         if extra:
             request = evolve(request, body=with_extra_body(request.body, extra))
         further = self._observers.headers(report.id, self.info) if report.id else None
@@ -289,17 +303,18 @@ class Route:
     ) -> Any:
         if reply.status < 300:
             try:
-                return _with_distinct_calls(self._extract(call, reply))
+                with self._watching("extract_result"):
+                    return _with_distinct_calls(self._extract(call, reply))
             except MalformedReply as malformed:
                 unreadable = explain_unreadable(redacted_reply(reply, attempt.without_keys))
                 raise unreadable or malformed from malformed.__cause__
         report.refused = reply.status not in _GIVEN_UP
         reply = redacted_reply(reply, attempt.without_keys)
-        error = (
-            attempt.provider.map_error(reply)
-            or self._dialect.map_error(reply)
-            or error_of_reply(reply)
-        )
+        with self._watching("map_error", attempt):
+            error: Exception | None = attempt.provider.map_error(reply)
+        if error is None:
+            with self._watching("map_error"):
+                error = self._dialect.map_error(reply) or error_of_reply(reply)
         if isinstance(error, ProviderError) and error.retry_after is None:
             error.retry_after = _retry_after(reply, self._clock)
         raise error
@@ -359,11 +374,13 @@ def _decoded(
     decoder: StreamDecoder[Any],
     attempt: ProviderCall,
     streamed: StreamedChunks,
+    watched: Watched,
 ) -> Generator[Delta, None, None]:
     """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that the
-    connection can be reused. `streamed` receives the chunks."""
+    connection can be reused. `streamed` receives the chunks; the decoder is watched."""
     watch = attempt.watch
     whole = False
+    watched.pause()
     for event in events:
         watch.heard()
         attempt.hear(event.data)
@@ -372,7 +389,10 @@ def _decoded(
         if event.is_keepalive:
             watch.listen()
             continue
-        for piece in decoder.feed(event):
+        watched.resume()
+        pieces = decoder.feed(event)
+        watched.pause()
+        for piece in pieces:
             yield streamed.add(piece)
         whole = decoder.done
         if whole:

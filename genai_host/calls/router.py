@@ -345,7 +345,8 @@ def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> P
     provider = instance.look()
     if isinstance(provider, ProviderUnavailable):
         return evolve(served, unavailable_reason=provider.reason)
-    served = served.asked(provider)
+    with instance.watching("unavailable_reason"):
+        served = served.asked(provider)
     if readiness is None or served.unavailable_reason:
         return served
     return evolve(

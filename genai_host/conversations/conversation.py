@@ -492,6 +492,7 @@ class Conversation:
                 streamed=streamed,
                 form=output_type if tells_dialects_apart(output_type) else None,
                 id=watched.id,
+                watchdog=self._observers.watchdog,
             )
             answer = yield from driver.run()
             result = self._answers.built(answer, started.schema, output_type, driver.completion)

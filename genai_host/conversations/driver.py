@@ -68,6 +68,7 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
+from genai_host.plugins.watchdog import Watchdog, Watched
 from genai_host.tools.toolbox import Toolbox
 from genai_host.util.text import short_repr
 
@@ -91,6 +92,7 @@ class Driver:
         turn_limits: Limits of the turn.
         cancellation: Cancels the turn.
         streamed: Whether a consumer reads the chunks of answers; only then replies are streamed.
+        watchdog: Logs the feature if it hangs.
         form: Class of the data, if it has a schema per dialect: prompts use that of their route.
         id: Id of the turn for observers; empty if there are none.
     """
@@ -108,6 +110,7 @@ class Driver:
         codec: Codec,
         turn_limits: TurnLimits,
         streamed: bool,
+        watchdog: Watchdog,
         form: Any = None,
         id: str = "",
     ) -> None:
@@ -123,6 +126,7 @@ class Driver:
         self._caps = turn_limits
         self._streamed = streamed
         self._form = form
+        self._watchdog = watchdog
         self._account = TurnUsage(turn.history, turn_limits, codec)
         self._traces: dict[Path, StepTrace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
@@ -155,9 +159,12 @@ class Driver:
             TurnPaused: The turn pauses. Its cause is a `ValidationError` if the given result has
                 another form.
         """
-        story = self._story()
-        with self._time, closing(story):
-            answer = yield from self._follow(story)
+        watching = self._watchdog.watch("feature", self._feature.name, "respond")
+        with watching as watched:
+            story = self._story()
+            watched.pause()
+            with self._time, closing(story):
+                answer = yield from self._follow(story, watched)
             answer = self._recordable(answer)
         account = self._account
         details = [*account.details, *answer.details]
@@ -184,18 +191,20 @@ class Driver:
         what = f"the turn took longer than {self._caps.seconds:g} seconds"
         self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
 
-    def _follow(self, story: FeatureSteps) -> Generator[Event, None, Answer]:
+    def _follow(self, story: FeatureSteps, watched: Watched) -> Generator[Event, None, Answer]:
         """Send the feature the result of each step that it yields, or throw the error."""
         number = 0
         result: Any = None
         failure: GenaiError | None = None
         while True:
+            watched.resume()
             try:
                 step = story.send(result) if failure is None else story.throw(failure)
             except StopIteration as stop:
                 if not isinstance(stop.value, Answer):
                     raise self._wrong(f"returns {short_repr(stop.value)}, not an Answer") from None
                 return stop.value
+            watched.pause()
             result, failure = None, None
             try:
                 result = yield from self._perform(step, (number,), self._cancellation)

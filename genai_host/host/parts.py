@@ -42,6 +42,7 @@ from genai_host.errors import ConfigurationError, ConversationClosed
 from genai_host.plugins.discovery import Discovery, InstalledPlugins, Plugins
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
+from genai_host.plugins.watchdog import Watchdog
 from genai_host.providers.instance import ProviderInstance
 from genai_host.providers.instances import ProviderInstances
 from genai_host.secrets.keys import SecretStore
@@ -88,8 +89,8 @@ class HostParts:
             _log.warning("no home directory, conversations are not saved: %s", paths.ELSEWHERE)
         self.keys = keys or SecretStore()
         self._discovery = discovery or InstalledPlugins()
-        self._own_clock = SystemClock() if clock is None else None
-        self.clock: Clock = clock or self._own_clock or SystemClock()
+        self._own_clock = SystemClock()
+        self.clock: Clock = clock or self._own_clock
         self._retry_policy = retry_policy
         self.store = store
         self._prices = prices
@@ -120,8 +121,7 @@ class HostParts:
             self.toolbox.close()
         if "observers" in vars(self) and not was_closed:
             self.observers.tell("genai_on_close")
-        if self._own_clock is not None:
-            self._own_clock.close()
+        self._own_clock.close()
 
     @lazy_property
     def plugins(self) -> Plugins:
@@ -146,7 +146,13 @@ class HostParts:
     @lazy_property
     def observers(self) -> Observers:
         """The plugins that implement hooks for events."""
-        return Observers(self.plugins.manager, self.clock)
+        return Observers(self.plugins.manager, self.watchdog)
+
+    @lazy_property
+    def watchdog(self) -> Watchdog:
+        """Logs code of plugins that hangs. It measures real time, since a given clock may not
+        advance."""
+        return Watchdog(self._own_clock, self.registry.owner)
 
     @lazy_property
     def instances(self) -> ProviderInstances:

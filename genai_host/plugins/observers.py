@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
@@ -36,6 +35,7 @@ from genai_host.api import (
 )
 from genai_host.errors import Cancelled
 from genai_host.plugins.manager import HookManager
+from genai_host.plugins.watchdog import Watchdog
 from genai_host.util.clock import SystemClock
 
 _log = logging.getLogger(__name__)
@@ -91,14 +91,17 @@ class Observers:
 
     Args:
         manager: Manager of the working plugins; None for no plugins.
-        clock: Measures how long hooks take; None for the system's clock.
+        watchdog: Finds hooks that hang; None for a new one.
+
+    Attributes:
+        watchdog: For other code of plugins.
     """
 
     def __init__(
-        self, manager: pluggy.PluginManager | None = None, clock: Clock | None = None
+        self, manager: pluggy.PluginManager | None = None, watchdog: Watchdog | None = None
     ) -> None:
-        watchdog = _Watchdog(clock or SystemClock())
-        self._hooks = None if manager is None else _guarded(manager, watchdog)
+        self.watchdog = watchdog or Watchdog(SystemClock())
+        self._hooks = None if manager is None else _guarded(manager, self.watchdog)
         self._watched: dict[str, bool] = {}
         self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
@@ -208,105 +211,21 @@ class Observers:
 _ENDS = ("start", "end")
 
 
-HANGS = 10.0
-"""Seconds after which a hook counts as hanging."""
-
-
-class _Running:
-    """A hook that is running."""
-
-    __slots__ = ("hangs", "hook", "plugin", "since")
-
-    def __init__(self, plugin: str, hook: str, since: float) -> None:
-        self.plugin = plugin
-        self.hook = hook
-        self.since = since
-        self.hangs = False
-
-
-class _Watchdog:
-    """Finds hooks that hang. One timer is set while hooks run, not one for each hook.
-
-    Attributes:
-        hanging: Plugins with a hook that hangs.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self.hanging: frozenset[str] = frozenset()
-        self._clock = clock
-        self._running: dict[int, _Running] = {}
-        self._lock = threading.Lock()
-        self._is_set = False
-
-    def enter(self, plugin: str, hook: str) -> _Running:
-        running = _Running(plugin, hook, self._clock.monotonic())
-        self._running[id(running)] = running
-        if not self._is_set:
-            self._set(HANGS)
-        return running
-
-    def leave(self, running: _Running) -> None:
-        del self._running[id(running)]
-        if running.hangs:
-            seconds = self._clock.monotonic() - running.since
-            _log.warning(
-                "plugin %s has returned from %s after %.0f seconds",
-                running.plugin,
-                running.hook,
-                seconds,
-            )
-            self._find_hanging()
-
-    def _set(self, seconds: float) -> None:
-        with self._lock:
-            if self._is_set:
-                return
-            self._is_set = True
-        self._clock.call_later(seconds, self._look)
-
-    def _look(self) -> None:
-        self._is_set = False  # before the hooks are listed, so that none is missed
-        now = self._clock.monotonic()
-        young = []
-        for each in list(self._running.values()):
-            if now - each.since < HANGS:
-                young.append(each.since)
-            elif not each.hangs:
-                each.hangs = True
-                _log.warning(
-                    "plugin %s has not returned from %s for %.0f seconds: what called it waits, "
-                    "and the plugin is left out until then",
-                    each.plugin,
-                    each.hook,
-                    now - each.since,
-                )
-        self._find_hanging()
-        if young:
-            self._set(min(young) + HANGS - now)
-
-    def _find_hanging(self) -> None:
-        with self._lock:
-            self.hanging = frozenset(e.plugin for e in list(self._running.values()) if e.hangs)
-
-
 @frozen
 class _Watched:
     """A hook of a plugin that the watchdog watches."""
 
     plugin: str
     hook: str
-    watchdog: _Watchdog
+    watchdog: Watchdog
 
     @property
     def is_left_out(self) -> bool:
         return self.plugin in self.watchdog.hanging
 
     def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        running = self.watchdog.enter(self.plugin, self.hook)
-        try:
+        with self.watchdog.watch("hook", self.hook, plugin=self.plugin):
             return function(*arguments, **named)
-        finally:
-            self.watchdog.leave(running)
 
     def failed(self) -> None:
         _log.warning("plugin %s raised in %s", self.plugin, self.hook, exc_info=True)
@@ -316,7 +235,7 @@ class _Guard:
     """A plugin with guarded hooks as attributes, which never raise."""
 
 
-def _guarded(manager: pluggy.PluginManager, watchdog: _Watchdog) -> pluggy.HookRelay | None:
+def _guarded(manager: pluggy.PluginManager, watchdog: Watchdog) -> pluggy.HookRelay | None:
     """Guarded observer hooks, of the same plugins in the same order; None if there are none.
 
     pluggy stops at the first hook that raises, but an observer must not affect other code.
@@ -341,7 +260,7 @@ def _guarded(manager: pluggy.PluginManager, watchdog: _Watchdog) -> pluggy.HookR
     return hooks
 
 
-def _implementation(hook: str, found: pluggy.HookImpl, watchdog: _Watchdog) -> Callable[..., Any]:
+def _implementation(hook: str, found: pluggy.HookImpl, watchdog: Watchdog) -> Callable[..., Any]:
     watched = _Watched(found.plugin_name, hook, watchdog)
     if found.wrapper or found.hookwrapper:
         function = _guard_of_wrapper(found.function, watched)

@@ -37,6 +37,7 @@ from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.config import InstanceConfig
 from genai_host.config.loading import placed
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
+from genai_host.plugins.watchdog import Watchdog, Watched
 from genai_host.providers.limits import (
     CallLimits,
     CircuitBreakers,
@@ -110,6 +111,7 @@ class ProviderCall:
         limits: Cancels the call.
         watch: Deadlines of the call.
         without_keys: Redacts keys in texts of the service.
+        type_name: Name of the provider type.
         heard: Collects the raw reply, if it is stored; else None.
     """
 
@@ -117,6 +119,7 @@ class ProviderCall:
     limits: Cancellation
     watch: DeadlineTimer
     without_keys: Callable[[str], str]
+    type_name: str
     heard: list[bytes] | None = None
 
     def hear(self, data: bytes) -> None:
@@ -134,6 +137,7 @@ class ProviderInstance:
         config: InstanceConfig,
         clock: Clock,
         keys: SecretStore,
+        watchdog: Watchdog,
         file: str = "",
     ) -> None:
         self.name = name
@@ -141,8 +145,10 @@ class ProviderInstance:
         self.config = config
         self._clock = clock
         self._keys = keys
+        self._watchdog = watchdog
         self._file = file
         self._lock = threading.Lock()
+        self._opening = threading.Lock()  # held while the plugin opens it, which may hang
         self._opened: _Opened | None = None
         self._attempts: set[Cancellation] = set()
         self._gone: ProviderRemoved | None = None
@@ -181,6 +187,10 @@ class ProviderInstance:
         except GenaiError as error:
             return ProviderUnavailable(f"{error}{'; ' + error.hint if error.hint else ''}")
 
+    def watching(self, method: str) -> Watched:
+        """Watch a method of the provider, which must return soon."""
+        return self._watchdog.watch("provider", self.type.name, method)
+
     def preparation(self, model_id: str = "") -> Preparation | None:
         """The step that makes a model available (`Provider.preparation`); None if there is none or
         its plugin fails."""
@@ -188,7 +198,8 @@ class ProviderInstance:
         if isinstance(provider, ProviderUnavailable):
             return None
         try:
-            found = provider.preparation(model_id)
+            with self.watching("preparation"):
+                found = provider.preparation(model_id)
         except Exception:  # noqa: BLE001 - affects only that provider
             _log.warning("preparation() of provider %s failed", self.name, exc_info=True)
             return None
@@ -235,7 +246,9 @@ class ProviderInstance:
                     opened.breakers.attempt(model_id),
                     DeadlineTimer(limits, opened.call_limits, self._clock) as watch,
                 ):
-                    yield ProviderCall(opened.provider, limits, watch, self._without_keys)
+                    yield ProviderCall(
+                        opened.provider, limits, watch, self._without_keys, self.type.name
+                    )
             finally:
                 with self._lock:
                     self._attempts.discard(limits)
@@ -252,18 +265,38 @@ class ProviderInstance:
         for attempt in attempts:
             attempt.cancel(self._gone)
         if opened is not None:
-            try:
+            self._close(opened)
+
+    def _close(self, opened: _Opened) -> None:
+        try:
+            with self.watching("close"):
                 opened.provider.close()
-            except Exception:  # noqa: BLE001 - the others must be closed, too
-                _log.warning("close() of provider %s failed", self.name, exc_info=True)
-            opened.http.close()
+        except Exception:  # noqa: BLE001 - the others must be closed, too
+            _log.warning("close() of provider %s failed", self.name, exc_info=True)
+        opened.http.close()
 
     def _open(self) -> _Opened:
+        opened = self._known()
+        if opened is not None:
+            return opened
+        with self._opening:
+            opened = self._known()
+            if opened is not None:
+                return opened
+            opened = self._make()
+            with self._lock:
+                gone = self._gone
+                if gone is None:
+                    self._opened = opened
+                    return opened
+        self._close(opened)
+        raise copy.copy(gone)
+
+    def _known(self) -> _Opened | None:
+        """The provider, if it is open. Raises `ProviderRemoved` if it was closed."""
         with self._lock:
             if self._gone is not None:
                 raise copy.copy(self._gone)
-            if self._opened is None:
-                self._opened = self._make()
             return self._opened
 
     def _make(self) -> _Opened:
@@ -272,7 +305,8 @@ class ProviderInstance:
             http = LazyTransport()
             data_dir = Path(paths.data_dir(self.type.name))
             services = Services(self.name, self._clock, data_dir, http, self.type.name)
-            provider = self.type.open(settings, services)
+            with self.watching("open"):
+                provider = self.type.open(settings, services)
             limits = http.call_limits = self.read_limits(provider.call_limits)
             return _Opened(
                 provider,

@@ -171,7 +171,13 @@ class ProviderInstances:
     ) -> ProviderInstance:
         file = self._file if is_in_file else ""
         return ProviderInstance(
-            name, self._types[config.type], config, self._clock, self._keys, file
+            name,
+            self._types[config.type],
+            config,
+            self._clock,
+            self._keys,
+            self._observers.watchdog,
+            file,
         )
 
     def _why_unknown(self, name: str, config: InstanceConfig) -> str:

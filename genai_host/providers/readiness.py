@@ -126,7 +126,8 @@ def _without_asking(instance: ProviderInstance) -> Provider | Readiness:
     if isinstance(provider, ProviderUnavailable):
         return Readiness(provider.reason)
     try:
-        missing = provider.unavailable_reason()
+        with instance.watching("unavailable_reason"):
+            missing = provider.unavailable_reason()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
         return Readiness(f"its plugin failed: {describe_exception(error)}")
     if missing or type(provider).probe is Provider.probe:

@@ -68,6 +68,7 @@ class RequestHandler:
         self._user = ""
         self._more: dict[str, str] = {}
         self._head: Head | None = None
+        self._found: Found | HttpProblem | None = None
         self._limits = Cancellation()
         self._outbox = ResponseBuffer(self._loop, shared.errands)
         self._turn: asyncio.Future[None] | None = None
@@ -95,9 +96,19 @@ class RequestHandler:
     def interrupt(self, error: GenaiError) -> None:
         """Interrupt the request with an error, if it supports its limits."""
         if self._turn is not None and not self._turn.done():
-            problem = HttpProblem(503, "stopping", "the server is shutting down", retry_after=1)
-            self._turn.set_exception(Refused(problem))
+            self._turn.set_exception(Refused(_STOPPING))
         self._shared.cancel(self._limits, error)
+
+    def abandon(self) -> None:
+        """End a request whose thread does not return: with an error, unless its reply has begun."""
+        if self._head is not None:
+            path, headers = self._head.path, self._head.headers
+            plugin = self._shared.plugin_of(self._found)
+            who = f"plugin {plugin}" if plugin else "the server"
+            _log.warning("%s has not returned from %s %s", who, self._head.method, path)
+            self._outbox.put_reply(error_reply(path, headers, _STOPPING))
+        self._outbox.end(is_broken=True)
+        self._shared.errands.wake()
 
     def _answered(self) -> AccessLogEntry:
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
@@ -118,7 +129,7 @@ class RequestHandler:
             return
         method = "GET" if head.method == "HEAD" else head.method
         routes = await shared.routes()
-        found = routes.find(method, head.path)
+        self._found = found = routes.find(method, head.path)
         if isinstance(found, HttpProblem) or found[0].rate_limited:
             shared.count(self._user, head.client)
         body = b"" if isinstance(found, HttpProblem) else await self._body(head, found[0])
@@ -346,6 +357,7 @@ def _close(reply: RouteResponse) -> None:
         _log.warning("cannot close the body of a reply", exc_info=True)
 
 
+_STOPPING = HttpProblem(503, "stopping", "the server is shutting down", retry_after=1)
 _LAST = 1.0  # seconds in which interrupted requests may send their error
 _LEAST = 0.1  # the same for an immediate stop
 
@@ -379,7 +391,11 @@ class Application:
         for exchange in list(self._under_way):
             exchange.interrupt(stopped)
         await self._until_idle(_LEAST if hurry.is_set() else _LAST, asyncio.Event())
-        return not self._under_way
+        hanging = list(self._under_way)
+        for exchange in hanging:
+            exchange.abandon()
+        await self._until_idle(_LEAST, asyncio.Event())
+        return not hanging
 
     async def _until_idle(self, seconds: float, hurry: asyncio.Event) -> None:
         if not self._under_way:

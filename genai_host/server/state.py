@@ -197,6 +197,11 @@ class ServerState:
         route = "" if isinstance(found, HttpProblem) else found[0].path
         return self._host.observers.request(request, route, self.clock)
 
+    def plugin_of(self, found: Found | HttpProblem | None) -> str:
+        """The plugin with a route; empty for the server's own."""
+        route = found[0] if isinstance(found, tuple) else None
+        return "" if route is None else self._host.registry.owner("HTTP route", route.key)
+
     def log(self, answered: Callable[[], AccessLogEntry]) -> None:
         if self.settings.access_log is not None:
             self.settings.access_log(answered())

@@ -15,12 +15,20 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import unquote
 
 from attrs import evolve
 
-from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse, json_response
+from genai_host.api import (
+    CancelToken,
+    HttpProblem,
+    HttpRoute,
+    RouteRequest,
+    RouteResponse,
+    json_response,
+)
 from genai_host.api.json_reader import MOST_DROPPED
 from genai_host.errors import GenaiError
 from genai_host.host import Host
@@ -137,7 +145,9 @@ class HttpRoutes:
             )
         dropped: list[str] = []
         try:
-            reply = self._handler(route)(evolve(request, parameters=parameters, dropped=dropped))
+            handler = self._handler(route)
+            with self._watching(route, "handler", request.limits):
+                reply = handler(evolve(request, parameters=parameters, dropped=dropped))
             if not isinstance(reply, RouteResponse):
                 raise TypeError(
                     f"{route.load} returned {short_repr(reply)}, which is not a RouteResponse"
@@ -154,10 +164,9 @@ class HttpRoutes:
 
     def close(self) -> None:
         """Close the objects that were created for routes."""
-        with self._lock:
-            made = list(self._made.values())
-            self._made.clear()
-            self._handlers.clear()
+        made = list(self._made.values())  # without the lock: loading a handler may hang
+        self._made.clear()
+        self._handlers.clear()
         for each in made:
             close = getattr(each, "close", None)
             try:
@@ -186,9 +195,14 @@ class HttpRoutes:
 
     def _handler(self, route: HttpRoute) -> Handler:
         if route.key not in self._handlers:
-            with self._lock:
+            with self._lock, self._watching(route, "load"):
                 self._handlers[route.key] = self._loaded(route)
         return self._handlers[route.key]
+
+    def _watching(
+        self, route: HttpRoute, method: str, limits: CancelToken | None = None
+    ) -> AbstractContextManager[object]:
+        return self._host.observers.watchdog.watch("HTTP route", route.key, method, limits=limits)
 
     def _loaded(self, route: HttpRoute) -> Handler:
         module, _, name = route.load.partition(":")

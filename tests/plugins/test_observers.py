@@ -36,6 +36,7 @@ from genai_host.api import (
 from genai_host.api import hooks as hookspecs
 from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
+from genai_host.plugins.watchdog import Watchdog
 from genai_host.testing import FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
 from genai_host.util.names import GROUP
@@ -593,7 +594,8 @@ def test_a_hook_that_hangs_is_named_and_its_plugin_is_left_out_until_it_returns(
         service.replies = [chat("hello")]
         remote = InstanceConfig("openai-compatible", settings={"base_url": f"{service.url}/v1"})
         config = Config(providers={"remote": remote})
-        host = make_host(slow=slow, openai=genai_vendor_openai, config=config, clock=clock)
+        host = make_host(slow=slow, openai=genai_vendor_openai, config=config)
+        host.watchdog = Watchdog(clock)
         hook = next(name for name in vars(kind) if name.startswith("genai_"))
         stuck = pool.submit(host.open("chat", "remote/m").say, "hi")
         assert slow.hangs.wait(30)
@@ -616,7 +618,8 @@ def test_hooks_that_return_are_not_watched_for_longer(
     make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock()
-    host = make_host(watching=Watching(), clock=clock)
+    host = make_host(watching=Watching())
+    host.watchdog = Watchdog(clock)
     for _ in range(3):
         host.open("chat", "mock").say("hi")
         clock.advance(10.0)

@@ -1,0 +1,165 @@
+"""Finds code of plugins that hangs. It cannot be interrupted, so it is logged with its plugin."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable
+
+from genai_host.api import CancelToken, Clock
+from genai_host.api.cancellation import ended_with
+
+_log = logging.getLogger(__name__)
+
+HANGS = 10.0
+"""Seconds after which code counts as hanging."""
+
+
+def _no_owner(kind: str, name: str) -> str:
+    return ""
+
+
+class Watchdog:
+    """Logs code of plugins that does not return. One timer is set while code is watched, not one
+    for each call. Code without a plugin is the host's own, and not logged.
+
+    Args:
+        clock: Source of time.
+        owner: Returns the plugin with a contribution, by kind and name; empty if there is none.
+
+    Attributes:
+        hanging: Plugins with a hook that hangs.
+    """
+
+    def __init__(self, clock: Clock, owner: Callable[[str, str], str] = _no_owner) -> None:
+        self.hanging: frozenset[str] = frozenset()
+        self.now = clock.monotonic
+        self._clock = clock
+        self._owner = owner
+        self._watched: dict[int, Watched] = {}
+        self._lock = threading.Lock()
+        self._is_set = False
+
+    def watch(
+        self,
+        kind: str,
+        name: str,
+        method: str = "",
+        *,
+        plugin: str = "",
+        limits: CancelToken | None = None,
+    ) -> Watched:
+        """A context in which code of a plugin runs.
+
+        Args:
+            kind: Kind of contribution, or `hook`.
+            name: Name of the contribution or hook.
+            method: The method that is called.
+            plugin: The plugin; empty for the owner of the contribution.
+            limits: The code may run until this is cancelled; None if it must return soon.
+        """
+        return Watched(self, kind, name, method, plugin, limits)
+
+    def enter(self, watched: Watched) -> None:
+        self._watched[id(watched)] = watched
+        if not self._is_set:
+            self._set(HANGS)
+
+    def leave(self, watched: Watched) -> None:
+        del self._watched[id(watched)]
+        self.returned(watched)
+
+    def returned(self, watched: Watched) -> None:
+        """Log that code that hung has returned."""
+        if watched.hangs:
+            watched.hangs = False
+            seconds = self.now() - watched.since
+            self._warn("plugin %s has returned from %s after %.0f seconds", watched, seconds)
+            self._find_hanging()
+
+    def _set(self, seconds: float) -> None:
+        with self._lock:
+            if self._is_set:
+                return
+            self._is_set = True
+        self._clock.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._is_set = False  # before the code is listed, so that none is missed
+        now = self.now()
+        due = math.inf
+        for each in list(self._watched.values()):
+            if each.limits is not None and ended_with(each.limits) is None:
+                each.since = now
+            since = each.since
+            if now - since >= HANGS and not each.hangs:
+                each.hangs = True
+                what = "plugin %s has not returned from %s for %.0f seconds: its caller waits"
+                if each.kind == "hook":
+                    what += ", and the plugin is left out until then"
+                self._warn(what, each, now - since)
+            elif not each.hangs:
+                due = min(due, since + HANGS, now + HANGS)
+        self._find_hanging()
+        if due < math.inf:
+            self._set(due - now)
+
+    def _warn(self, message: str, watched: Watched, seconds: float) -> None:
+        kind, name = watched.kind, watched.name
+        plugin = watched.plugin or self._owner(kind, name)
+        if plugin:
+            what = name if kind == "hook" else f"{watched.method} of the {kind} {name}"
+            _log.warning(message, plugin, what, seconds)
+
+    def _find_hanging(self) -> None:
+        with self._lock:
+            every = list(self._watched.values())
+            self.hanging = frozenset(e.plugin for e in every if e.hangs and e.kind == "hook")
+
+
+class Watched:
+    """A context in which code of a plugin runs, except while it is paused.
+
+    Attributes:
+        since: When the code was called; infinite while it is paused.
+        hangs: Whether the code was logged as hanging.
+    """
+
+    __slots__ = ("_watchdog", "hangs", "kind", "limits", "method", "name", "plugin", "since")
+
+    def __init__(
+        self,
+        watchdog: Watchdog,
+        kind: str,
+        name: str,
+        method: str,
+        plugin: str,
+        limits: CancelToken | None,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.method = method
+        self.plugin = plugin
+        self.limits = limits
+        self.hangs = False
+        self.since = math.inf
+        self._watchdog = watchdog
+
+    def __enter__(self) -> Watched:
+        self.since = self._watchdog.now()
+        self._watchdog.enter(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._watchdog.leave(self)
+
+    def resume(self) -> None:
+        """The code is called again."""
+        self.since = self._watchdog.now()
+
+    def pause(self) -> None:
+        """The code has returned. Cheap, since it is called for each chunk of an answer."""
+        if self.hangs:
+            self._watchdog.returned(self)
+        self.since = math.inf

@@ -1,0 +1,200 @@
+"""Code of plugins that hangs in a turn or a call: it is named, and does not keep the host open."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from genai_host import Host
+from genai_host.api import (
+    Answer,
+    CancelToken,
+    Completion,
+    Delta,
+    Dialect,
+    DialectEndpoint,
+    Feature,
+    FeatureSteps,
+    Message,
+    Model,
+    NoSettings,
+    Prompt,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    ReplyStream,
+    StreamEvent,
+    Turn,
+)
+from genai_host.errors import Cancelled, ProviderRemoved
+from genai_host.plugins.watchdog import HANGS, Watchdog
+from genai_host.testing import InlinePlugin, ManualClock
+
+pytestmark = pytest.mark.part
+
+MakeHost = Callable[..., Host]
+
+
+class Slow(InlinePlugin):
+    """A plugin whose methods hang, one of them at a time.
+
+    Attributes:
+        where: Name of the method that hangs.
+        hangs: Set by the method.
+        go_on: Lets it return.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.hangs, self.go_on = threading.Event(), threading.Event()
+        super().__init__(
+            features=[Feature("slow-feature", NoSettings, self.respond)],
+            dialects=[SlowDialect(self)],
+            providers=[ProviderType("slow-provider", NoSettings, self.open)],
+            models=[Model("slow-model", ["slow-dialect"], at={"slow-provider": "m"})],
+        )
+
+    def called(self, method: str) -> None:
+        if method == self.where:
+            self.hangs.set()
+            self.go_on.wait(60)
+
+    def open(self, settings: Any, services: Any) -> SlowProvider:
+        self.called("open")
+        return SlowProvider(self)
+
+    def respond(self, turn: Turn[Any]) -> FeatureSteps:
+        self.called("respond")
+        found = yield Prompt([Message("user", "hi")], stream=True)
+        return Answer(found.text)
+
+
+class SlowDialect(Dialect[Any, Any]):
+    name = "slow-dialect"
+    capabilities = frozenset({"stream"})
+
+    def __init__(self, slow: Slow) -> None:
+        self.slow = slow
+
+    def prepare_request(self, call: Any) -> ProviderRequest:
+        self.slow.called("prepare_request")
+        return ProviderRequest("chat", self.name, call.model_id, {}, call.stream)
+
+    def extract_result(self, call: Any, reply: ProviderReply) -> Completion:
+        self.slow.called("extract_result")
+        return Completion(Message("assistant", "hello"))
+
+    def decoder(self, call: Any) -> SlowDecoder:
+        return SlowDecoder(self.slow)
+
+
+class SlowDecoder:
+    def __init__(self, slow: Slow) -> None:
+        self.slow = slow
+        self.done = False
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        self.slow.called("feed")
+        self.done = True
+        return [Delta(text="hello")]
+
+    def finish(self) -> Completion:
+        return Completion(Message("assistant", "hello"))
+
+
+class SlowProvider(Provider):
+    serves = {"slow-dialect": DialectEndpoint()}
+
+    def __init__(self, slow: Slow) -> None:
+        self.slow = slow
+
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        self.slow.called("send")
+        return ProviderReply(b"{}")
+
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
+        return SlowStream()
+
+
+class SlowStream(ReplyStream):
+    def __iter__(self) -> Iterator[StreamEvent]:
+        yield StreamEvent(data=b"{}")
+
+    def close(self) -> None:
+        pass
+
+
+WHERE = {
+    "respond": "the feature slow-feature",
+    "prepare_request": "the dialect slow-dialect",
+    "extract_result": "the dialect slow-dialect",
+    "feed": "the dialect slow-dialect",
+    "open": "the provider slow-provider",
+}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_code_that_hangs_is_named(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    slow, clock = Slow(where), ManualClock()
+    with ThreadPoolExecutor(1) as pool:
+        host = make_host(slow=slow)
+        host.watchdog = Watchdog(clock, host.registry.owner)
+
+        def ask() -> str:
+            conversation = host.open("slow-feature", "slow-model")
+            if where == "feed":
+                events = conversation.stream("hi")
+                return "".join(each.data.text for each in events if each.kind == "delta")
+            return conversation.say("hi").text
+
+        asked = pool.submit(ask)
+        assert slow.hangs.wait(30)
+        clock.wait_for_alarm_in(HANGS)
+        clock.advance(HANGS)
+        what = f"{where} of {WHERE[where]}"
+        assert f"plugin slow has not returned from {what} for 10 seconds" in caplog.text
+        slow.go_on.set()
+        assert asked.result(30) == "hello"
+        assert f"plugin slow has returned from {what} after 10 seconds" in caplog.text
+    clock.advance(HANGS)
+    assert clock.due_in() == []
+
+
+def test_a_provider_may_wait_until_its_call_is_cancelled(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow, clock = Slow("send"), ManualClock()
+    with ThreadPoolExecutor(1) as pool:
+        host = make_host(slow=slow)
+        host.watchdog = Watchdog(clock, host.registry.owner)
+        conversation = host.open("slow-feature", "slow-model")
+        asked = pool.submit(conversation.say, "hi")
+        assert slow.hangs.wait(30)
+        clock.wait_for_alarm_in(HANGS)
+        clock.advance(HANGS)
+        assert "slow" not in caplog.text
+        conversation.cancel()
+        clock.advance(HANGS)
+        assert "plugin slow has not returned from send of the provider slow-provider" in caplog.text
+        slow.go_on.set()
+        with pytest.raises(Cancelled):
+            asked.result(30)
+
+
+def test_a_provider_that_is_being_opened_does_not_keep_the_host_open(make_host: MakeHost) -> None:
+    slow = Slow("open")
+    with ThreadPoolExecutor(1) as pool:
+        host = make_host(slow=slow)
+        asked = pool.submit(lambda: host.instances["slow-provider"].provider)
+        assert slow.hangs.wait(30)
+        host.close()
+        slow.go_on.set()
+        with pytest.raises(ProviderRemoved):
+            asked.result(30)
