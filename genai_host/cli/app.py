@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,10 +25,24 @@ PATIENCE = 5.0
 """Timeout for another process that writes to the store, in seconds."""
 
 
-def no_output_of_plugins() -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def no_output_of_plugins() -> Iterator[None]:
     """Context for loading plugins. What they print goes to standard error, since a program may read
-    standard output."""
-    return contextlib.redirect_stdout(sys.stderr)
+    standard output. So does the output of C libraries and child processes, which use the descriptor
+    of standard output."""
+    kept = None
+    with contextlib.suppress(OSError):  # one of them is closed
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 class App:
@@ -163,7 +177,8 @@ def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
     plugin = host.registry.owner("command", name)
     module, _, attribute = declared.load.partition(":")
     try:
-        command = getattr(importlib.import_module(module), attribute)
+        with no_output_of_plugins():
+            command = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a plugin's command must not break others
         raise PluginError(
             f"cannot load command {name!r} of plugin {plugin!r}: {error}",

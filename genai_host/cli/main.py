@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,8 @@ import click
 from genai_host.util.names import APP, COMMANDS, FORMER_COMMANDS, SAFE, __version__
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from genai_host.cli.app import App
 
 _WAITING = 3
@@ -157,7 +160,58 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    if "genai_host.plugins.discovery" in sys.modules:  # plugins may have been loaded
+        _end_soon(code)
+    sys.exit(code)
+
+
+EXIT_SECONDS = (5.0, 15.0)
+"""Seconds after which a process that does not exit names the plugin, and then is ended."""
+
+
+def _end_soon(code: int) -> None:
+    """End the process even if threads or exit handlers of plugins do not end. The interpreter waits
+    for them, and daemon threads still run then."""
+    import threading
+    import time
+
+    from genai_host.cli.terminal import note
+
+    def end() -> None:
+        time.sleep(EXIT_SECONDS[0])
+        until = time.monotonic() + EXIT_SECONDS[1]
+        named: set[str] = set()
+        while time.monotonic() < until:
+            for each in {*_awaited()} - named:
+                note(f"warning: {each} keeps the process from exiting", fg="yellow")
+                named.add(each)
+            time.sleep(0.1)
+        os._exit(code)
+
+    threading.Thread(target=end, name="exit", daemon=True).start()
+
+
+def _awaited() -> Iterator[str]:
+    """The threads that the interpreter waits for: their plugins, or their names if unknown."""
+    import threading
+
+    from genai_host.plugins.index import PluginIndex
+
+    theirs = [each for each in PluginIndex().plugins() if each.distribution != APP]
+    plugins = {re.split("[.:]", each.value)[0]: each.name for each in theirs}
+    threads = {each.ident: each for each in threading.enumerate() if not each.daemon}
+    for ident, top in sys._current_frames().items():
+        frame: FrameType | None = top if ident in threads else None
+        while frame is not None:
+            plugin = plugins.get(str(frame.f_globals.get("__name__")).partition(".")[0])
+            if plugin:
+                yield f"plugin {plugin}"
+                break
+            frame = frame.f_back
+        else:
+            if ident in threads and threads[ident] is not threading.main_thread():
+                yield f"thread {threads[ident].name!r}"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

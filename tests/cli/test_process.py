@@ -48,13 +48,16 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 _LOUD = """
+import os, subprocess, sys
 from genai_host.api import hookimpl
 
 print("loud")
 
 @hookimpl
 def genai_tools():
-    print("louder")
+    print("louder", flush=True)
+    os.write(1, b"loudest\\n")
+    subprocess.run([sys.executable, "-c", "print('a child')"])
     return []
 """
 
@@ -82,7 +85,38 @@ def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.Mon
     for command in ("features", "doctor", "plugins check"):
         done = genai_host(*command.split(), "--json")
         assert json.loads(done.stdout)
-        assert "loud\nlouder\n" in done.stderr
+        assert "loud\nlouder\nloudest\na child\n" in done.stderr.replace("\r\n", "\n")
+
+
+@_posix
+@pytest.mark.parametrize(
+    ("wait", "who"),
+    [
+        ("threading.Thread(target=wait).start()", "plugin zz-waits"),
+        ("threading.Thread(target=threading.Event().wait, name='x').start()", "thread 'x'"),
+        ("atexit.register(wait)", "plugin zz-waits"),
+    ],
+)
+def test_a_plugin_that_keeps_the_process_from_exiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: str, who: str
+) -> None:
+    source = f"import atexit, threading\ndef wait(): threading.Event().wait()\n{wait}\n"
+    make_distribution(tmp_path, "zz-waits", files={"zz_waits.py": source})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code = (
+        "from genai_host.cli import main\nmain.EXIT_SECONDS = (0.0, {})\n"
+        "main.main(['plugins', 'check', 'mock', '--json'])"
+    )
+    done = python(code.format(0))
+    assert done.returncode == 0
+    assert json.loads(done.stdout)
+    command = [sys.executable, "-c", code.format(600)]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=_SETTLED
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"warning: {who} keeps the process from exiting\n"
+        process.kill()
 
 
 class TestImports:
