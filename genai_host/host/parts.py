@@ -89,8 +89,8 @@ class HostParts:
             _log.warning("no home directory, conversations are not saved: %s", paths.ELSEWHERE)
         self.keys = keys or SecretStore()
         self._discovery = discovery or InstalledPlugins()
-        self._own_clock = SystemClock()
-        self.clock: Clock = clock or self._own_clock
+        self._own_clock = SystemClock() if clock is None else None
+        self.clock: Clock = clock or self._own_clock or SystemClock()
         self._retry_policy = retry_policy
         self.store = store
         self._prices = prices
@@ -121,7 +121,8 @@ class HostParts:
             self.toolbox.close()
         if "observers" in vars(self) and not was_closed:
             self.observers.tell("genai_on_close")
-        self._own_clock.close()
+        if self._own_clock is not None:
+            self._own_clock.close()
 
     @lazy_property
     def plugins(self) -> Plugins:
@@ -146,13 +147,8 @@ class HostParts:
     @lazy_property
     def observers(self) -> Observers:
         """The plugins that implement hooks for events."""
-        return Observers(self.plugins.manager, self.watchdog)
-
-    @lazy_property
-    def watchdog(self) -> Watchdog:
-        """Logs code of plugins that hangs. It measures real time, since a given clock may not
-        advance."""
-        return Watchdog(self._own_clock, self.registry.owner)
+        watchdog = Watchdog(self._own_clock, self.registry.owner)
+        return Observers(self.plugins.manager, watchdog)
 
     @lazy_property
     def instances(self) -> ProviderInstances:

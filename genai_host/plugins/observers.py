@@ -36,7 +36,6 @@ from genai_host.api import (
 from genai_host.errors import Cancelled
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.watchdog import Watchdog
-from genai_host.util.clock import SystemClock
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +90,7 @@ class Observers:
 
     Args:
         manager: Manager of the working plugins; None for no plugins.
-        watchdog: Finds hooks that hang; None for a new one.
+        watchdog: Finds hooks that hang; None for one that logs nothing.
 
     Attributes:
         watchdog: For other code of plugins.
@@ -100,7 +99,7 @@ class Observers:
     def __init__(
         self, manager: pluggy.PluginManager | None = None, watchdog: Watchdog | None = None
     ) -> None:
-        self.watchdog = watchdog or Watchdog(SystemClock())
+        self.watchdog = watchdog or Watchdog()
         self._hooks = None if manager is None else _guarded(manager, self.watchdog)
         self._watched: dict[str, bool] = {}
         self._origin = os.urandom(12).hex()

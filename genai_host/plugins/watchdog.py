@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 
 from genai_host.api import CancelToken, Clock
@@ -25,21 +26,24 @@ class Watchdog:
     for each call. Code without a plugin is the host's own, and not logged.
 
     Args:
-        clock: Source of time.
+        clock: Source of time; None to log nothing, for hosts with a given clock: it may stand still
+            while code runs.
         owner: Returns the plugin with a contribution, by kind and name; empty if there is none.
 
     Attributes:
         hanging: Plugins with a hook that hangs.
     """
 
-    def __init__(self, clock: Clock, owner: Callable[[str, str], str] = _no_owner) -> None:
+    def __init__(
+        self, clock: Clock | None = None, owner: Callable[[str, str], str] = _no_owner
+    ) -> None:
         self.hanging: frozenset[str] = frozenset()
-        self.now = clock.monotonic
+        self.now = time.monotonic if clock is None else clock.monotonic
         self._clock = clock
         self._owner = owner
         self._watched: dict[int, Watched] = {}
         self._lock = threading.Lock()
-        self._is_set = False
+        self._is_set = clock is None
 
     def watch(
         self,
@@ -80,7 +84,7 @@ class Watchdog:
 
     def _set(self, seconds: float) -> None:
         with self._lock:
-            if self._is_set:
+            if self._is_set or self._clock is None:
                 return
             self._is_set = True
         self._clock.call_later(seconds, self._look)

@@ -36,6 +36,7 @@ from genai_host.api import (
 from genai_host.api import hooks as hookspecs
 from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
+from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import Watchdog
 from genai_host.testing import FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
@@ -595,7 +596,7 @@ def test_a_hook_that_hangs_is_named_and_its_plugin_is_left_out_until_it_returns(
         remote = InstanceConfig("openai-compatible", settings={"base_url": f"{service.url}/v1"})
         config = Config(providers={"remote": remote})
         host = make_host(slow=slow, openai=genai_vendor_openai, config=config)
-        host.watchdog = Watchdog(clock)
+        host.observers = Observers(host.plugins.manager, Watchdog(clock))
         hook = next(name for name in vars(kind) if name.startswith("genai_"))
         stuck = pool.submit(host.open("chat", "remote/m").say, "hi")
         assert slow.hangs.wait(30)
@@ -619,7 +620,7 @@ def test_hooks_that_return_are_not_watched_for_longer(
 ) -> None:
     clock = ManualClock()
     host = make_host(watching=Watching())
-    host.watchdog = Watchdog(clock)
+    host.observers = Observers(host.plugins.manager, Watchdog(clock))
     for _ in range(3):
         host.open("chat", "mock").say("hi")
         clock.advance(10.0)

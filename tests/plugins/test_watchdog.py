@@ -32,6 +32,7 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.errors import Cancelled, ProviderRemoved
+from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog
 from genai_host.testing import InlinePlugin, ManualClock
 
@@ -145,7 +146,8 @@ def test_code_that_hangs_is_named(
     slow, clock = Slow(where), ManualClock()
     with ThreadPoolExecutor(1) as pool:
         host = make_host(slow=slow)
-        host.watchdog = Watchdog(clock, host.registry.owner)
+        watchdog = Watchdog(clock, host.registry.owner)
+        host.observers = Observers(host.plugins.manager, watchdog)
 
         def ask() -> str:
             conversation = host.open("slow-feature", "slow-model")
@@ -173,7 +175,8 @@ def test_a_provider_may_wait_until_its_call_is_cancelled(
     slow, clock = Slow("send"), ManualClock()
     with ThreadPoolExecutor(1) as pool:
         host = make_host(slow=slow)
-        host.watchdog = Watchdog(clock, host.registry.owner)
+        watchdog = Watchdog(clock, host.registry.owner)
+        host.observers = Observers(host.plugins.manager, watchdog)
         conversation = host.open("slow-feature", "slow-model")
         asked = pool.submit(conversation.say, "hi")
         assert slow.hangs.wait(30)
