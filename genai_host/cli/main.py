@@ -7,6 +7,7 @@ tracebacks.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
@@ -187,6 +188,8 @@ def _end_soon(code: int) -> None:
                 note(f"warning: {each} keeps the process from exiting", fg="yellow")
                 named.add(each)
             time.sleep(0.1)
+        with contextlib.suppress(OSError, ValueError):  # else done after all threads have ended
+            sys.stdout.flush()
         os._exit(code)
 
     threading.Thread(target=end, name="exit", daemon=True).start()
