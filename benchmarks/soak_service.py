@@ -18,7 +18,7 @@ from genai_host.testing.fake_service import (
     RESET,
     Received,
     Reply,
-    Step,
+    ReplyStep,
     json_reply,
     reply,
     sse_reply,
@@ -77,9 +77,9 @@ def _completion(pieces: Sequence[str]) -> Any:
     return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": _USAGE}
 
 
-def _events(pieces: Sequence[str], end: Step | None = None) -> Reply:
+def _events(pieces: Sequence[str], end: ReplyStep | None = None) -> Reply:
     """The pieces as they are streamed, to the end, or half of them."""
-    told: list[Step] = [_chunk({"content": piece}) for piece in pieces]
+    told: list[ReplyStep] = [_chunk({"content": piece}) for piece in pieces]
     if end is not None:
         return sse_reply([*told[: len(told) // 2 + 1], end])
     return sse_reply([*told, _chunk({}, "stop"), b"[DONE]"])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from genai_host.api import Answer, Message, TokenCount
 from genai_host.api.features import Event
-from genai_host.conversations.conversation import Conversation, Said
+from genai_host.conversations.conversation import Conversation, UserInput
 from genai_host.errors import Cancelled, ConversationBusy
 from genai_host.host import Host
 
@@ -103,7 +103,7 @@ class AsyncConversation:
 
     async def say(
         self,
-        message: Said | None = None,
+        message: UserInput | None = None,
         *,
         regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
@@ -126,7 +126,7 @@ class AsyncConversation:
 
     def stream(
         self,
-        message: Said | None = None,
+        message: UserInput | None = None,
         *,
         regenerate: bool = False,
         context: Mapping[str, Any] | None = None,

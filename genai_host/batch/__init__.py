@@ -10,7 +10,7 @@
 - `batch`: the batch: which rows run, in which order, and when it stops
 """
 
-from genai_host.batch.batch import Batch, Progress
+from genai_host.batch.batch import Batch, BatchProgress
 from genai_host.batch.work import RETRY_POLICY, Task
 
-__all__ = ["RETRY_POLICY", "Batch", "Progress", "Task"]
+__all__ = ["RETRY_POLICY", "Batch", "BatchProgress", "Task"]

@@ -26,9 +26,9 @@ from attrs import evolve, frozen
 
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import read_settings
-from genai_host.batch.journal import Journal
-from genai_host.batch.rows import Row, rows_in, survey
-from genai_host.batch.work import Result, Task, Worker, do_row, problem_of
+from genai_host.batch.journal import BatchJournal
+from genai_host.batch.rows import BatchRow, rows_in, survey
+from genai_host.batch.work import RowResult, Task, Worker, do_row, problem_of
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -68,7 +68,7 @@ _SEEN = 0.2  # seconds between checks for an interruption
 
 
 @frozen
-class Progress:
+class BatchProgress:
     """Progress of a batch.
 
     Attributes:
@@ -119,7 +119,7 @@ class Batch:
         max_cost: float | None = None,
         executor: Executor | None = None,
         retry_failed: bool = False,
-        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_progress: Callable[[BatchProgress], None] = lambda progress: None,
     ) -> None:
         self._host = host
         self._source, self._output = Path(source), Path(output)
@@ -134,7 +134,7 @@ class Batch:
     def journal_path(self) -> Path:
         return self._output.with_name(f"{self._output.name}.journal")
 
-    def run(self) -> Progress:
+    def run(self) -> BatchProgress:
         """Run all rows without a result. If rows failed, the journal remains, so that they can be
         retried.
 
@@ -156,11 +156,11 @@ class Batch:
         head = {"rows": found.digest, "task": self._task.to_json()}
         name = hashlib.sha256(write_json(head)).hexdigest()
         self._must_be_new()
-        with Journal(self.journal_path, head, self._host.clock) as journal:
+        with BatchJournal(self.journal_path, head, self._host.clock) as journal:
             if self._retry_failed:
                 journal.forget(set(journal.failed))
             self._began = self._host.clock.monotonic()
-            self._progress = Progress(found.rows, before=len(journal.done))
+            self._progress = BatchProgress(found.rows, before=len(journal.done))
             self._told(journal)
             self._do_rest(journal, name)
             self._write(journal)
@@ -174,9 +174,9 @@ class Batch:
                 f"{self._output} already exists", hint="delete it, or use another --output"
             )
 
-    def _do_rest(self, journal: Journal, name: str) -> None:
+    def _do_rest(self, journal: BatchJournal, name: str) -> None:
         with self._doing(name) as submit:
-            under_way: dict[Future[Result], Row] = {}
+            under_way: dict[Future[RowResult], BatchRow] = {}
             try:
                 for row in rows_in(self._source):
                     if row.number in journal.done:
@@ -201,7 +201,7 @@ class Batch:
                     future.cancel()
 
     @contextlib.contextmanager
-    def _doing(self, name: str) -> Iterator[Callable[[Row], Future[Result]]]:
+    def _doing(self, name: str) -> Iterator[Callable[[BatchRow], Future[RowResult]]]:
         """Yield a function that submits a row. At the end, running rows are cancelled."""
         if self._executor is not None:
             elsewhere, task = self._executor, self._task.to_json()
@@ -216,18 +216,18 @@ class Batch:
             threads.shutdown(cancel_futures=True)
             worker.close()
 
-    def _take(self, journal: Journal, under_way: dict[Future[Result], Row]) -> None:
+    def _take(self, journal: BatchJournal, under_way: dict[Future[RowResult], BatchRow]) -> None:
         """Save completed results; may time out without any."""
         ended, _ = wait(under_way, timeout=_SEEN, return_when=FIRST_COMPLETED)
         for future in ended:
             row = under_way.pop(future)
             self._add(journal, row, _result_of(row, future))
 
-    def _add(self, journal: Journal, row: Row, result: Result) -> None:
+    def _add(self, journal: BatchJournal, row: BatchRow, result: RowResult) -> None:
         journal.add(row.number, result)
         self._told(journal)
 
-    def _told(self, journal: Journal) -> None:
+    def _told(self, journal: BatchJournal) -> None:
         self._progress = evolve(
             self._progress,
             done=len(journal.done),
@@ -238,7 +238,7 @@ class Batch:
         )
         self._tell(self._progress)
 
-    def _fits(self, journal: Journal, rows: int) -> bool:
+    def _fits(self, journal: BatchJournal, rows: int) -> bool:
         """Whether the rows fit into the limit at the average cost so far. The first row runs alone,
         to measure its cost."""
         if self._max_cost is None:
@@ -248,7 +248,7 @@ class Batch:
         usual = journal.spent / len(journal.done)
         return journal.spent + usual * rows <= self._max_cost
 
-    def _must_be_affordable(self, journal: Journal) -> None:
+    def _must_be_affordable(self, journal: BatchJournal) -> None:
         if self._max_cost is not None and journal.spent >= self._max_cost:
             raise LimitExceeded(
                 f"cost limit reached: ${journal.spent:.4f} of ${self._max_cost:g} spent, "
@@ -256,7 +256,7 @@ class Batch:
                 hint="continue with the same command and a larger --max-cost",
             )
 
-    def _write(self, journal: Journal) -> None:
+    def _write(self, journal: BatchJournal) -> None:
         """Write all results, in order. The file is replaced atomically."""
         part = self._output.with_name(f"{self._output.name}.part")
         try:
@@ -275,12 +275,12 @@ class Batch:
             ) from error
 
 
-def _wrong(row: Row) -> Result:
+def _wrong(row: BatchRow) -> RowResult:
     problem = {"code": "invalid_data", "message": row.wrong, "hint": ""}
     return {**row.names, "error": problem}
 
 
-def _result_of(row: Row, future: Future[Result]) -> Result:
+def _result_of(row: BatchRow, future: Future[RowResult]) -> RowResult:
     """The result of a row. Errors of a plugin or of the row's process fail only this row."""
     try:
         return future.result()

@@ -19,7 +19,7 @@ from genai_host.errors import ConfigurationError, Conflict, StoreError
 _SYNC = 1.0  # seconds between syncs to disk
 
 
-class Journal:
+class BatchJournal:
     """Journal of a batch, locked for this process while open.
 
     Args:

@@ -36,7 +36,7 @@ _URLS = ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations", "/v1/respo
 
 
 @frozen
-class Row:
+class BatchRow:
     """A row.
 
     Attributes:
@@ -84,7 +84,7 @@ def survey(path: Path) -> Survey:
     return Survey(rows, digest.hexdigest())
 
 
-def rows_in(path: Path) -> Iterator[Row]:
+def rows_in(path: Path) -> Iterator[BatchRow]:
     """Yield all rows; invalid rows have a reason."""
     with _opened(path) as readline:
         for number, line in _lines(readline):
@@ -121,15 +121,15 @@ def _lines(readline: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, line.strip()
 
 
-def _row(number: int, line: bytes) -> Row:
+def _row(number: int, line: bytes) -> BatchRow:
     if len(line) > MOST_BYTES:
-        return Row(number, "", {}, f"the line is longer than {MOST_BYTES >> 20} MiB")
+        return BatchRow(number, "", {}, f"the line is longer than {MOST_BYTES >> 20} MiB")
     try:
         value = ValueBudget().read(line)
     except ValueError as error:
-        return Row(number, "", {}, f"invalid JSON: {error}")
+        return BatchRow(number, "", {}, f"invalid JSON: {error}")
     except ValidationError as error:
-        return Row(number, "", {}, str(error))
+        return BatchRow(number, "", {}, str(error))
     id = ""
     try:
         given = JsonReader({"prompt": value} if isinstance(value, str) else value, "$")
@@ -137,9 +137,9 @@ def _row(number: int, line: bytes) -> Row:
             raise ValidationError("nested too deeply", path="$")
         id = given.text("custom_id" if "custom_id" in given else "id")
         is_openai = "url" in given or "body" in given or "method" in given
-        return Row(number, id, _openai(given) if is_openai else _own(given))
+        return BatchRow(number, id, _openai(given) if is_openai else _own(given))
     except (ValidationError, ConfigurationError) as error:
-        return Row(number, id, {}, str(error))
+        return BatchRow(number, id, {}, str(error))
 
 
 def _own(given: JsonReader) -> dict[str, Any]:

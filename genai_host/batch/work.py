@@ -19,7 +19,7 @@ from genai_host.api import HttpProblem, RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.models import merged_parameters
-from genai_host.batch.rows import Row
+from genai_host.batch.rows import BatchRow
 from genai_host.calls.retry import RetryPolicy
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import GenaiError, NotFound
@@ -62,7 +62,7 @@ RETRY_POLICY = RetryPolicy(max_attempts=4, min_backoff=2.0, max_backoff=60.0, wa
 
 _LOOK = 0.5  # seconds between checks whether another process still runs a row
 
-Result = dict[str, Any]
+RowResult = dict[str, Any]
 
 
 class Worker:
@@ -82,7 +82,7 @@ class Worker:
         self._routes: Any = None
         self._lock = threading.Lock()
 
-    def do(self, row: Row) -> Result:
+    def do(self, row: BatchRow) -> RowResult:
         """Return the result of a row, which may be an error. Raises `Cancelled` after `end`."""
         try:
             return self._serve(row) if row.is_openai else self._ask(row)
@@ -99,7 +99,7 @@ class Worker:
         if self._routes is not None:
             self._routes.close()
 
-    def _ask(self, row: Row) -> Result:
+    def _ask(self, row: BatchRow) -> RowResult:
         conversation = self._conversation(row)
         with conversation, self._ending.on_cancel(conversation.cancel):
             self._ending.check()
@@ -128,7 +128,7 @@ class Worker:
             return False
         return self._host.store_for().summary(conversation.id).status == "idle"
 
-    def _known(self, row: Row, conversation: Conversation) -> Result:
+    def _known(self, row: BatchRow, conversation: Conversation) -> RowResult:
         """The result of a row that another process answered before it ended."""
         cost = self._host.store_for().summary(conversation.id).cost
         return {
@@ -141,7 +141,7 @@ class Worker:
             "error": None,
         }
 
-    def _conversation(self, row: Row) -> Conversation:
+    def _conversation(self, row: BatchRow) -> Conversation:
         """A new conversation, or the one that was started for this row."""
         if not self._task.record:
             return self._open(row, record=False)
@@ -161,7 +161,7 @@ class Worker:
         while self._host.store_for().is_running_elsewhere(id):
             self._sleep(_LOOK)
 
-    def _open(self, row: Row, *, record: bool) -> Conversation:
+    def _open(self, row: BatchRow, *, record: bool) -> Conversation:
         task, asked = self._task, row.asked
         system = {"system_prompt": asked["system"]} if asked["system"] else {}
         return self._host.open(
@@ -174,7 +174,7 @@ class Worker:
             record=record,
         )
 
-    def _serve(self, row: Row) -> Result:
+    def _serve(self, row: BatchRow) -> RowResult:
         """Answer a row as the server does. The cost is not reported there."""
         body = {"model": self._task.model, **row.asked["body"]}
         request = RouteRequest(
@@ -214,7 +214,7 @@ def problem_of(error: GenaiError) -> Mapping[str, Any]:
     return {"code": problem.code, "message": problem.message, "hint": problem.hint}
 
 
-def do_row(task: Mapping[str, Any], batch: str, row: Row) -> Result:
+def do_row(task: Mapping[str, Any], batch: str, row: BatchRow) -> RowResult:
     """Run a row in a process of an executor. It may run again if that process ends.
 
     Args:

@@ -36,7 +36,7 @@ _SERVES = Must(
 )
 
 
-State = Literal["works", "needs", "unreachable", "not offered"]
+RouteState = Literal["works", "needs", "unreachable", "not offered"]
 """State of a model at a provider: it can run, it needs something such as a key (see the reasons),
 the provider is unreachable, or the provider does not offer it."""
 
@@ -78,7 +78,7 @@ class ProviderInfo:
     extra_body: Mapping[str, Any] | None = field(default=None, validator=optional(ANY_BY_NAME))
 
     @property
-    def state(self) -> State:
+    def state(self) -> RouteState:
         if not self.unavailable_reason:
             return "works"
         return "unreachable" if self.unreachable else "needs"
@@ -151,7 +151,7 @@ class Candidate:
         return not self.reasons
 
     @property
-    def state(self) -> State:
+    def state(self) -> RouteState:
         if self.runs:
             return "works"
         if not self.id:

@@ -46,7 +46,7 @@ from genai_host.serializers.conversations import answer_row
 if TYPE_CHECKING:
     from genai_host.api import Answer, Part
     from genai_host.api.features import Event
-    from genai_host.conversations.conversation import Conversation, Said
+    from genai_host.conversations.conversation import Conversation, UserInput
     from genai_host.prompts.templates import Template
 
 _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
@@ -194,7 +194,7 @@ def asked_text(words: tuple[str, ...], sources: tuple[str, ...] = ()) -> str:
 
 def answered(
     conversation: Conversation,
-    message: Said | None,
+    message: UserInput | None,
     output_type: Any = None,
     *,
     regenerate: bool = False,

@@ -25,7 +25,7 @@ from genai_host.cli.terminal import echo, echo_json, is_terminal, note
 
 if TYPE_CHECKING:
     from genai_host.api import Clock
-    from genai_host.batch import Progress, Task
+    from genai_host.batch import BatchProgress, Task
 
 _AT_ONCE = 8
 _DRAWN = 0.2  # seconds between updates of the progress bar
@@ -191,7 +191,7 @@ def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Exe
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _show(progress: Progress, output: Path, as_json: bool) -> None:
+def _show(progress: BatchProgress, output: Path, as_json: bool) -> None:
     if as_json:
         echo_json({**attrs.asdict(progress), "output": str(output)})
         return
@@ -212,7 +212,7 @@ class _Bar:
         self._shown = shown
         self._drawn: float | None = None
 
-    def draw(self, progress: Progress) -> None:
+    def draw(self, progress: BatchProgress) -> None:
         now = self._clock.monotonic()
         if not self._shown or (self._drawn is not None and now - self._drawn < _DRAWN):
             return
@@ -227,7 +227,7 @@ class _Bar:
             sys.stderr.flush()
 
 
-def _line(progress: Progress) -> str:
+def _line(progress: BatchProgress) -> str:
     part = progress.done / progress.rows if progress.rows else 1.0
     full = round(part * _BAR)
     line = f"{'█' * full}{'░' * (_BAR - full)} {progress.done}/{progress.rows}"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
     from genai_host.api import Answer, Message, Part
-    from genai_host.conversations.conversation import Conversation, Said
+    from genai_host.conversations.conversation import Conversation, UserInput
     from genai_host.prompts.templates import Template
 
 
@@ -274,7 +274,7 @@ class Chat:
         fails."""
         self._answer(message, regenerate=True)
 
-    def _answer(self, message: Said | None, *, regenerate: bool = False) -> None:
+    def _answer(self, message: UserInput | None, *, regenerate: bool = False) -> None:
         self._keep(answered(self._conversation, message, regenerate=regenerate))
 
     def _keep(self, answer: Answer) -> None:

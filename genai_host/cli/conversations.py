@@ -61,14 +61,14 @@ _MOST_IMPORTED = 512 * 2**20  # bytes
 _id = click.argument("id", shell_complete=complete_ids)
 
 
-class Conversations(click.Group):
+class ConversationsGroup(click.Group):
     """The command group; it also accepts former names of its commands."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return super().get_command(ctx, "paused" if name == "waiting" else name)
 
 
-@click.group(name="conversations", cls=Conversations)
+@click.group(name="conversations", cls=ConversationsGroup)
 def command() -> None:
     """Manage saved conversations.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 5  # remains of interrupted installers
 
 
-class Check(NamedTuple):
+class DoctorCheck(NamedTuple):
     """A check and its result.
 
     Attributes:
@@ -71,27 +71,27 @@ def command(app: App, as_json: bool, repair: bool) -> int:
     return int(any(check.status == "failed" for check in checks))
 
 
-def _repair(app: App) -> Iterator[Check]:
+def _repair(app: App) -> Iterator[DoctorCheck]:
     from genai_host.errors import GenaiError
 
     try:
         store = app.store
         repairs = [] if store.health() is None else store.repair()
     except GenaiError as error:
-        yield Check("repair", "failed", str(error), error.hint)
+        yield DoctorCheck("repair", "failed", str(error), error.hint)
         return
     for each in repairs:
         moved = f", {each.moved} entries moved to {store.set_aside}" if each.moved else ""
         if each.is_damaged:
-            yield Check("repair", "failed", f"{each.conversation}: still damaged{moved}")
+            yield DoctorCheck("repair", "failed", f"{each.conversation}: still damaged{moved}")
         else:
-            yield Check("repair", "ok", f"{each.conversation}: repaired{moved}")
+            yield DoctorCheck("repair", "ok", f"{each.conversation}: repaired{moved}")
     if not repairs:
-        yield Check("repair", "ok", "nothing to repair")
+        yield DoctorCheck("repair", "ok", "nothing to repair")
 
 
-def _checks(app: App) -> Iterator[Check]:
-    yield Check("genai-host", "ok", f"{__version__} on Python {platform.python_version()}")
+def _checks(app: App) -> Iterator[DoctorCheck]:
+    yield DoctorCheck("genai-host", "ok", f"{__version__} on Python {platform.python_version()}")
     yield from _check_folders()
     from genai_host.config import read_config, unread_config
     from genai_host.errors import GenaiError
@@ -101,9 +101,11 @@ def _checks(app: App) -> Iterator[Check]:
         config = read_config()
         found = paths.config_file()
         found = found if os.path.exists(found) else f"{found}: none"
-        yield Check("configuration", "ok", found + (", read-only" if config.read_only else ""))
+        yield DoctorCheck(
+            "configuration", "ok", found + (", read-only" if config.read_only else "")
+        )
     except GenaiError as error:
-        yield Check("configuration", "failed", str(error), error.hint)
+        yield DoctorCheck("configuration", "failed", str(error), error.hint)
     yield _check_store(app)
     from genai_host.host import Host
     from genai_host.plugins.discovery import InstalledPlugins
@@ -120,28 +122,28 @@ def _checks(app: App) -> Iterator[Check]:
         yield from _check_default(host)
 
 
-def _check_folders() -> Iterator[Check]:
+def _check_folders() -> Iterator[DoctorCheck]:
     for what, folder in (("cache", paths.cache_dir()), ("data", paths.data_dir(""))):
         nearest = _nearest(folder)
         if os.path.isdir(nearest) and os.access(nearest, os.W_OK):
-            yield Check(what, "ok", folder)
+            yield DoctorCheck(what, "ok", folder)
         else:
-            yield Check(what, "warning", f"{folder} is not writable", paths.ELSEWHERE)
+            yield DoctorCheck(what, "warning", f"{folder} is not writable", paths.ELSEWHERE)
 
 
-def _check_store(app: App) -> Check:
+def _check_store(app: App) -> DoctorCheck:
     from genai_host.errors import GenaiError
 
     try:
         store = app.store
         health = store.health()
     except GenaiError as error:
-        return Check("store", "failed", str(error), error.hint)
+        return DoctorCheck("store", "failed", str(error), error.hint)
     facts: dict[str, Any] = {
         "place": store.location, "bytes": None, "version": None, "conversations": None,
     }  # fmt: skip
     if health is None:
-        return Check("store", "ok", f"{store.location}: none yet", facts=facts)
+        return DoctorCheck("store", "ok", f"{store.location}: none yet", facts=facts)
     facts |= {
         "bytes": health.size,
         "version": health.version,
@@ -151,9 +153,11 @@ def _check_store(app: App) -> Check:
     if health.conversations is not None:
         told.insert(0, f"{health.conversations} conversations")
     if not health.faults:
-        return Check("store", "ok", f"{store.location}: {', '.join(told)}, in order", facts=facts)
+        return DoctorCheck(
+            "store", "ok", f"{store.location}: {', '.join(told)}, in order", facts=facts
+        )
     found = "; ".join([f"{store.location}: {', '.join(told)}", *health.faults])
-    return Check("store", "failed", found, health.fix, facts)
+    return DoctorCheck("store", "failed", found, health.fix, facts)
 
 
 def _nearest(folder: str) -> str:
@@ -163,20 +167,20 @@ def _nearest(folder: str) -> str:
     return folder
 
 
-def _check_plugins(host: Host) -> Iterator[Check]:
+def _check_plugins(host: Host) -> Iterator[DoctorCheck]:
     from genai_host.plugins.discovery import BlockedPlugin
 
     results = host.plugins.results
     blocked = sum(isinstance(result, BlockedPlugin) for result in results)
     working = len(results) - blocked - len(host.plugins.broken)
     found = f"{working} loaded, {len(host.plugins.broken)} broken, {blocked} blocked"
-    yield Check("plugins", "ok" if working else "failed", found)
+    yield DoctorCheck("plugins", "ok" if working else "failed", found)
     for broken in host.plugins.broken:
-        yield Check(f"plugin {broken.found.name}", "failed", broken.line(), broken.fix)
+        yield DoctorCheck(f"plugin {broken.found.name}", "failed", broken.line(), broken.fix)
     yield from _check_leftovers()
 
 
-def _check_leftovers() -> Iterator[Check]:
+def _check_leftovers() -> Iterator[DoctorCheck]:
     from genai_host.plugins.index import PluginIndex
 
     leftovers = PluginIndex().leftovers()
@@ -184,10 +188,10 @@ def _check_leftovers() -> Iterator[Check]:
         shown = [f"{each.folder}: {each.reason}" for each in leftovers[:_MOST_SHOWN]]
         if len(leftovers) > len(shown):
             shown.append(f"{len(leftovers) - len(shown)} more")
-        yield Check("distributions", "warning", "; ".join(shown), "remove these folders")
+        yield DoctorCheck("distributions", "warning", "; ".join(shown), "remove these folders")
 
 
-def _check_providers(host: Host) -> Iterator[Check]:
+def _check_providers(host: Host) -> Iterator[DoctorCheck]:
     from genai_host.cli.next_step import missing_key
 
     for served in host.probe().served.values():
@@ -195,11 +199,11 @@ def _check_providers(host: Host) -> Iterator[Check]:
         lacks_key = served.unavailable_reason.startswith("no key")
         lacks_key = lacks_key and missing_key(host.instances[served.name]) is not None
         fix = f"genai-host keys set {served.name}" if lacks_key else ""
-        yield Check(f"provider {served.name}", status, _found(served), fix)
+        yield DoctorCheck(f"provider {served.name}", status, _found(served), fix)
         for id, reason in served.unavailable_models.items():
-            yield Check(f"{served.name}/{id}", "warning", reason)
+            yield DoctorCheck(f"{served.name}/{id}", "warning", reason)
     for name, reason in host.instances.unknown.items():
-        yield Check(
+        yield DoctorCheck(
             f"provider {name}",
             "failed",
             reason,
@@ -213,7 +217,7 @@ def _found(served: ProviderInfo) -> str:
     )
 
 
-def _check_keys(host: Host) -> Iterator[Check]:
+def _check_keys(host: Host) -> Iterator[DoctorCheck]:
     """Location of stored secrets, and the source of each one."""
     from genai_host.api.settings import describe
     from genai_host.errors import ConfigurationError
@@ -222,22 +226,22 @@ def _check_keys(host: Host) -> Iterator[Check]:
     where = f"stored in the file {host.keys.path}: {lack}" if lack else "stored in the keyring"
     try:
         host.keys.kept()
-        yield Check("keys", "ok", where)
+        yield DoctorCheck("keys", "ok", where)
     except ConfigurationError as error:
-        yield Check("keys", "failed", str(error), error.hint)
+        yield DoctorCheck("keys", "failed", str(error), error.hint)
     for instance in host.instances:
         for setting in describe(instance.type.settings):
             what = f"key {instance.name}.{setting.name}"
             try:
                 found = instance.find_key(setting) if setting.secret else None
             except ConfigurationError as error:
-                yield Check(what, "failed", str(error), error.hint)
+                yield DoctorCheck(what, "failed", str(error), error.hint)
                 continue
             if found is not None:
-                yield Check(what, "ok", f"from {found.source}")
+                yield DoctorCheck(what, "ok", f"from {found.source}")
 
 
-def _check_configurations(host: Host) -> Iterator[Check]:
+def _check_configurations(host: Host) -> Iterator[DoctorCheck]:
     """Check that each model configuration refers to a model and has valid parameters."""
     from genai_host.errors import GenaiError
 
@@ -246,17 +250,17 @@ def _check_configurations(host: Host) -> Iterator[Check]:
         try:
             host.check_configuration(name, config)
         except GenaiError as error:
-            yield Check(what, "failed", f"for {config.of}: {error}", error.hint)
+            yield DoctorCheck(what, "failed", f"for {config.of}: {error}", error.hint)
 
 
-def _check_preferred(host: Host) -> Iterator[Check]:
+def _check_preferred(host: Host) -> Iterator[DoctorCheck]:
     from genai_host.errors import NoRoute
 
     for name in host.config.provider_order:
         try:
             host.instances[name]
         except NoRoute as error:
-            yield Check("defaults.provider_order", "warning", str(error), error.hint)
+            yield DoctorCheck("defaults.provider_order", "warning", str(error), error.hint)
 
 
 def _as_probed(host: Host, error: GenaiError) -> GenaiError:
@@ -271,7 +275,7 @@ def _as_probed(host: Host, error: GenaiError) -> GenaiError:
     return error
 
 
-def _check_default(host: Host) -> Iterator[Check]:
+def _check_default(host: Host) -> Iterator[DoctorCheck]:
     from genai_host.errors import GenaiError
 
     try:
@@ -279,8 +283,8 @@ def _check_default(host: Host) -> Iterator[Check]:
             models = ", ".join(conversation.models.values()) or "no model"
             if "main" in conversation.models:
                 models += f" ({host.default_model().why})"
-            yield Check("default", "ok", f"{conversation.feature.name} with {models}")
+            yield DoctorCheck("default", "ok", f"{conversation.feature.name} with {models}")
     except GenaiError as failure:
         error = _as_probed(host, failure)
         reasons = [each for each in getattr(error, "reasons", ()) if each not in str(error)]
-        yield Check("default", "failed", "; ".join([str(error), *reasons]), error.hint)
+        yield DoctorCheck("default", "failed", "; ".join([str(error), *reasons]), error.hint)

@@ -20,7 +20,7 @@ from genai_host.cli.plugins import show_rows
 from genai_host.cli.terminal import echo, echo_json, is_terminal, note
 from genai_host.plugins.index import PluginIndex
 from genai_host.plugins.installer import (
-    Place,
+    PythonEnvironment,
     installed_sources,
     installer_command,
     required_name,
@@ -109,7 +109,7 @@ def install(
     if not dry_run:
         again = shlex.join([APP, "install", "--yes", *without_passwords(plugins)])
         _must_be_trusted(wanted, installed_sources(), yes=yes, again=again)
-    command = installer_command(Place.here(), "install", wanted, folders, _further(ctx))
+    command = installer_command(PythonEnvironment.here(), "install", wanted, folders, _further(ctx))
     return _install(command, wanted, dry_run=dry_run, as_json=as_json)
 
 
@@ -148,7 +148,7 @@ def upgrade(
     if not dry_run:
         again = shlex.join([APP, "upgrade", "--yes", *plugins])
         _must_be_trusted(names, sources, yes=yes, again=again)
-    command = installer_command(Place.here(), "upgrade", names, further=_further(ctx))
+    command = installer_command(PythonEnvironment.here(), "upgrade", names, further=_further(ctx))
     return _install(command, (), dry_run=dry_run, as_json=as_json)
 
 
@@ -171,7 +171,7 @@ def uninstall(ctx: click.Context, plugins: tuple[str, ...], dry_run: bool) -> in
             f"pipx uninstall {APP} or uv tool uninstall {APP}",
         )
     _must_be_installed("uninstall", names, _distributions())
-    command = installer_command(Place.here(), "uninstall", names, further=_further(ctx))
+    command = installer_command(PythonEnvironment.here(), "uninstall", names, further=_further(ctx))
     return _print(command, as_json=False) if dry_run else _run(command)
 
 
@@ -286,7 +286,7 @@ def _install(command: Sequence[str], wanted: Sequence[str], *, dry_run: bool, as
     plugins = _distributions()
     for name in map(required_name, wanted):
         if name in installed_sources() and name not in plugins:
-            remove = shlex.join(installer_command(Place.here(), "uninstall", [name]))
+            remove = shlex.join(installer_command(PythonEnvironment.here(), "uninstall", [name]))
             note(f"{name} has no plugin of {APP}; to remove it: {remove}")
     return int(any(row["status"] in ("broken", "unchecked") for row in rows))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
 import re
 import shlex
@@ -169,25 +170,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 EXIT_SECONDS = (5.0, 15.0)
 """Seconds after which a process that does not exit names the plugin, and then is ended."""
+_EXIT_INTERVAL = 0.1  # seconds between checks
 
 
 def _end_soon(code: int) -> None:
     """End the process even if threads or exit handlers of plugins do not end. The interpreter waits
     for them, and daemon threads still run then."""
     import threading
-    import time
 
     from genai_host.cli.terminal import note
 
+    never = threading.Event()
+
     def end() -> None:
-        time.sleep(EXIT_SECONDS[0])
-        until = time.monotonic() + EXIT_SECONDS[1]
+        never.wait(EXIT_SECONDS[0])
         named: set[str] = set()
-        while time.monotonic() < until:
+        for _ in range(math.ceil(EXIT_SECONDS[1] / _EXIT_INTERVAL)):
             for each in {*_awaited()} - named:
                 note(f"warning: {each} keeps the process from exiting", fg="yellow")
                 named.add(each)
-            time.sleep(0.1)
+            never.wait(_EXIT_INTERVAL)
         with contextlib.suppress(OSError, ValueError):  # else done after all threads have ended
             sys.stdout.flush()
         os._exit(code)

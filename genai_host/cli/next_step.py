@@ -1,6 +1,6 @@
 """Offers a step if no model can answer, at a terminal, and performs it if the user agrees.
 
-    open_conversation → next_step → Step.take → open_conversation again
+    open_conversation → next_step → NextStep.take → open_conversation again
 
 The steps in order: prepare a provider (download weights), enter an API key, install a distribution
 of this project, use another model that works.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _INSTALL = re.compile(rf'{APP} install "?([a-z-]+(?:\[starter\])?)"?')
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """A step that may solve the problem.
 
     Attributes:
@@ -46,7 +46,9 @@ class Step(NamedTuple):
     take: Callable[[], Mapping[str, Any]]
 
 
-def next_step(app: App, error: GenaiError, model: str | None, provider: str | None) -> Step | None:
+def next_step(
+    app: App, error: GenaiError, model: str | None, provider: str | None
+) -> NextStep | None:
     """The step to offer after a conversation could not be opened; None if none is known.
 
     Args:
@@ -58,23 +60,25 @@ def next_step(app: App, error: GenaiError, model: str | None, provider: str | No
     return next(_steps(app, error, model, provider), None)
 
 
-def _steps(app: App, error: GenaiError, model: str | None, provider: str | None) -> Iterator[Step]:
+def _steps(
+    app: App, error: GenaiError, model: str | None, provider: str | None
+) -> Iterator[NextStep]:
     candidates = _candidates(app, model, provider) if isinstance(error, NoRoute) else []
     for candidate in candidates:
         preparation = app.host.instances[candidate.provider].preparation(candidate.id)
         if preparation is not None:
-            yield Step(f"{preparation.label}?", partial(_prepare, preparation))
+            yield NextStep(f"{preparation.label}?", partial(_prepare, preparation))
     for candidate in candidates:
         instance = app.host.instances[candidate.provider]
         setting = missing_key(instance)
         if setting is not None and not app.host.config.read_only:
-            yield Step(
+            yield NextStep(
                 f"Set the API key of {instance.name} now?",
                 partial(_set_key, app, instance.name, setting),
             )
     named = _INSTALL.search(f"{error} {error.hint}")
     if named and named[1].partition("[")[0] in (APP, *our_distributions()):
-        yield Step(f"Install {named[1]}?", partial(_install, app, named[1]))
+        yield NextStep(f"Install {named[1]}?", partial(_install, app, named[1]))
     yield from _others(app, error, model, provider)
 
 
@@ -129,7 +133,9 @@ def _install(app: App, distribution: str) -> Mapping[str, Any]:
     raise click.exceptions.Exit(done.returncode)
 
 
-def _others(app: App, error: GenaiError, model: str | None, provider: str | None) -> Iterator[Step]:
+def _others(
+    app: App, error: GenaiError, model: str | None, provider: str | None
+) -> Iterator[NextStep]:
     """Working models as alternatives to a model without a route."""
     if not isinstance(error, NoRoute):
         return
@@ -147,11 +153,11 @@ def _others(app: App, error: GenaiError, model: str | None, provider: str | None
         return
     keyed = catalog.defaults.keyed("chat")
     if keyed and _works(catalog.resolve, keyed):
-        yield Step(f"Use {keyed} this time? Calls may cost money.", lambda: {"model": keyed})
+        yield NextStep(f"Use {keyed} this time? Calls may cost money.", lambda: {"model": keyed})
 
 
-def _instead(name: str) -> Step:
-    return Step(f"Use {name} instead?", lambda: {"model": name, "provider": None})
+def _instead(name: str) -> NextStep:
+    return NextStep(f"Use {name} instead?", lambda: {"model": name, "provider": None})
 
 
 def _works(resolve: Callable[[str], object], name: str) -> bool:

@@ -14,7 +14,7 @@ from genai_host.serializers.plugins import plugin_row
 
 if TYPE_CHECKING:
     from genai_host.config import Config
-    from genai_host.plugins.discovery import InstalledPlugins, Result
+    from genai_host.plugins.discovery import InstalledPlugins, PluginResult
 
 
 @click.group(name="plugins", invoke_without_command=True)
@@ -196,14 +196,14 @@ def _note_what_comes_first() -> None:
         note(f"the environment variable {variable} overrides it", fg="yellow")
 
 
-def _load(config: Config, discovery: InstalledPlugins) -> list[Result]:
+def _load(config: Config, discovery: InstalledPlugins) -> list[PluginResult]:
     from genai_host.plugins.discovery import Plugins
 
     with no_output_of_plugins():
         return Plugins(discovery, config._replace(strict=False)).results
 
 
-def _outcome(result: Result) -> LoadResult | None:
+def _outcome(result: PluginResult) -> LoadResult | None:
     from genai_host.plugins.discovery import BlockedPlugin
 
     return None if isinstance(result, BlockedPlugin) else result.outcome()

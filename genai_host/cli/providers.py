@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 HIDDEN = "***"
 
 
-class Configured(NamedTuple):
+class ConfiguredSetting(NamedTuple):
     """A key, its value, and the source: `file`, `default`, or a description of the environment
     variable or location of a secret."""
 
@@ -46,7 +46,7 @@ class Configured(NamedTuple):
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
 
 
-def configured(host: Host) -> list[Configured]:
+def configured(host: Host) -> list[ConfiguredSetting]:
     """All values, including defaults of the host and the settings of instances."""
     config = host.config
     overrides = overrides_in(os.environ)
@@ -56,14 +56,14 @@ def configured(host: Host) -> list[Configured]:
         source = "default" if value == _plain(known.default) else "file"
         if key in overrides:
             source = f"the environment variable {overrides[key]}"
-        rows.append(Configured(key, value, source))
+        rows.append(ConfiguredSetting(key, value, source))
     for table in OF_NAMES:
         said = getattr(config, table)
-        rows += [Configured(f"{table}.{name}", said[name], "file") for name in said]
+        rows += [ConfiguredSetting(f"{table}.{name}", said[name], "file") for name in said]
     for name, model in config.model_configs.items():
         values = {"of": model.of, "provider_order": list(model.provider_order)}
         values.update({f"parameters.{key}": value for key, value in model.parameters.items()})
-        rows += [Configured(f"models.{name}.{key}", values[key], "file") for key in values]
+        rows += [ConfiguredSetting(f"models.{name}.{key}", values[key], "file") for key in values]
     rows += _of_tools(host)
     for name in config.providers:
         if name in host.instances:
@@ -74,12 +74,12 @@ def configured(host: Host) -> list[Configured]:
     return rows
 
 
-def of_instance(host: Host, instance: ProviderInstance) -> list[Configured]:
+def of_instance(host: Host, instance: ProviderInstance) -> list[ConfiguredSetting]:
     """Values of an instance, including defaults of its type."""
     config, name = instance.config, instance.name
     where = "file" if name in host.config.providers else "default"
-    enabled = Configured(f"providers.{name}.enabled", config.enabled, where)
-    rows = [Configured(f"providers.{name}.type", config.type, where)]
+    enabled = ConfiguredSetting(f"providers.{name}.enabled", config.enabled, where)
+    rows = [ConfiguredSetting(f"providers.{name}.type", config.type, where)]
     rows += [] if config.enabled else [enabled]
     for setting in describe(instance.type.settings):
         row = (
@@ -89,9 +89,11 @@ def of_instance(host: Host, instance: ProviderInstance) -> list[Configured]:
         )
         rows.append(row._replace(key=f"providers.{name}.{setting.name}"))
     unknown = config.settings.keys() - {each.name for each in describe(instance.type.settings)}
-    rows += [Configured(f"providers.{name}.{each}", HIDDEN, "file") for each in sorted(unknown)]
     rows += [
-        Configured(f"providers.{name}.models.{model}", id, "file")
+        ConfiguredSetting(f"providers.{name}.{each}", HIDDEN, "file") for each in sorted(unknown)
+    ]
+    rows += [
+        ConfiguredSetting(f"providers.{name}.models.{model}", id, "file")
         for model, id in config.models.items()
     ]
     for limit in describe(CallLimits):
@@ -114,7 +116,7 @@ def value_of(config: Config, key: str) -> Any:
     return _plain(config.value(key))
 
 
-def _of_tools(host: Host) -> Iterator[Configured]:
+def _of_tools(host: Host) -> Iterator[ConfiguredSetting]:
     """Values of each tool set, with defaults; values of unknown settings are hidden."""
     known = host.registry.tool_sets
     for name in {**known, **host.config.tools}:
@@ -128,30 +130,30 @@ def _of_tools(host: Host) -> Iterator[Configured]:
                 row = _open(config.settings, setting)
             yield _overridden(row._replace(key=key), config.overrides)
         for unknown in sorted(config.settings.keys() - {each.name for each in described}):
-            yield Configured(f"tools.{name}.{unknown}", HIDDEN, "file")
+            yield ConfiguredSetting(f"tools.{name}.{unknown}", HIDDEN, "file")
 
 
-def _open(given: Mapping[str, Any], setting: Setting) -> Configured:
+def _open(given: Mapping[str, Any], setting: Setting) -> ConfiguredSetting:
     if setting.name in given:
-        return Configured(setting.name, given[setting.name], "file")
+        return ConfiguredSetting(setting.name, given[setting.name], "file")
     for variable in setting.env:
         if os.environ.get(variable):
             source = f"the environment variable {variable}"
-            return Configured(setting.name, os.environ[variable], source)
-    return Configured(setting.name, setting.default, "default")
+            return ConfiguredSetting(setting.name, os.environ[variable], source)
+    return ConfiguredSetting(setting.name, setting.default, "default")
 
 
-def _secret(find: Callable[[Setting], FoundKey | None], setting: Setting) -> Configured:
+def _secret(find: Callable[[Setting], FoundKey | None], setting: Setting) -> ConfiguredSetting:
     try:
         found = find(setting)
     except ConfigurationError as error:
-        return Configured(setting.name, HIDDEN, str(error))
+        return ConfiguredSetting(setting.name, HIDDEN, str(error))
     if found is None:
-        return Configured(setting.name, "", "nowhere")
-    return Configured(setting.name, HIDDEN, found.source)
+        return ConfiguredSetting(setting.name, "", "nowhere")
+    return ConfiguredSetting(setting.name, HIDDEN, found.source)
 
 
-def _overridden(row: Configured, overrides: Mapping[str, str]) -> Configured:
+def _overridden(row: ConfiguredSetting, overrides: Mapping[str, str]) -> ConfiguredSetting:
     """The row with an overriding environment variable. Secrets have a separate lookup."""
     setting = row.key.split(".", 2)[2]
     if setting not in overrides or row.value == HIDDEN:
@@ -160,12 +162,12 @@ def _overridden(row: Configured, overrides: Mapping[str, str]) -> Configured:
     return row._replace(value=os.environ[variable], source=f"the environment variable {variable}")
 
 
-def _of_unknown_type(config: Config, name: str) -> Iterator[Configured]:
+def _of_unknown_type(config: Config, name: str) -> Iterator[ConfiguredSetting]:
     """Settings of an unknown type, without values, because any of them may be secret."""
     instance = config.providers[name]
-    yield Configured(f"providers.{name}.type", instance.type, "file")
+    yield ConfiguredSetting(f"providers.{name}.type", instance.type, "file")
     for setting in instance.settings:
-        yield Configured(f"providers.{name}.{setting}", HIDDEN, "file")
+        yield ConfiguredSetting(f"providers.{name}.{setting}", HIDDEN, "file")
 
 
 def _plain(value: Any) -> Any:

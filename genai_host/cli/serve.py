@@ -12,7 +12,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json_line, note
-from genai_host.config.key import Key
+from genai_host.config.key import ConfigKey
 from genai_host.config.migration import RENAMED, VALUES
 from genai_host.config.schema import ServerConfig, keys_of, read_key
 from genai_host.errors import ConfigurationError, GenaiError
@@ -55,7 +55,12 @@ def _options(function: F) -> F:
 
 
 def _option(
-    key: Key, name: str, parameter: str, *, hidden: bool = False, flag_value: str | None = None
+    key: ConfigKey,
+    name: str,
+    parameter: str,
+    *,
+    hidden: bool = False,
+    flag_value: str | None = None,
 ) -> Callable[[F], F]:
     repeatable = " (repeatable)" if key.kind is list else ""
     help = f"{key.help[0].upper()}{key.help[1:]}{repeatable}."
@@ -83,7 +88,7 @@ def _option(
     )
 
 
-def _read(key: Key, context: click.Context, option: click.Parameter, value: Any) -> Any:
+def _read(key: ConfigKey, context: click.Context, option: click.Parameter, value: Any) -> Any:
     """Parse an option as the value of its key; None if it was not given."""
     if value in (None, ()):
         return None

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 KIND = "approval"
 _SHOWN = 4000  # characters of arguments shown; `conversations paused --json` has all
 
-Calls = Sequence[Mapping[str, Any]]
+PendingCalls = Sequence[Mapping[str, Any]]
 """Calls, each with a unique `id`, a `tool` and its `arguments`."""
 
 
-def calls_of(pause: Pause[Any] | None) -> Calls | None:
+def calls_of(pause: Pause[Any] | None) -> PendingCalls | None:
     """The calls that wait for a decision; None if the turn waits for something else."""
     payload = None if pause is None or pause.kind != KIND else pause.payload
     calls = payload.get("calls") if isinstance(payload, Mapping) else None
@@ -77,7 +77,7 @@ def visible(text: str) -> str:
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
-def ask_for_each(calls: Calls) -> dict[str, bool]:
+def ask_for_each(calls: PendingCalls) -> dict[str, bool]:
     """Ask the user about each call. Raises `click.Abort` if there is no answer."""
     decided = {}
     for call in calls:
@@ -87,7 +87,7 @@ def ask_for_each(calls: Calls) -> dict[str, bool]:
 
 
 def decided_by(
-    calls: Calls | None, *, approve_all: bool, deny_all: bool, approved: Sequence[str]
+    calls: PendingCalls | None, *, approve_all: bool, deny_all: bool, approved: Sequence[str]
 ) -> dict[str, bool] | None:
     """Decisions from options; None if no option is given.
 

@@ -12,7 +12,7 @@ from genai_host.conversations.replay import added
 from genai_host.conversations.transcript import TurnSummary, content_as_markdown
 
 if TYPE_CHECKING:
-    from genai_host.store.records import Found, StoredTry, Summary
+    from genai_host.store.records import SearchMatch, StoredTry, Summary
 
 _AROUND = 40  # characters shown before the match
 
@@ -35,7 +35,7 @@ def show_tries(tries: Iterable[StoredTry]) -> None:
         )
 
 
-def show_found(found: Found, id: str, words: str) -> None:
+def show_found(found: SearchMatch, id: str, words: str) -> None:
     """Print a search result on one line: the text around the words, which are highlighted on a
     terminal."""
     from genai_host.store.search import pattern_for

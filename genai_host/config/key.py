@@ -21,7 +21,7 @@ _ROOT = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*/?")
 _PASSWORD = re.compile(r"[^/]*://[^:/]*:[^@]*@")  # as SQLAlchemy reads it: any character but @
 
 
-class Key(NamedTuple):
+class ConfigKey(NamedTuple):
     """A key: its help, the limits of its values, and its option of `genai-host serve`.
 
     Attributes:
@@ -118,7 +118,7 @@ def read_value(owner: str, text: str, kind: type) -> Any:
     Args:
         owner: Name of the option or variable, for errors.
         text: The text.
-        kind: See `Key.kind`.
+        kind: See `ConfigKey.kind`.
 
     Raises:
         ConfigurationError: The text is not a valid value.

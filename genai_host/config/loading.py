@@ -61,9 +61,9 @@ def _is_safe(environ: Mapping[str, str]) -> bool:
 
 def checked(text: str, path: str) -> Config:
     """Parse and validate the text of a file. Raises `ConfigurationError` with the line."""
-    from genai_host.config.reader import Reader, parse
+    from genai_host.config.reader import ConfigReader, parse
 
-    return Reader(path, text).config(parse(text, path))
+    return ConfigReader(path, text).config(parse(text, path))
 
 
 def place_of(file: str, *key: str) -> tuple[str, int | None]:

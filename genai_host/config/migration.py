@@ -42,7 +42,7 @@ RENAMED: Mapping[str, str] = {
 VALUES: Mapping[str, Mapping[bool, str]] = {"server.log_json": {True: "json", False: "text"}}
 """Old keys with changed values, to the new values."""
 
-Path = tuple[str, ...]
+KeyPath = tuple[str, ...]
 
 
 def pattern_of(path: Sequence[str]) -> str:
@@ -58,13 +58,15 @@ def new_key(old: str) -> str:
     return ".".join(RENAMED.get(pattern_of(each), each[-1]) for each in parents)
 
 
-def upgraded(data: Mapping[str, Any], table: Path = ()) -> tuple[dict[str, Any], dict[Path, Path]]:
+def upgraded(
+    data: Mapping[str, Any], table: KeyPath = ()
+) -> tuple[dict[str, Any], dict[KeyPath, KeyPath]]:
     """Return a table with the new names, and a mapping from the old keys found to the new ones.
 
     An old key remains, and is reported as unknown, if its new name is set as well.
     """
     changed: dict[str, Any] = {}
-    found: dict[Path, Path] = {}
+    found: dict[KeyPath, KeyPath] = {}
     for name, value in data.items():
         old = pattern_of((*table, name))
         new = RENAMED.get(old, name)
@@ -80,7 +82,9 @@ def upgraded(data: Mapping[str, Any], table: Path = ()) -> tuple[dict[str, Any],
     return changed, found
 
 
-def migrated(statement: str, paths: Sequence[Path], table: Path, found: Mapping[Path, Path]) -> str:
+def migrated(
+    statement: str, paths: Sequence[KeyPath], table: KeyPath, found: Mapping[KeyPath, KeyPath]
+) -> str:
     """Return a statement of a file with the new names.
 
     Args:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from genai_host.config.key import Key, hint_for
+from genai_host.config.key import ConfigKey, hint_for
 from genai_host.config.migration import RENAMED, migrated, pattern_of, upgraded
 from genai_host.config.schema import (
     APPROVALS,
@@ -172,7 +172,7 @@ class TableReader:
         return value
 
     def of(self, kind: type, value: Any, *where: str) -> Any:
-        """Return a value of a kind; see `Key.kind`."""
+        """Return a value of a kind; see `ConfigKey.kind`."""
         if kind is float and type(value) is int:
             return float(value)
         if kind is list:
@@ -183,7 +183,9 @@ class TableReader:
             raise self.wrong(where, f"must be {_KINDS[kind]}, not {_found(value)}")
         return value
 
-    def values(self, known: Iterable[Key], table: Mapping[str, Any], *where: str) -> dict[str, Any]:
+    def values(
+        self, known: Iterable[ConfigKey], table: Mapping[str, Any], *where: str
+    ) -> dict[str, Any]:
         """Return the values of the known keys in a table, by field name."""
         found = {}
         for key in known:
@@ -229,7 +231,7 @@ def _found(value: Any) -> str:
     return _FOUND.get(type(value), "a date or time")
 
 
-class Reader(TableReader):
+class ConfigReader(TableReader):
     """Reads the configuration."""
 
     def config(self, data: dict[str, Any]) -> Config:

@@ -1,9 +1,9 @@
 """Tables and keys of the configuration.
 
 Each table is a class. The reader, the environment, the commands, the options of `genai-host serve`
-and the documentation use the type, the default and the `Key` of its fields. The classes are named
-tuples, not attrs classes: `genai-host plugins` reads the configuration, and imports nothing that
-takes time.
+and the documentation use the type, the default and the `ConfigKey` of its fields. The classes are
+named tuples, not attrs classes: `genai-host plugins` reads the configuration, and imports nothing
+that takes time.
 
 The keys of providers and of sets of tools are defined by their plugins, and are not checked here.
 """
@@ -16,7 +16,7 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 from genai_host.config.key import (
-    Key,
+    ConfigKey,
     read_value,
     wrong_hosts,
     wrong_origins,
@@ -37,8 +37,8 @@ class InstanceConfig(NamedTuple):
             each, unread.
     """
 
-    type: Annotated[str, Key("provider type")]
-    enabled: Annotated[bool, Key("false disables the provider")] = True
+    type: Annotated[str, ConfigKey("provider type")]
+    enabled: Annotated[bool, ConfigKey("false disables the provider")] = True
     models: Mapping[str, str] = {}
     settings: Mapping[str, Any] = {}
     limits: Mapping[str, Any] = {}
@@ -53,8 +53,8 @@ class ModelConfig(NamedTuple):
         parameters: Model parameters that apply where the caller gives none.
     """
 
-    of: Annotated[str, Key("model")]
-    provider_order: Annotated[Sequence[str], Key("preferred providers, best first")] = ()
+    of: Annotated[str, ConfigKey("model")]
+    provider_order: Annotated[Sequence[str], ConfigKey("preferred providers, best first")] = ()
     parameters: Mapping[str, Any] = {}
 
 
@@ -80,14 +80,16 @@ class ServerConfig(NamedTuple):
 
     host: Annotated[
         str,
-        Key(
+        ConfigKey(
             "address to listen on; other than loopback addresses require a token", metavar="ADDRESS"
         ),
     ] = "127.0.0.1"
-    port: Annotated[int, Key("port to listen on; 0 selects a free one", least=0, most=65535)] = 8642
+    port: Annotated[
+        int, ConfigKey("port to listen on; 0 selects a free one", least=0, most=65535)
+    ] = 8642
     allowed_hosts: Annotated[
         Sequence[str],
-        Key(
+        ConfigKey(
             "accepted Host headers, for example behind a proxy; * for any",
             check=wrong_hosts,
             option="--allow-host",
@@ -96,7 +98,7 @@ class ServerConfig(NamedTuple):
     ] = ()
     cors_origins: Annotated[
         Sequence[str],
-        Key(
+        ConfigKey(
             "origins whose pages may use the server, for example https://app.example",
             check=wrong_origins,
             option="--cors",
@@ -105,36 +107,41 @@ class ServerConfig(NamedTuple):
     ] = ()
     root_path: Annotated[
         str,
-        Key(
+        ConfigKey(
             "path prefix added by a reverse proxy, for example /host",
             check=wrong_root,
             metavar="PATH",
         ),
     ] = ""
     record_api_calls: Annotated[
-        bool, Key("save model calls of API clients as conversations", option=None)
+        bool, ConfigKey("save model calls of API clients as conversations", option=None)
     ] = False
-    max_concurrency: Annotated[int, Key("maximum number of concurrent requests", least=1)] = 64
+    max_concurrency: Annotated[int, ConfigKey("maximum number of concurrent requests", least=1)] = (
+        64
+    )
     queue_size: Annotated[
         int | None,
-        Key(
+        ConfigKey(
             "queue size; further requests get status 429; if not set, twice the concurrent ones",
             least=0,
         ),
     ] = None
     rate_limit: Annotated[
-        int | None, Key("requests per minute per user, or per address without tokens", least=1)
+        int | None,
+        ConfigKey("requests per minute per user, or per address without tokens", least=1),
     ] = None
-    workers: Annotated[int, Key("number of worker processes", least=1, most=1000)] = 1
+    workers: Annotated[int, ConfigKey("number of worker processes", least=1, most=1000)] = 1
     graceful_timeout: Annotated[
-        float, Key("seconds for running requests to finish at shutdown", least=0, metavar="SECONDS")
+        float,
+        ConfigKey("seconds for running requests to finish at shutdown", least=0, metavar="SECONDS"),
     ] = 10.0
-    access_log: Annotated[bool, Key("log requests")] = False
+    access_log: Annotated[bool, ConfigKey("log requests")] = False
     log_format: Annotated[
-        str, Key("format of the log: text or json", choices=("text", "json"), metavar="FORMAT")
+        str,
+        ConfigKey("format of the log: text or json", choices=("text", "json"), metavar="FORMAT"),
     ] = "text"
-    certfile: Annotated[str, Key("TLS certificate (PEM file)", metavar="FILE")] = ""
-    keyfile: Annotated[str, Key("TLS private key (PEM file)", metavar="FILE")] = ""
+    certfile: Annotated[str, ConfigKey("TLS certificate (PEM file)", metavar="FILE")] = ""
+    keyfile: Annotated[str, ConfigKey("TLS private key (PEM file)", metavar="FILE")] = ""
     token: Mapping[str, Any] | None = None
     users: Mapping[str, Mapping[str, Any]] = {}
 
@@ -142,10 +149,10 @@ class ServerConfig(NamedTuple):
 class BudgetConfig(NamedTuple):
     """Limits on what is spent; None for no limit."""
 
-    day: Annotated[float | None, Key("US dollars a day", least=0)] = None
-    month: Annotated[float | None, Key("US dollars a month", least=0)] = None
-    day_tokens: Annotated[int | None, Key("tokens a day", least=0)] = None
-    month_tokens: Annotated[int | None, Key("tokens a month", least=0)] = None
+    day: Annotated[float | None, ConfigKey("US dollars a day", least=0)] = None
+    month: Annotated[float | None, ConfigKey("US dollars a month", least=0)] = None
+    day_tokens: Annotated[int | None, ConfigKey("tokens a day", least=0)] = None
+    month_tokens: Annotated[int | None, ConfigKey("tokens a month", least=0)] = None
 
 
 class BudgetsConfig(NamedTuple):
@@ -158,11 +165,14 @@ class BudgetsConfig(NamedTuple):
     """
 
     per_turn: Annotated[
-        float | None, Key("maximum cost of a turn in US dollars; no limit if not set", least=0)
+        float | None,
+        ConfigKey("maximum cost of a turn in US dollars; no limit if not set", least=0),
     ] = None
     unknown_cost: Annotated[
         str,
-        Key("calls of unknown cost under a budget: allow or refuse", choices=("allow", "refuse")),
+        ConfigKey(
+            "calls of unknown cost under a budget: allow or refuse", choices=("allow", "refuse")
+        ),
     ] = "allow"
     total: BudgetConfig = BudgetConfig()
     user: BudgetConfig = BudgetConfig()
@@ -206,31 +216,33 @@ class Config(NamedTuple):
     """
 
     read_only: Annotated[
-        bool, Key("reject changes to the configuration and the installed plugins")
+        bool, ConfigKey("reject changes to the configuration and the installed plugins")
     ] = False
-    feature: Annotated[str, Key("default feature", "defaults.feature")] = "chat"
+    feature: Annotated[str, ConfigKey("default feature", "defaults.feature")] = "chat"
     models: Mapping[str, str] = {}
     provider_order: Annotated[
-        Sequence[str], Key("order of providers, best first", "defaults.provider_order")
+        Sequence[str], ConfigKey("order of providers, best first", "defaults.provider_order")
     ] = ()
     remember: Annotated[
-        bool, Key("use the last used feature and model again", "defaults.remember")
+        bool, ConfigKey("use the last used feature and model again", "defaults.remember")
     ] = False
     disabled: Annotated[
         Sequence[str],
-        Key("plugins that are not loaded: NAME or DISTRIBUTION:NAME", "plugins.disabled"),
+        ConfigKey("plugins that are not loaded: NAME or DISTRIBUTION:NAME", "plugins.disabled"),
     ] = ()
     allowlist: Annotated[
         Sequence[str] | None,
-        Key("the only plugins that are loaded; all if not set", "plugins.allowlist"),
+        ConfigKey("the only plugins that are loaded; all if not set", "plugins.allowlist"),
     ] = None
-    strict: Annotated[bool, Key("treat a broken plugin as an error", "plugins.strict")] = False
+    strict: Annotated[bool, ConfigKey("treat a broken plugin as an error", "plugins.strict")] = (
+        False
+    )
     record: Annotated[
-        bool, Key("save conversations of the command line", "conversations.record")
+        bool, ConfigKey("save conversations of the command line", "conversations.record")
     ] = True
     database: Annotated[
         str,
-        Key(
+        ConfigKey(
             "database: an absolute path, or postgresql://user@host/database",
             "conversations.database",
             check=wrong_store,
@@ -304,7 +316,7 @@ _OTHERS = {"server": ("token", "users"), "budgets": ("total", "user", "users")}
 """What these tables have besides keys."""
 
 
-def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
+def keys_of(table: type[Any], prefix: str = "") -> Iterator[ConfigKey]:
     """Yield the keys of the class of a table."""
     hints = typing.get_type_hints(table, include_extras=True)
     for field in table._fields:
@@ -312,7 +324,7 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
         if field == "models" and table is Config:
             for name, operation in MODELS.items():
                 help = f"default model for the operation {operation}"
-                yield Key(help, f"defaults.{name}", field=field, default="")
+                yield ConfigKey(help, f"defaults.{name}", field=field, default="")
         for key in getattr(hint, "__metadata__", ()):
             alternatives = typing.get_args(hint)[0]
             of = (typing.get_args(alternatives) or [alternatives])[0]
@@ -326,7 +338,7 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
 
 
 @cache
-def known_keys() -> Mapping[str, Key]:
+def known_keys() -> Mapping[str, ConfigKey]:
     """Return the keys that have one value, by their names."""
     found = [
         *keys_of(Config),

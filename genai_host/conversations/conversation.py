@@ -21,7 +21,7 @@ from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.driver import Driver
-from genai_host.conversations.journal import Journal
+from genai_host.conversations.journal import TurnJournal
 from genai_host.conversations.log import ConversationLog
 from genai_host.conversations.record import (
     Changed,
@@ -50,7 +50,7 @@ from genai_host.plugins.observers import Observers
 from genai_host.tools.toolbox import Toolbox
 from genai_host.util.text import describe_exception
 
-Said = str | Part | Message | Iterable[str | Part]
+UserInput = str | Part | Message | Iterable[str | Part]
 """A user's message: a string, a part, several of them, or a whole message."""
 
 MakeRecord = Callable[[], tuple[Recorder | None, StoreError | None]]
@@ -180,7 +180,7 @@ class Conversation:
 
     def say(
         self,
-        message: Said | None = None,
+        message: UserInput | None = None,
         *,
         regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
@@ -208,7 +208,7 @@ class Conversation:
 
     def stream(
         self,
-        message: Said | None = None,
+        message: UserInput | None = None,
         *,
         regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
@@ -232,7 +232,7 @@ class Conversation:
 
     def _say(
         self,
-        message: Said | None,
+        message: UserInput | None,
         regenerate: bool,
         context: Mapping[str, Any] | None,
         output_type: Any,
@@ -248,7 +248,7 @@ class Conversation:
 
     def begin(
         self,
-        message: Said | None = None,
+        message: UserInput | None = None,
         *,
         regenerate: bool = False,
         context: Mapping[str, Any] | None = None,
@@ -277,7 +277,7 @@ class Conversation:
 
     def _started(
         self,
-        message: Said | None,
+        message: UserInput | None,
         regenerate: bool,
         context: Mapping[str, Any] | None,
         output_type: Any,
@@ -442,7 +442,7 @@ class Conversation:
         self.close()
 
     def _turn(
-        self, started: TurnStarted, journal: Journal, output_type: Any, streamed: bool
+        self, started: TurnStarted, journal: TurnJournal, output_type: Any, streamed: bool
     ) -> Generator[Event, None, None]:
         """Run the turn, then commit its messages; on failure nothing changes."""
         self._log.pending = (started, journal)
@@ -470,7 +470,7 @@ class Conversation:
         yield Event("answer", result)
 
     def _run(
-        self, started: TurnStarted, journal: Journal, streamed: bool, output_type: Any
+        self, started: TurnStarted, journal: TurnJournal, streamed: bool, output_type: Any
     ) -> Generator[Event, None, tuple[Answer, Answer]]:
         """The answer as returned, and as recorded."""
         assert self._cancellation is not None  # of this turn
@@ -598,7 +598,7 @@ def _schema_in(agents: ConversationAgents, output_type: Any) -> dict[str, Any]:
     return schema_of(output_type, routes[0].info.dialect if routes else "")
 
 
-def _message(said: Said) -> Message:
+def _message(said: UserInput) -> Message:
     return said if isinstance(said, Message) else Message("user", said)
 
 

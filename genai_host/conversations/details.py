@@ -36,7 +36,7 @@ from genai_host.api import (
 from genai_host.api.calls import cost_of_call
 from genai_host.api.services import TurnLimits
 from genai_host.calls.retry import Attempt
-from genai_host.conversations.record import Path
+from genai_host.conversations.record import StepPath
 from genai_host.errors import GenaiError, LimitExceeded
 from genai_host.util.text import shorten
 
@@ -221,10 +221,10 @@ class TurnUsage:
         self._round_trips = 0
         self._steps = 0
         self._unpriced = 0
-        self._details: dict[Path, Detail] = {}
-        self._costs: dict[Path, Cost] = {}
-        self._completions: dict[Path, Completion] = {}
-        self._images: dict[Path, list[Image]] = {}
+        self._details: dict[StepPath, Detail] = {}
+        self._costs: dict[StepPath, Cost] = {}
+        self._completions: dict[StepPath, Completion] = {}
+        self._images: dict[StepPath, list[Image]] = {}
         self._told = tuple(history)
         self._new: list[Message] = []
 
@@ -270,7 +270,7 @@ class TurnUsage:
             self._round_trips += isinstance(step, _CALLS)
 
     def enter(
-        self, step: Step[Any], path: Path, outcome: Any, failed: Sequence[Attempt] = ()
+        self, step: Step[Any], path: StepPath, outcome: Any, failed: Sequence[Attempt] = ()
     ) -> Detail | None:
         """Add a step that has ended; returns its detail.
 

@@ -56,8 +56,8 @@ from genai_host.conversations.execution import (
     call_function,
     raise_first,
 )
-from genai_host.conversations.journal import Journal
-from genai_host.conversations.record import Path, StepEnded
+from genai_host.conversations.journal import TurnJournal
+from genai_host.conversations.record import StepEnded, StepPath
 from genai_host.conversations.recorder import RESUMABLE
 from genai_host.errors import (
     Cancelled,
@@ -103,7 +103,7 @@ class Driver:
         turn: Turn[Any],
         agents: Mapping[str, Agent],
         toolbox: Toolbox,
-        journal: Journal,
+        journal: TurnJournal,
         cancellation: Cancellation,
         clock: Clock,
         *,
@@ -128,7 +128,7 @@ class Driver:
         self._form = form
         self._watchdog = watchdog
         self._account = TurnUsage(turn.history, turn_limits, codec)
-        self._traces: dict[Path, StepTrace] = {}
+        self._traces: dict[StepPath, StepTrace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
         self._time = TimeLimit(clock, turn_limits.seconds, self._out_of_time)
         self._at_once = ParallelRunner(self._perform, turn_limits.parallel, f"{feature.name}-step")
@@ -228,7 +228,7 @@ class Driver:
         details = [Detail(**each) for each in form.get("details", ())]
         return evolve(answer, state=form.get("state"), details=details)
 
-    def _perform(self, step: Step[Any], path: Path, cancellation: Cancellation) -> Performing:
+    def _perform(self, step: Step[Any], path: StepPath, cancellation: Cancellation) -> Performing:
         """Perform a step, or return its recorded result."""
         cancellation.check()
         if isinstance(step, Progress):
@@ -281,7 +281,7 @@ class Driver:
             return self._toolbox.interrupted(step.call) is None
         return step.is_idempotent()
 
-    def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
+    def _recall(self, step: Step[Any], path: StepPath, past: StepEnded) -> Any:
         """The recorded result or error, counted as when it was performed."""
         if isinstance(step, _COMPOSITE):
             for number, each in enumerate(step.steps):
@@ -304,12 +304,14 @@ class Driver:
         except LimitExceeded as error:
             raise (self._end(error) if error.limit == "steps" else error) from None
 
-    def _news(self, step: Step[Any], path: Path, outcome: Any, ended: StepEnded) -> Iterator[Event]:
+    def _news(
+        self, step: Step[Any], path: StepPath, outcome: Any, ended: StepEnded
+    ) -> Iterator[Event]:
         detail = self._account.enter(step, path, outcome, ended.tries)
         if detail is not None:
             yield Event("step", detail)
 
-    def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
+    def _prompt(self, step: Prompt, path: StepPath, cancellation: Cancellation) -> Performing:
         shown = step.stream and self._streamed and len(path) == 1
         is_asked = step.schema is not None and step.schema == self._turn.schema
         deltas = self._agent(step.role).stream(
@@ -331,13 +333,13 @@ class Driver:
         return self._raw_replies.setdefault(wanted, raw)
 
     def _ask(
-        self, step: CountTokens | Embed | Moderate, path: Path, cancellation: Cancellation
+        self, step: CountTokens | Embed | Moderate, path: StepPath, cancellation: Cancellation
     ) -> Performing:
         yield from ()
         role = step.prompt.role if isinstance(step, CountTokens) else step.role
         return self._agent(role).ask(step, cancellation, self._trace(path))
 
-    def _trace(self, path: Path) -> StepTrace:
+    def _trace(self, path: StepPath) -> StepTrace:
         tells = bool(self._streamed) and len(path) == 1
         return self._traces.setdefault(path, StepTrace(self._id, waits=tells))
 
@@ -351,12 +353,12 @@ class Driver:
             ) from None
 
     def _call_function(
-        self, step: CallFunction[Any], path: Path, cancellation: Cancellation
+        self, step: CallFunction[Any], path: StepPath, cancellation: Cancellation
     ) -> Performing:
         yield from ()
         return call_function(step, self._journal.fitting, cancellation)
 
-    def _pause(self, step: Pause[Any], path: Path, cancellation: Cancellation) -> Performing:
+    def _pause(self, step: Pause[Any], path: StepPath, cancellation: Cancellation) -> Performing:
         if len(path) > 1:
             raise self._wrong("pauses within All or AllSettled: pause before or after")
         pause = TurnPaused(
@@ -373,39 +375,45 @@ class Driver:
             )
             raise pause from refused
 
-    def _all(self, step: All[Any], path: Path, cancellation: Cancellation) -> Performing:
+    def _all(self, step: All[Any], path: StepPath, cancellation: Cancellation) -> Performing:
         outcomes, events = self._at_once.outcomes(step.steps, path, cancellation, stop=True)
         yield from events
         raise_first(outcomes)
         return tuple(outcomes)
 
-    def _settled(self, step: AllSettled[Any], path: Path, cancellation: Cancellation) -> Performing:
+    def _settled(
+        self, step: AllSettled[Any], path: StepPath, cancellation: Cancellation
+    ) -> Performing:
         outcomes, events = self._at_once.outcomes(step.steps, path, cancellation, stop=False)
         cancellation.check()
         yield from events
         return tuple(outcomes)
 
-    def _call_tools(self, step: CallTools, path: Path, cancellation: Cancellation) -> Performing:
+    def _call_tools(
+        self, step: CallTools, path: StepPath, cancellation: Cancellation
+    ) -> Performing:
         outputs = yield from self._settled(AllSettled(step.steps), path, cancellation)
         raise_first(outputs)
         return outputs
 
-    def _call_tool(self, step: CallTool, path: Path, cancellation: Cancellation) -> Performing:
+    def _call_tool(self, step: CallTool, path: StepPath, cancellation: Cancellation) -> Performing:
         yield from ()
         interrupted = self._toolbox.interrupted(step.call) if self._journal.is_cut(path) else None
         return interrupted or self._toolbox.call(
             step.call, step.context, cancellation, approved=step.approved, parent=self._id
         )
 
-    def _offered_tools(self, step: ListTools, path: Path, cancellation: Cancellation) -> Performing:
+    def _offered_tools(
+        self, step: ListTools, path: StepPath, cancellation: Cancellation
+    ) -> Performing:
         yield from ()
         return self._toolbox.offered(step.context, cancellation)
 
-    def _now(self, step: Now, path: Path, cancellation: Cancellation) -> Performing:
+    def _now(self, step: Now, path: StepPath, cancellation: Cancellation) -> Performing:
         yield from ()
         return self._clock.now().isoformat(timespec="seconds")
 
-    def _new_id(self, step: NewId, path: Path, cancellation: Cancellation) -> Performing:
+    def _new_id(self, step: NewId, path: StepPath, cancellation: Cancellation) -> Performing:
         yield from ()
         import secrets
 

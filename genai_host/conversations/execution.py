@@ -16,7 +16,7 @@ from attrs import frozen
 from genai_host.api import CallFunction, CancelHandle, Clock, Step
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.features import Event
-from genai_host.conversations.record import Path
+from genai_host.conversations.record import StepPath
 from genai_host.errors import Cancelled, FunctionFailed, GenaiError, TurnPaused, ValidationError
 from genai_host.tools.threads import run_in_thread
 from genai_host.util import concurrency
@@ -68,7 +68,7 @@ def _failure(step: CallFunction[Any], error: BaseException) -> GenaiError:
 Performing = Generator[Event, None, Any]
 """Performs a step: yields events, and returns the result of the step."""
 
-Perform = Callable[[Step[Any], Path, Cancellation], Performing]
+Perform = Callable[[Step[Any], StepPath, Cancellation], Performing]
 
 
 @frozen
@@ -86,7 +86,7 @@ class ParallelRunner:
     name: str
 
     def outcomes(
-        self, steps: Sequence[Step[Any]], path: Path, cancellation: Cancellation, *, stop: bool
+        self, steps: Sequence[Step[Any]], path: StepPath, cancellation: Cancellation, *, stop: bool
     ) -> tuple[list[Any], list[Event]]:
         """The result or error of each step, and the events of all steps.
 
@@ -114,7 +114,7 @@ class ParallelRunner:
         return [outcome for outcome, _ in done], [event for _, events in done for event in events]
 
     def _alone(
-        self, step: Step[Any], path: Path, scope: Cancellation, stop: bool
+        self, step: Step[Any], path: StepPath, scope: Cancellation, stop: bool
     ) -> tuple[Any, list[Event]]:
         """Run one step in its thread: its result or error, and its events without chunks of
         answers, which could not be assigned to a step."""

@@ -34,7 +34,7 @@ from genai_host.api import (
 from genai_host.api.codec import json_round_trip
 from genai_host.calls.retry import StepTrace
 from genai_host.conversations.digests import digest, old_digest
-from genai_host.conversations.record import Entry, Path, StepEnded, StepStarted
+from genai_host.conversations.record import Entry, StepEnded, StepPath, StepStarted
 from genai_host.conversations.recorder import FailsafeRecorder
 from genai_host.errors import GenaiError, StepChanged, StepInterrupted, ValidationError
 
@@ -50,7 +50,7 @@ _RESULTS: dict[type[Step[Any]], Any] = {
 }
 
 
-class Journal:
+class TurnJournal:
     """The recorded entries of a turn, and the recorder of new ones.
 
     Args:
@@ -70,11 +70,11 @@ class Journal:
         self._turn = turn
         self._recorder = recorder
         self._codec = codec
-        self._started: dict[Path, StepStarted] = {}
-        self._ended: dict[Path, StepEnded] = {}
-        self._cut: set[Path] = set()
-        self._pauses: dict[Path, Pause[Any]] = {}
-        self._given: dict[Path, Any] = {}
+        self._started: dict[StepPath, StepStarted] = {}
+        self._ended: dict[StepPath, StepEnded] = {}
+        self._cut: set[StepPath] = set()
+        self._pauses: dict[StepPath, Pause[Any]] = {}
+        self._given: dict[StepPath, Any] = {}
         for entry in past:
             if isinstance(entry, StepStarted):
                 self._started[entry.path] = entry
@@ -84,7 +84,7 @@ class Journal:
             elif isinstance(entry, StepEnded):  # the first of two, in old event logs only
                 self._ended.setdefault(entry.path, entry)
 
-    def start(self, path: Path, step: Step[Any], idempotent: bool) -> None:
+    def start(self, path: StepPath, step: Step[Any], idempotent: bool) -> None:
         """Record the start of a step, unless it is recorded already.
 
         Args:
@@ -124,7 +124,7 @@ class Journal:
         if path not in self._ended:
             self._cut.add(path)
 
-    def is_cut(self, path: Path) -> bool:
+    def is_cut(self, path: StepPath) -> bool:
         """Whether a step started before the turn was interrupted, and its outcome is unknown."""
         return path in self._cut
 
@@ -140,10 +140,10 @@ class Journal:
         for path in self._pauses.keys() - self._ended.keys():
             self._given[path] = result
 
-    def has_given(self, path: Path) -> bool:
+    def has_given(self, path: StepPath) -> bool:
         return path in self._given
 
-    def take(self, path: Path, step: Pause[Any]) -> Any:
+    def take(self, path: StepPath, step: Pause[Any]) -> Any:
         """The result that was set, once. Raises `ValidationError` if it does not match the step."""
         return self.fitting(step, self._given.pop(path))
 
@@ -155,7 +155,7 @@ class Journal:
             self._codec.from_json(form, step.returns)
         return form
 
-    def past(self, path: Path) -> StepEnded | None:
+    def past(self, path: StepPath) -> StepEnded | None:
         """The recorded end of a step, if there is one."""
         return self._ended.get(path)
 
@@ -168,7 +168,7 @@ class Journal:
 
     def end(
         self,
-        path: Path,
+        path: StepPath,
         result: Any = None,
         error: GenaiError | None = None,
         trace: StepTrace | None = None,
@@ -206,7 +206,7 @@ class Journal:
         except ValidationError as error:
             raise TypeError(f"payload: {error}") from error
 
-    def _keep(self, path: Path, step: Step[Any]) -> None:
+    def _keep(self, path: StepPath, step: Step[Any]) -> None:
         if isinstance(step, Pause):
             self._pauses[path] = step
 

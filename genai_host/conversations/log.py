@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from genai_host.api import Codec, Message
 from genai_host.calls.agent import ConversationAgents
-from genai_host.conversations.journal import Journal
+from genai_host.conversations.journal import TurnJournal
 from genai_host.conversations.record import Entry, TurnEnded, TurnStarted
 from genai_host.conversations.recorder import FailsafeRecorder
 from genai_host.conversations.replay import ConversationState
@@ -35,7 +35,7 @@ class ConversationLog:
     ) -> None:
         self.state = state
         self.agents = agents
-        self.pending: tuple[TurnStarted, Journal] | None = None
+        self.pending: tuple[TurnStarted, TurnJournal] | None = None
         self._recorder = recorder
         self._codec = codec
         if state.pending:
@@ -48,9 +48,9 @@ class ConversationLog:
         """Why the conversation is not recorded; None if it is."""
         return None if self._recorder is None else self._recorder.failed
 
-    def journal(self, started: TurnStarted, steps: Iterable[Entry] = ()) -> Journal:
+    def journal(self, started: TurnStarted, steps: Iterable[Entry] = ()) -> TurnJournal:
         """The journal of a turn, with its recorded steps."""
-        return Journal(started.turn, self._recorder, self._codec, steps)
+        return TurnJournal(started.turn, self._recorder, self._codec, steps)
 
     def append(self, entry: Entry, agents: ConversationAgents | None = None) -> None:
         """Record an entry, then apply it.

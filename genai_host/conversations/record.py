@@ -25,7 +25,7 @@ from genai_host.errors import (
 
 SCHEMA = 1
 
-Path = tuple[int, ...]
+StepPath = tuple[int, ...]
 """Place of a step in its turn: its number, followed for a parallel step by its number among the
 others."""
 
@@ -104,7 +104,7 @@ class StepStarted:
     """
 
     turn: int
-    path: Path
+    path: StepPath
     step: str
     digest: str
     asks: Mapping[str, Any] = field(factory=dict)
@@ -124,7 +124,7 @@ class StepEnded:
     """
 
     turn: int
-    path: Path
+    path: StepPath
     result: Any = None
     error: GenaiError | None = None
     text: str = ""

@@ -16,9 +16,9 @@ from genai_host.conversations.record import (
     Changed,
     Entry,
     Opened,
-    Path,
     Rewound,
     StepEnded,
+    StepPath,
     StepStarted,
     TurnEnded,
     TurnStarted,
@@ -27,7 +27,7 @@ from genai_host.errors import ReplayError, ValidationError
 
 
 @frozen
-class Mark:
+class UndoPoint:
     """A turn that can be undone.
 
     Attributes:
@@ -58,7 +58,7 @@ class ConversationState:
         self.opened = opened
         self.state = opened.state
         self.turns = 0
-        self.marks: list[Mark] = []
+        self.marks: list[UndoPoint] = []
         self.failed: TurnStarted | None = None
         self.pending: list[Entry] = []
         self._messages = list(opened.history)
@@ -167,7 +167,7 @@ class ConversationState:
             mark = self.marks.pop()
             self._cut(mark.history)
             self.state = mark.state
-        self.marks.append(Mark(len(self._messages), self.state, started))
+        self.marks.append(UndoPoint(len(self._messages), self.state, started))
         self._messages += added(entry.answer, started.message)
         self._history = None
         self.state = entry.answer.state
@@ -225,8 +225,8 @@ class _Checker:
     def __init__(self, opened: Opened, codec: Codec) -> None:
         self.state = replay([opened])
         self._codec = codec
-        self._steps: dict[Path, str] = {}
-        self._ended: set[Path] = set()
+        self._steps: dict[StepPath, str] = {}
+        self._ended: set[StepPath] = set()
 
     def add(self, entry: Entry) -> None:
         """Check and apply an entry. Raises `ReplayError` and `ValidationError`."""

@@ -58,7 +58,7 @@ from genai_host.dialects.anthropic_replies import (
 )
 from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
 
-Block = Mapping[str, Any]
+ContentBlock = Mapping[str, Any]
 _Said = tuple[Literal[b"", b"user", b"assistant"], bytes]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
@@ -122,8 +122,8 @@ def _said_in(message: Message) -> _Said:
     return b"assistant" if message.role == "assistant" else b"user", blocks
 
 
-def _blocks(message: Message) -> Iterator[Block]:
-    citations: Block = {}
+def _blocks(message: Message) -> Iterator[ContentBlock]:
+    citations: ContentBlock = {}
     for part in message.content:
         if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
@@ -142,7 +142,7 @@ def _is_of_text(data: Any) -> bool:
     return isinstance(data, Mapping) and "citations" in data and "type" not in data
 
 
-def _block(part: Part, message: Message) -> Block:
+def _block(part: Part, message: Message) -> ContentBlock:
     role = message.role
     if role == "user" and isinstance(part, Image):
         return {"type": "image", "source": _source(part, "image/png")}
@@ -158,7 +158,7 @@ def _block(part: Part, message: Message) -> Block:
     raise unsupported(part, f"in a message of role {role}", NAME)
 
 
-def _document(file: File) -> Block:
+def _document(file: File) -> ContentBlock:
     kind = file.media_type
     title = {"title": file.name} if file.name else {}
     if kind in ("", "application/pdf"):
@@ -179,14 +179,14 @@ def _document(file: File) -> Block:
     )
 
 
-def _source(part: Image | File, usual_type: str) -> Block:
+def _source(part: Image | File, usual_type: str) -> ContentBlock:
     if part.url:
         return {"type": "url", "url": part.url}
     data = base64.b64encode(part.data).decode()
     return {"type": "base64", "media_type": part.media_type or usual_type, "data": data}
 
 
-def _tool_result(result: ToolResult) -> Block:
+def _tool_result(result: ToolResult) -> ContentBlock:
     said = [part for part in result.content if not isinstance(part, Text) or _shows(part)]
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_id(result.id)}
     if len(said) == 1 and isinstance(said[0], Text):

@@ -30,7 +30,7 @@ from genai_host.util.addresses import is_here
 _KEPT_CONNECTIONS = 256
 
 
-class Exchange:
+class HttpExchange:
     """One request and its reply, and the connection that they use.
 
     `cut` shuts the connection down from any thread, which ends a blocked read. Before there is a
@@ -76,7 +76,7 @@ class _OwnedConnection:
         is_new: Whether this exchange is its first.
     """
 
-    exchange: Exchange | None = None
+    exchange: HttpExchange | None = None
     is_new: bool = True
     sock: Any
 
@@ -102,7 +102,7 @@ def _is_refused_tunnel(error: BaseException) -> bool:
 class _LendingPool:
     """A pool that lends each connection to one exchange."""
 
-    def lend(self, exchange: Exchange, seconds: float) -> Any:
+    def lend(self, exchange: HttpExchange, seconds: float) -> Any:
         """An idle connection that is still open, or a new one.
 
         Args:

@@ -39,7 +39,7 @@ from genai_host.errors import (
     ProviderTimeout,
     ServiceUnavailable,
 )
-from genai_host.http.connections import Adapter, Address, Exchange, proxy_hint
+from genai_host.http.connections import Adapter, Address, HttpExchange, proxy_hint
 from genai_host.http.response import Response
 from genai_host.http.stream_parsers import FRAMINGS, detect_parser
 from genai_host.util.names import __version__
@@ -110,7 +110,7 @@ class Transport:
         self._addresses: dict[str, Address] = {}
 
     def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
-        exchange = Exchange()
+        exchange = HttpExchange()
         with limits.on_cancel(exchange.cut):
             loan = self._begin(request, exchange, limits, ACCEPTED)
             return _read_whole(loan, limits)
@@ -121,7 +121,7 @@ class Transport:
         limits: CancelToken,
         framings: Mapping[str, StreamParser] | None = None,
     ) -> EventStream | ProviderReply:
-        exchange = Exchange()
+        exchange = HttpExchange()
         with limits.on_cancel(exchange.cut):
             loan = self._begin(request, exchange, limits, "identity")
             kind = loan.response.headers.get("content-type", "").partition(";")[0]
@@ -146,7 +146,7 @@ class Transport:
         self._adapter.close()
 
     def _begin(
-        self, request: HttpRequest, exchange: Exchange, limits: CancelToken, encoding: str
+        self, request: HttpRequest, exchange: HttpExchange, limits: CancelToken, encoding: str
     ) -> _Loan:
         """Send the request and wait for the head of the reply."""
         address = self._address(request.url)
@@ -170,7 +170,9 @@ class Transport:
             raise self._refused_by_proxy(address.proxy, loan.response.status)
         return loan
 
-    def _exchanged(self, head: bytes, body: bytes, address: Address, exchange: Exchange) -> _Loan:
+    def _exchanged(
+        self, head: bytes, body: bytes, address: Address, exchange: HttpExchange
+    ) -> _Loan:
         """Send a request and read the head of the reply.
 
         A service may close an idle connection just when it is reused. If it closes without a reply,
@@ -259,7 +261,7 @@ class _Loan:
 
     pool: Any
     connection: Any
-    exchange: Exchange
+    exchange: HttpExchange
     response: Response
     timeout: float
 

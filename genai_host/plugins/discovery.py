@@ -78,7 +78,7 @@ class BlockedPlugin:
     reason: str
 
 
-Result = LoadedPlugin | BrokenPlugin | BlockedPlugin
+PluginResult = LoadedPlugin | BrokenPlugin | BlockedPlugin
 
 
 class Discovery(Protocol):
@@ -249,7 +249,7 @@ class Plugins:
     def broken(self) -> list[BrokenPlugin]:
         return [result for result in self.results if isinstance(result, BrokenPlugin)]
 
-    def _admit_all(self, results: Sequence[Result]) -> list[Result]:
+    def _admit_all(self, results: Sequence[PluginResult]) -> list[PluginResult]:
         """The results; plugins that conflict with others are replaced by broken ones."""
         admitted = list(results)
         here: list[LoadedPlugin] = []
@@ -278,7 +278,7 @@ class Plugins:
         return loaded
 
 
-def _rank(result: Result) -> tuple[bool, int]:
+def _rank(result: PluginResult) -> tuple[bool, int]:
     """Sort key: plugins with more contributions are first to get their names."""
     size = result.declared.size if isinstance(result, LoadedPlugin) else 0
     return result.found.distribution != APP, -size
@@ -286,7 +286,7 @@ def _rank(result: Result) -> tuple[bool, int]:
 
 def _look(
     loader: _Loader, found: InstalledPlugin, blocked: str, left_out: Mapping[str, LoadResult]
-) -> Result:
+) -> PluginResult:
     if blocked:
         return BlockedPlugin(found, blocked)
     if found.key in left_out:
@@ -295,7 +295,7 @@ def _look(
     return _loaded(loader, found)
 
 
-def _loaded(loader: _Loader, found: InstalledPlugin) -> Result:
+def _loaded(loader: _Loader, found: InstalledPlugin) -> PluginResult:
     try:
         return loader.load(found)
     except KeyboardInterrupt:

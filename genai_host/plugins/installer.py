@@ -62,7 +62,7 @@ def without_passwords(command: Sequence[str]) -> list[str]:
     return [re.sub(r"//[^/\s]*@", "//***@", word) for word in command]
 
 
-class Place(NamedTuple):
+class PythonEnvironment(NamedTuple):
     """An environment.
 
     Attributes:
@@ -80,7 +80,7 @@ class Place(NamedTuple):
     is_system: bool = False
 
     @classmethod
-    def here(cls) -> Place:
+    def here(cls) -> PythonEnvironment:
         """Describe the environment of this process."""
         return cls(
             sys.executable,
@@ -98,7 +98,7 @@ def _marker() -> str:
 
 
 def installer_command(
-    place: Place,
+    place: PythonEnvironment,
     action: Action,
     wanted: Sequence[str],
     editable: Sequence[str] = (),
@@ -138,7 +138,7 @@ def installer_command(
     return [*pip, *words, *further, *_each("--editable", editable), *wanted]
 
 
-def _uv(place: Place) -> str:
+def _uv(place: PythonEnvironment) -> str:
     """uv, on PATH or next to the interpreter."""
     found = shutil.which("uv") or shutil.which("uv", path=os.path.dirname(place.python))
     if found is None:
@@ -154,7 +154,7 @@ def _each(option: str, values: Sequence[str]) -> list[str]:
 
 
 def _pipx(
-    place: Place,
+    place: PythonEnvironment,
     action: Action,
     wanted: Sequence[str],
     editable: Sequence[str],
@@ -175,7 +175,7 @@ def _pipx(
 
 
 def _uv_tool(
-    place: Place,
+    place: PythonEnvironment,
     action: Action,
     wanted: Sequence[str],
     editable: Sequence[str],

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 
-class Mark(NamedTuple):
+class LoadMark(NamedTuple):
     """A mark left by a process that has ended: its file, and the key of the plugin."""
 
     file: str
@@ -47,16 +47,16 @@ class Marks:
             with suppress(OSError):
                 os.unlink(file)
 
-    def left(self) -> list[Mark]:
+    def left(self) -> list[LoadMark]:
         """Marks of processes that have ended."""
         try:
             with os.scandir(self._folder) as entries:
                 files = [each.path for each in entries if each.name.startswith(self._prefix)]
         except OSError:
             return []
-        return [Mark(file, key) for file in files if (key := _key_in(file)) is not None]
+        return [LoadMark(file, key) for file in files if (key := _key_in(file)) is not None]
 
-    def remove(self, marks: Iterable[Mark]) -> None:
+    def remove(self, marks: Iterable[LoadMark]) -> None:
         for mark in marks:
             with suppress(OSError):
                 os.unlink(mark.file)

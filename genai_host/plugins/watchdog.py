@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections.abc import Callable
 
 from genai_host.api import CancelToken, Clock
@@ -19,6 +18,10 @@ HANGS = 10.0
 
 def _no_owner(kind: str, name: str) -> str:
     return ""
+
+
+def _no_time() -> float:
+    return 0.0
 
 
 class Watchdog:
@@ -38,7 +41,7 @@ class Watchdog:
         self, clock: Clock | None = None, owner: Callable[[str, str], str] = _no_owner
     ) -> None:
         self.hanging: frozenset[str] = frozenset()
-        self.now = time.monotonic if clock is None else clock.monotonic
+        self.now = _no_time if clock is None else clock.monotonic
         self._clock = clock
         self._owner = owner
         self._watched: dict[int, Watched] = {}

@@ -31,7 +31,7 @@ from genai_host.providers.limits import CallLimits
 from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, what_there_is
 from genai_host.util.text import did_you_mean
 
-Document = MutableMapping[str, Any]
+TomlTable = MutableMapping[str, Any]
 Types = Mapping[str, ProviderType[Any]]
 _REFERENCES = ("env", "file", "keyring")
 
@@ -77,7 +77,7 @@ def split_key(key: str) -> tuple[str, ...]:
 
 
 def add_instance(
-    document: Document, types: Types, name: str, kind: str, values: Mapping[str, str]
+    document: TomlTable, types: Types, name: str, kind: str, values: Mapping[str, str]
 ) -> None:
     """Add a provider of a type, with its settings, `models.MODEL` and `limits.LIMIT`."""
     if not re.fullmatch(PLAIN_NAME, name):
@@ -94,7 +94,7 @@ def add_instance(
 
 
 def set_keys(
-    document: Document,
+    document: TomlTable,
     types: Types,
     values: Mapping[str, str],
     sets: Mapping[str, ToolSet[Any]] | None = None,
@@ -131,7 +131,7 @@ def set_keys(
         _check_set(tools, document["tools"][name])
 
 
-def unset_keys(document: Document, keys: Iterable[str]) -> None:
+def unset_keys(document: TomlTable, keys: Iterable[str]) -> None:
     """Remove keys, which restores their defaults."""
     for key in keys:
         *tables, last = split_key(key)
@@ -148,7 +148,7 @@ def unset_keys(document: Document, keys: Iterable[str]) -> None:
         del inner[last]
 
 
-def remove_instance(document: Document, name: str) -> None:
+def remove_instance(document: TomlTable, name: str) -> None:
     """Remove a named instance."""
     providers = document.get("providers", {})
     if name not in providers:
@@ -159,7 +159,7 @@ def remove_instance(document: Document, name: str) -> None:
     del providers[name]
 
 
-def enable_instance(document: Document, types: Types, name: str, *, enabled: bool) -> None:
+def enable_instance(document: TomlTable, types: Types, name: str, *, enabled: bool) -> None:
     """Enable or disable a provider."""
     if not enabled and name not in types and name not in document.get("providers", {}):
         raise ConfigurationError(
@@ -181,7 +181,7 @@ def type_named(types: Types, name: str) -> ProviderType[Any]:
 
 
 def add_model(
-    document: Document,
+    document: TomlTable,
     name: str,
     of: str,
     provider_order: Iterable[str] = (),
@@ -200,7 +200,7 @@ def add_model(
 
 
 def set_model(
-    document: Document,
+    document: TomlTable,
     name: str,
     of: str | None = None,
     provider_order: Iterable[str] | None = None,
@@ -240,7 +240,7 @@ def set_model(
     )
 
 
-def remove_model(document: Document, name: str) -> None:
+def remove_model(document: TomlTable, name: str) -> None:
     """Remove a model configuration, or an alias."""
     if name in document.get("aliases", {}):
         del document["aliases"][name]
@@ -249,7 +249,7 @@ def remove_model(document: Document, name: str) -> None:
         del document["models"][name]
 
 
-def _model(document: Document, name: str) -> Document:
+def _model(document: TomlTable, name: str) -> TomlTable:
     models = document.get("models", {})
     if name not in models:
         known = [*models, *document.get("aliases", {})]
@@ -257,7 +257,7 @@ def _model(document: Document, name: str) -> Document:
             f"unknown model configuration {name!r}",
             hint=hint_for(name, known) if known else f"genai-host models add {name} --of MODEL",
         )
-    model: Document = models[name]
+    model: TomlTable = models[name]
     return model
 
 
@@ -269,7 +269,7 @@ def set_named(sets: Mapping[str, ToolSet[Any]], name: str) -> ToolSet[Any]:
 
 
 def _set_of_instance(
-    document: Document, types: Types, key: str, where: tuple[str, ...], text: str
+    document: TomlTable, types: Types, key: str, where: tuple[str, ...], text: str
 ) -> None:
     _, name, setting, *inner = where
     instance = _instance(document, types, name)
@@ -286,7 +286,7 @@ def _set_of_instance(
         instance[setting] = _inline(_value(kind.settings, key, setting, text, name))
 
 
-def _instance(document: Document, types: Types, name: str) -> Document:
+def _instance(document: TomlTable, types: Types, name: str) -> TomlTable:
     providers = _table(document, "providers")
     if name not in providers:
         if name not in types:
@@ -295,18 +295,18 @@ def _instance(document: Document, types: Types, name: str) -> Document:
                 hint=hint_for(name, sorted({*providers, *types})),
             )
         _new_instance(document, name, name)
-    instance: Document = document["providers"][name]
+    instance: TomlTable = document["providers"][name]
     return instance
 
 
-def _new_instance(document: Document, name: str, kind: str) -> None:
+def _new_instance(document: TomlTable, name: str, kind: str) -> None:
     providers = _table(document, "providers")
     instance = {"type": kind}
     # TOML does not allow a table among `providers.other.type = "x"`
     providers[name] = _inline(instance) if _is_dotted(document, "providers") else instance
 
 
-def _is_dotted(document: Document, table: str) -> bool:
+def _is_dotted(document: TomlTable, table: str) -> bool:
     keys = (key for key, _ in getattr(document, "body", ()) if key is not None)
     return any(key.key == table and key.is_dotted() for key in keys)
 
@@ -349,7 +349,7 @@ def _reference(key: str, name: str, text: str, instance: str) -> Any:
     )
 
 
-def _check_instance(types: Types, name: str, instance: Document) -> None:
+def _check_instance(types: Types, name: str, instance: TomlTable) -> None:
     """Validate a provider, as when it is opened."""
     import tomlkit
 
@@ -361,7 +361,7 @@ def _check_instance(types: Types, name: str, instance: Document) -> None:
     read_settings(CallLimits, plain.get("limits", {}), owner=f"{owner}: limits")
 
 
-def _check_set(tools: ToolSet[Any], table: Document) -> None:
+def _check_set(tools: ToolSet[Any], table: TomlTable) -> None:
     """Validate a set of tools."""
     import tomlkit
 
@@ -375,7 +375,7 @@ def _any_secret(setting: Setting, given: Any) -> Secret | None:
     return Secret("") if setting.required else None
 
 
-def _table(document: Document, *names: str) -> Document:
+def _table(document: TomlTable, *names: str) -> TomlTable:
     for name in names:
         if name not in document:
             document[name] = {}
@@ -383,10 +383,10 @@ def _table(document: Document, *names: str) -> Document:
     return document
 
 
-def _inline_table(document: Document, name: str) -> Document:
+def _inline_table(document: TomlTable, name: str) -> TomlTable:
     if name not in document:
         document[name] = _inline({})
-    table: Document = document[name]
+    table: TomlTable = document[name]
     return table
 
 

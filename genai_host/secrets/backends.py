@@ -30,7 +30,7 @@ IN_KEYRING: Final = {"in": "keyring"}
 _VERSION = 1
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
-Kept = dict[str, dict[str, Any]]
+StoredKeys = dict[str, dict[str, Any]]
 """By instance and setting: the secret, or `IN_KEYRING`."""
 
 
@@ -45,7 +45,7 @@ class KeyFile:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def read(self) -> Kept:
+    def read(self) -> StoredKeys:
         text = read_text(self.path)
         if text is None:
             return {}
@@ -53,7 +53,7 @@ class KeyFile:
         return self._parsed(text)
 
     @contextlib.contextmanager
-    def edit(self) -> Iterator[Kept]:
+    def edit(self) -> Iterator[StoredKeys]:
         """Edit the content: one process at a time, and atomically."""
         path = os.path.realpath(self.path)  # preserve a symbolic link
         with alone(path):
@@ -73,7 +73,7 @@ class KeyFile:
                 hint=f"chmod 600 {self.path}",
             )
 
-    def _parsed(self, text: str) -> Kept:
+    def _parsed(self, text: str) -> StoredKeys:
         try:
             data = json.loads(text)
             version, kept = data["version"], data["keys"]
@@ -105,7 +105,7 @@ def _is_kept(kept: Any) -> bool:
     )
 
 
-class Backend(Protocol):
+class KeyringBackend(Protocol):
     """The part of a keyring backend that is used."""
 
     def get_password(self, service: str, username: str) -> str | None: ...
@@ -125,7 +125,7 @@ class KeyRing:
         ConfigurationError: The keyring reports an error.
     """
 
-    def __init__(self, backend: Backend | None = None) -> None:
+    def __init__(self, backend: KeyringBackend | None = None) -> None:
         self._given = backend
 
     def lack(self) -> str:
@@ -160,13 +160,13 @@ class KeyRing:
         except Exception as error:  # noqa: BLE001 - as above
             raise _refused("written", error) from None
 
-    def _backend(self) -> Backend:
+    def _backend(self) -> KeyringBackend:
         found = self._find()
         if isinstance(found, str):
             raise ConfigurationError(f"cannot use the keyring: {found}")
         return found
 
-    def _find(self) -> Backend | str:
+    def _find(self) -> KeyringBackend | str:
         """The backend, or why there is none."""
         if self._given is not None:
             return self._given

@@ -14,7 +14,7 @@ from genai_host.errors import ValidationError
 from genai_host.usage.budgets import EVERYBODY
 
 if TYPE_CHECKING:
-    from genai_host.store.records import Found, StoredTry, Summary
+    from genai_host.store.records import SearchMatch, StoredTry, Summary
     from genai_host.store.usage import UsageRow
     from genai_host.usage.budgets import Budget
 
@@ -90,7 +90,7 @@ def try_row(each: StoredTry) -> dict[str, Any]:
     return {**attrs.asdict(each), "started": utc(each.started)}
 
 
-def found_row(found: Found) -> dict[str, Any]:
+def found_row(found: SearchMatch) -> dict[str, Any]:
     """Return the JSON form of a search result."""
     return attrs.asdict(found)
 

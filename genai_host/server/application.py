@@ -23,14 +23,14 @@ from genai_host.server.response_buffer import Broken, ResponseBuffer
 from genai_host.server.settings import AccessLogEntry
 from genai_host.server.state import ServerState
 from genai_host.serving.errors import error_reply
-from genai_host.serving.router import Found
+from genai_host.serving.router import RouteMatch
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 
 WIRE = "genai_host.wire"
-"""ASGI extension that holds the `Wire` of a request."""
+"""ASGI extension that holds the `ClientConnection` of a request."""
 
 _SLICE = 64 * 1024  # bytes per message of a complete body
 _GONE = 499  # in the log: the client disconnected before a reply
@@ -38,7 +38,7 @@ _GONE = 499  # in the log: the client disconnected before a reply
 _log = logging.getLogger(__name__)
 
 
-class Wire(Protocol):
+class ClientConnection(Protocol):
     """The connection of a request."""
 
     def close(self) -> None:
@@ -56,10 +56,12 @@ class _Gone(Exception):
 class RequestHandler:
     """Handler of one request. Its methods run in the loop, except `_answer` and its callees."""
 
-    def __init__(self, shared: ServerState, scope: Message, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, shared: ServerState, scope: AsgiMessage, receive: Receive, send: Send
+    ) -> None:
         self._shared = shared
         self._scope = scope
-        self._wire: Wire = scope["extensions"][WIRE]
+        self._wire: ClientConnection = scope["extensions"][WIRE]
         self._receive = receive
         self._send_message = send
         self._loop = asyncio.get_running_loop()
@@ -68,7 +70,7 @@ class RequestHandler:
         self._user = ""
         self._more: dict[str, str] = {}
         self._head: Head | None = None
-        self._found: Found | HttpProblem | None = None
+        self._found: RouteMatch | HttpProblem | None = None
         self._limits = Cancellation()
         self._outbox = ResponseBuffer(self._loop, shared.errands)
         self._turn: asyncio.Future[None] | None = None
@@ -221,7 +223,7 @@ class RequestHandler:
             self._turn.cancel()
         self._shared.cancel(self._limits)
 
-    def _answer(self, request: RouteRequest, found: Found | HttpProblem) -> None:
+    def _answer(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> None:
         """In a thread: write the reply into the buffer, and release the slot."""
         try:
             with self._shared.watching(request, found) as watched:
@@ -231,7 +233,7 @@ class RequestHandler:
             self._shared.errands.put(self._leave)
 
     def _reply(
-        self, request: RouteRequest, found: Found | HttpProblem, watched: Observation
+        self, request: RouteRequest, found: RouteMatch | HttpProblem, watched: Observation
     ) -> None:
         reply = self._sendable(self._shared.answer(request, found, self._begins), request)
         wanted = self._outbox.put_reply(reply)
@@ -370,7 +372,7 @@ class Application:
         self._under_way: set[RequestHandler] = set()
         self._idle = asyncio.Event()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"unsupported ASGI scope type {scope['type']!r}")
         exchange = RequestHandler(self.shared, scope, receive, send)

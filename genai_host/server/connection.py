@@ -44,7 +44,7 @@ class _Full(Exception):
     """The request is not a health check, and its connection is one of the reserve."""
 
 
-class Connection(HttpToolsProtocol):
+class ServerConnection(HttpToolsProtocol):
     """A connection. Each server sets these attributes in a subclass.
 
     Attributes:
@@ -59,7 +59,7 @@ class Connection(HttpToolsProtocol):
 
     settings: ServerSettings
     most: int
-    reserve: list[Connection]
+    reserve: list[ServerConnection]
     handshakes: MutableMapping[int, Any]
     logged: list[float]
     is_last = False

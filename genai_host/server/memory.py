@@ -11,7 +11,7 @@ from genai_host.api.json_text import read_json, write_long_json
 from genai_host.errors import Conflict, LimitExceeded, NotFound
 
 
-class Found(Protocol):
+class StoredDocument(Protocol):
     @property
     def id(self) -> str: ...
     @property
@@ -20,10 +20,10 @@ class Found(Protocol):
     def value(self) -> Mapping[str, Any]: ...
 
 
-class Shelf(Protocol):
+class DocumentCollection(Protocol):
     """Documents of one owner in one collection; see `genai_host.store.documents`."""
 
-    def get(self, id: str) -> Found: ...
+    def get(self, id: str) -> StoredDocument: ...
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int: ...
     def delete(self, id: str) -> bool: ...
 
@@ -42,7 +42,7 @@ class _Held(NamedTuple):
 _Key = tuple[str, str, str]  # owner, collection, id
 
 
-class Memory:
+class MemoryCache:
     """Documents in memory, as JSON. Thread-safe.
 
     Args:
@@ -55,7 +55,7 @@ class Memory:
         self._held: OrderedDict[_Key, _Held] = OrderedDict()
         self._lock = threading.Lock()
 
-    def shelf(self, owner: str, collection: str) -> Shelf:
+    def shelf(self, owner: str, collection: str) -> DocumentCollection:
         return _MemoryShelf(self, owner, collection)
 
     def get(self, key: _Key) -> _Held:
@@ -99,7 +99,7 @@ class Memory:
 
 
 class _MemoryShelf:
-    def __init__(self, memory: Memory, owner: str, collection: str) -> None:
+    def __init__(self, memory: MemoryCache, owner: str, collection: str) -> None:
         self._memory = memory
         self._owner = owner
         self._collection = collection

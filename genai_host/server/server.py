@@ -29,9 +29,9 @@ from genai_host.config import Config, read_config
 from genai_host.errors import ConfigurationError, GenaiError
 from genai_host.host import Host
 from genai_host.providers.instance import ProviderInstance
-from genai_host.secrets.backends import Kept, KeyFile
+from genai_host.secrets.backends import KeyFile, StoredKeys
 from genai_host.server.application import Application
-from genai_host.server.connection import RESERVE, Connection
+from genai_host.server.connection import RESERVE, ServerConnection
 from genai_host.server.listener import SharedListener, TlsListener, listen, url_of
 from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
@@ -52,7 +52,7 @@ class ConfigWatcher:
         self._seen: Any = None
         self._taken_up: Any = None
         self._config: Config = host.config
-        self._keys: Kept | None = None
+        self._keys: StoredKeys | None = None
         self._instances: dict[str, ProviderInstance] = {}
 
     def look(self) -> None:
@@ -115,7 +115,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _different(before: Kept, now: Kept) -> list[str]:
+def _different(before: StoredKeys, now: StoredKeys) -> list[str]:
     return [name for name in {*before, *now} if before.get(name) != now.get(name)]
 
 
@@ -268,7 +268,7 @@ class _Uvicorn(uvicorn.Server):
         self._application = Application(shared)
         self._connection: Any = type(
             "Connection",
-            (Connection,),
+            (ServerConnection,),
             {
                 "settings": settings,
                 "most": settings.most_connections,

@@ -12,7 +12,7 @@ from attrs import field, fields, frozen
 from genai_host.api import Secret
 from genai_host.api.settings import Setting
 from genai_host.config import Config, ServerConfig
-from genai_host.config.key import Key
+from genai_host.config.key import ConfigKey
 from genai_host.config.schema import keys_of
 from genai_host.errors import ConfigurationError
 from genai_host.secrets.keys import SecretStore
@@ -177,14 +177,17 @@ _LEAST = {
 
 
 def _check_values(settings: ServerSettings) -> None:
-    keys = [*_shared_keys(), *(Key("", name, least, field=name) for name, least in _LEAST.items())]
+    keys = [
+        *_shared_keys(),
+        *(ConfigKey("", name, least, field=name) for name, least in _LEAST.items()),
+    ]
     for key in keys:
         what, hint = key.wrong(getattr(settings, key.field))
         if what:
             raise ConfigurationError(f"server.{key.field} {what}", hint=hint)
 
 
-def _shared_keys() -> list[Key]:
+def _shared_keys() -> list[ConfigKey]:
     """Keys that are settings of the same name and need no conversion."""
     names = {each.name for each in fields(ServerSettings)} - {"access_log"}
     return [key for key in keys_of(ServerConfig) if key.field in names]

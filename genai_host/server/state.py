@@ -29,7 +29,7 @@ from genai_host.server.heads import Head, Refused
 from genai_host.server.response_buffer import LoopCallbacks
 from genai_host.server.settings import AccessLogEntry, ServerSettings
 from genai_host.serving.errors import error_reply
-from genai_host.serving.router import Begins, Found, HttpRoutes
+from genai_host.serving.router import Begins, HttpRoutes, RouteMatch
 from genai_host.serving.workers import Workers
 
 HEALTH_PATHS = ("/health", "/ready")
@@ -40,7 +40,7 @@ _KNOWN = 1.0  # seconds for which the state of the store is cached
 _log = logging.getLogger(__name__)
 
 
-class Health:
+class ServerHealth:
     """Health checks of one host, for one event loop. Replies contain no confidential data."""
 
     def __init__(self, host: Host, workers: Workers) -> None:
@@ -107,7 +107,7 @@ class ServerState:
         self._host = host
         self.guard = AccessPolicy(settings)
         self.workers = Workers("genai-host-server", host.clock)
-        self.health = Health(host, self.workers)
+        self.health = ServerHealth(host, self.workers)
         self.bodies = ByteBudget(settings.bodies)
         self.is_draining = False
         self._make_routes = make_routes
@@ -182,7 +182,7 @@ class ServerState:
             self.workers.submit(partial(limits.cancel, error))
 
     def answer(
-        self, request: RouteRequest, found: Found | HttpProblem, begins: Begins
+        self, request: RouteRequest, found: RouteMatch | HttpProblem, begins: Begins
     ) -> RouteResponse:
         """Answer a request in a thread, even if its handler fails."""
         try:
@@ -192,12 +192,12 @@ class ServerState:
             problem = HttpProblem(500, "internal", "internal error; see the log of the server")
             return error_reply(request.path, request.headers, problem)
 
-    def watching(self, request: RouteRequest, found: Found | HttpProblem) -> Watching:
+    def watching(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> Watching:
         """Return a context manager that notifies observers of a request."""
         route = "" if isinstance(found, HttpProblem) else found[0].path
         return self._host.observers.request(request, route, self.clock)
 
-    def plugin_of(self, found: Found | HttpProblem | None) -> str:
+    def plugin_of(self, found: RouteMatch | HttpProblem | None) -> str:
         """The plugin with a route; empty for the server's own."""
         route = found[0] if isinstance(found, tuple) else None
         return "" if route is None else self._host.registry.owner("HTTP route", route.key)

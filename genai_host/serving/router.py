@@ -35,10 +35,10 @@ from genai_host.host import Host
 from genai_host.util.text import short_repr
 
 Handler = Callable[[RouteRequest], RouteResponse]
-Form = Callable[[str, Mapping[str, str], HttpProblem], RouteResponse]
+ErrorWriter = Callable[[str, Mapping[str, str], HttpProblem], RouteResponse]
 """Writes a problem as a reply, given path and headers of the request."""
 Begins = Callable[[RouteResponse], None]
-Found = tuple[HttpRoute, Mapping[str, str]]
+RouteMatch = tuple[HttpRoute, Mapping[str, str]]
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class HttpRoutes:
     """
 
     def __init__(
-        self, host: Host, own: Iterable[HttpRoute] = (), form: Form = problem_reply
+        self, host: Host, own: Iterable[HttpRoute] = (), form: ErrorWriter = problem_reply
     ) -> None:
         self._host = host
         self._form = form
@@ -115,7 +115,7 @@ class HttpRoutes:
     def answer(
         self,
         request: RouteRequest,
-        found: Found | HttpProblem | None = None,
+        found: RouteMatch | HttpProblem | None = None,
         begins: Begins | None = None,
     ) -> RouteResponse:
         """The reply to a request, whose `parameters` are still empty. The reply has begun.
@@ -134,7 +134,7 @@ class HttpRoutes:
         return reply
 
     def _answered(
-        self, request: RouteRequest, found: Found | HttpProblem, begins: Begins | None
+        self, request: RouteRequest, found: RouteMatch | HttpProblem, begins: Begins | None
     ) -> RouteResponse | HttpProblem:
         if isinstance(found, HttpProblem):
             return found
@@ -175,7 +175,7 @@ class HttpRoutes:
             except Exception:  # noqa: BLE001 - the others must be closed, too
                 _log.warning("close() of %s failed", type(each).__name__, exc_info=True)
 
-    def find(self, method: str, path: str) -> Found | HttpProblem:
+    def find(self, method: str, path: str) -> RouteMatch | HttpProblem:
         """The route of a request, and the values of its path parameters."""
         segments = [unquote(segment) for segment in _segments(path)]
         exact = self._own.exact(method, segments)

@@ -14,7 +14,7 @@ _IDLE = 10.0  # seconds after which an idle thread ends
 
 _log = logging.getLogger(__name__)
 
-Work = Callable[[], None]
+WorkItem = Callable[[], None]
 
 
 class Workers:
@@ -35,7 +35,7 @@ class Workers:
         self._is_closed = False
         self._made = 0
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: WorkItem) -> None:
         """Run a function in a thread. Raises `RuntimeError` if the pool is closed or the system
         refuses another thread."""
         with self._lock:
@@ -91,7 +91,7 @@ class Workers:
 class _Worker(threading.Thread):
     def __init__(self, workers: Workers, name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.todo: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self.todo: queue.SimpleQueue[WorkItem | None] = queue.SimpleQueue()
         self._workers = workers
 
     def run(self) -> None:

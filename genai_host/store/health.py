@@ -25,7 +25,7 @@ _TABLES_ON_POSTGRESQL = (
 
 
 @frozen
-class Health:
+class StoreHealth:
     """Health of a store.
 
     Attributes:
@@ -43,7 +43,7 @@ class Health:
     fix: str = ""
 
 
-def examine(database: Database) -> Health | None:
+def examine(database: Database) -> StoreHealth | None:
     """Check a store; None if there is none yet. Raises `StoreError` if it cannot be read, or is not
     a store."""
     if not database.is_sqlite:
@@ -66,7 +66,7 @@ def _for_reading(database: Database) -> Iterator[Ask]:
             yield lambda query: [row[0] for row in connection.execute(query)]
 
 
-def _examine_file(database: Database, ask: Ask) -> Health | None:
+def _examine_file(database: Database, ask: Ask) -> StoreHealth | None:
     tables = ask("SELECT name FROM sqlite_master WHERE type = 'table'")
     version = _version(database, tables, ask)
     if not version:
@@ -81,7 +81,7 @@ def _examine_file(database: Database, ask: Ask) -> Health | None:
         return _unusable(size, version)
     wrong = [each for each in ask(f"PRAGMA quick_check({_FAULTS})") if each != "ok"]
     if wrong:
-        return Health(
+        return StoreHealth(
             size,
             version,
             faults=tuple(" ".join(str(each).split()) for each in wrong),
@@ -101,10 +101,10 @@ def _examine_file(database: Database, ask: Ask) -> Health | None:
             f"restore {folder} from a backup, or attach the same files again: "
             + ", ".join(lost[:_FAULTS])
         )
-    return Health(size, version, count, tuple(faults), "; ".join(fixes))
+    return StoreHealth(size, version, count, tuple(faults), "; ".join(fixes))
 
 
-def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
+def _examine_on_postgresql(database: Database, ask: Ask) -> StoreHealth | None:
     tables = ask(_TABLES_ON_POSTGRESQL)
     version = _version(database, tables, ask)
     if not version:
@@ -116,7 +116,7 @@ def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
         return _unusable(size, version)
     count = ask("SELECT count(*) FROM conversations")[0]
     faults, fixes = _damaged(ask)
-    return Health(size, version, count, tuple(faults), "; ".join(fixes))
+    return StoreHealth(size, version, count, tuple(faults), "; ".join(fixes))
 
 
 def _damaged(ask: Ask) -> tuple[list[str], list[str]]:
@@ -142,8 +142,8 @@ def _version(database: Database, tables: list[Any], ask: Ask) -> int:
     raise database.no_store()
 
 
-def _unusable(size: int, version: int) -> Health:
-    return Health(
+def _unusable(size: int, version: int) -> StoreHealth:
+    return StoreHealth(
         size,
         version,
         faults=(f"store version {version} is not supported; this host supports {VERSION}",),

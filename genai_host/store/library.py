@@ -23,7 +23,7 @@ from genai_host.store.documents import Documents
 from genai_host.store.indexer import Indexer
 from genai_host.store.records import (
     Attached,
-    Found,
+    SearchMatch,
     Status,
     StoredTry,
     Summary,
@@ -174,7 +174,7 @@ class ConversationQueries:
             rows = connection.execute(chosen.order_by(tries.c.started, tries.c.number))
             return [StoredTry(**row._mapping) for row in rows]
 
-    def search(self, words: str, *, limit: int = 20) -> list[Found]:
+    def search(self, words: str, *, limit: int = 20) -> list[SearchMatch]:
         self._indexer.catch_up_if_possible(self._mine())
         columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
         chosen = (
@@ -186,7 +186,7 @@ class ConversationQueries:
         )
         with self._database.reading() as connection:
             return [
-                Found(row.conversation, row.name or row.title, row.turn, row.role, row.text)
+                SearchMatch(row.conversation, row.name or row.title, row.turn, row.role, row.text)
                 for row in connection.execute(chosen)
             ]
 

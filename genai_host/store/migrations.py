@@ -30,16 +30,16 @@ def _widen_counts(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE tries {types}"))
 
 
-Step = Callable[[Connection], None]
+Migration = Callable[[Connection], None]
 
-STEPS: Mapping[int, Step] = {2: _widen_counts}
+STEPS: Mapping[int, Migration] = {2: _widen_counts}
 """Steps from the version in the key to the next one. They stay unchanged when `tables` changes."""
 
 _LOCK = 0x67656E6169  # "genai": number of a lock on PostgreSQL
 
 
 def bring_up_to_date(
-    database: Database, steps: Mapping[int, Step] = STEPS, version: int = VERSION
+    database: Database, steps: Mapping[int, Migration] = STEPS, version: int = VERSION
 ) -> None:
     """Create the schema, or migrate it.
 

@@ -124,7 +124,7 @@ class StoredTry:
 
 
 @frozen
-class Found:
+class SearchMatch:
     """A message that matches a search.
 
     Attributes:

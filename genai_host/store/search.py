@@ -39,7 +39,7 @@ _LENGTH = 200  # indexed characters of a word
 _MOST = 500_000  # indexed bytes of a message: PostgreSQL supports one megabyte
 
 
-class Asked(NamedTuple):
+class SearchWord(NamedTuple):
     """A word of a search query.
 
     Attributes:
@@ -68,7 +68,7 @@ def tokenize(text: str) -> str:
     return " ".join(found)
 
 
-def asked_for(words: str) -> list[Asked]:
+def asked_for(words: str) -> list[SearchWord]:
     """Parse a search query: words separated by spaces; `wor*` is a prefix."""
     asked = []
     for run, star in _asked_runs().findall(words):
@@ -76,9 +76,9 @@ def asked_for(words: str) -> list[Asked]:
         pieces = [word for each in _runs().findall(folded) for word in _pieces(each)]
         if _is_unspaced(run):
             pairs = [word for word in pieces if len(word) > 1]
-            asked.append(Asked(tuple(pairs or pieces), run if len(run) > 2 else ""))
+            asked.append(SearchWord(tuple(pairs or pieces), run if len(run) > 2 else ""))
         elif pieces:
-            asked.append(Asked(tuple(pieces), begins=bool(star)))
+            asked.append(SearchWord(tuple(pieces), begins=bool(star)))
     return asked
 
 

@@ -27,7 +27,7 @@ from genai_host.conversations.record import (
 from genai_host.errors import Conflict, ValidationError
 from genai_host.store.database import Database, Liveness, storable
 from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written
-from genai_host.store.writer import Addition, Row, Writer
+from genai_host.store.writer import Addition, EntryRow, EntryWriter
 from genai_host.util import paths
 from genai_host.util.lazy_property import lazy_property
 from genai_host.util.text import short_repr
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
-    from genai_host.store.health import Health
+    from genai_host.store.health import StoreHealth
     from genai_host.store.ledger import SpendLedger
     from genai_host.store.library import ConversationQueries
-    from genai_host.store.records import Found, StoredTry, Summary
+    from genai_host.store.records import SearchMatch, StoredTry, Summary
     from genai_host.store.repair import Repair
     from genai_host.store.usage import UsageRow
     from genai_host.usage.metering import UsageAggregate
@@ -126,8 +126,8 @@ class Store:
         return self._opened
 
     @lazy_property
-    def _writer(self) -> Writer:
-        return Writer(self._database, self._presence)
+    def _writer(self) -> EntryWriter:
+        return EntryWriter(self._database, self._presence)
 
     @lazy_property
     def ledger(self) -> SpendLedger:
@@ -144,7 +144,7 @@ class Store:
             self._database, self._presence, self._owner, self._create, self._now
         )
 
-    def health(self) -> Health | None:
+    def health(self) -> StoreHealth | None:
         """Check the store without creating or changing anything; None if there is none yet. Raises
         `StoreError` if it cannot be read, or the database is not a store."""
         from genai_host.store.health import examine
@@ -227,7 +227,7 @@ class Store:
         `NotFound`."""
         return self._library.attempts(id)
 
-    def search(self, words: str, *, limit: int = 20) -> list[Found]:
+    def search(self, words: str, *, limit: int = 20) -> list[SearchMatch]:
         """Find messages with all these words, latest first, except those of removed turns.
 
         `wor*` matches words that begin with `wor`. Text in scripts without spaces, such as Chinese,
@@ -333,7 +333,7 @@ class Store:
         now = self._now()
         id = new_id(now)
         rows = [
-            Row(id, number, *(self.strip_blobs(each, id) if _has_bytes(each) else each))
+            EntryRow(id, number, *(self.strip_blobs(each, id) if _has_bytes(each) else each))
             for number, each in enumerate(entries)
         ]
         values = {"id": id, "owner": self._owner, "created": now, "updated": now, **known}
@@ -370,7 +370,7 @@ class StoredRecord:
     def __init__(
         self,
         store: Store,
-        writer: Writer,
+        writer: EntryWriter,
         id: str,
         number: int,
         codec: Codec,
@@ -383,7 +383,7 @@ class StoredRecord:
         self._codec = codec
         self._now = now
         self._held: tuple[Written, ...] = ()
-        self._unsure: tuple[Entry, list[Row]] | None = None
+        self._unsure: tuple[Entry, list[EntryRow]] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -432,10 +432,10 @@ class StoredRecord:
                 self._add(self._rows(self._held))
                 self._held = ()
 
-    def _rows(self, forms: Sequence[Written]) -> list[Row]:
-        return [Row(self.id, self._number + n, *each) for n, each in enumerate(forms)]
+    def _rows(self, forms: Sequence[Written]) -> list[EntryRow]:
+        return [EntryRow(self.id, self._number + n, *each) for n, each in enumerate(forms)]
 
-    def _settle(self, before: Entry, rows: Sequence[Row], entry: Entry) -> None:
+    def _settle(self, before: Entry, rows: Sequence[EntryRow], entry: Entry) -> None:
         """Find out whether an entry was added, before another one follows it."""
         if self._writer.holds(rows):
             self._number = rows[-1].number + 1
@@ -448,7 +448,7 @@ class StoredRecord:
             self._held = tuple(Written(*row[2:]) for row in rows[:-1])
             self._unsure = None
 
-    def _add(self, rows: Sequence[Row], *, again: bool = False) -> None:
+    def _add(self, rows: Sequence[EntryRow], *, again: bool = False) -> None:
         self._writer.add(Addition(rows, again=again))
         self._number = rows[-1].number + 1
         self._unsure = None

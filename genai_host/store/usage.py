@@ -19,7 +19,7 @@ from genai_host.api.messages import MOST_TOKENS
 from genai_host.errors import ValidationError
 from genai_host.store.database import storable
 from genai_host.store.tables import usage
-from genai_host.usage.metering import Key, UsageAggregate, UsageTotals, middle_of
+from genai_host.usage.metering import UsageAggregate, UsageKey, UsageTotals, middle_of
 
 GROUPS = {
     "day": usage.c.day,
@@ -76,11 +76,11 @@ def add_usage(connection: Connection, tally: UsageAggregate) -> None:
     }
     is_slower = new.slowest > usage.c.slowest
     changed["slowest"] = case((is_slower, new.slowest), else_=usage.c.slowest)
-    keys = list(Key._fields)
+    keys = list(UsageKey._fields)
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
 
 
-def _stored(key: Key) -> dict[str, Any]:
+def _stored(key: UsageKey) -> dict[str, Any]:
     """The columns of a key, whose names may come from a client."""
     names = {name: each for name, each in key._asdict().items() if name not in ("owner", "bucket")}
     return {**key._asdict(), **{name: _short(each) for name, each in names.items()}}

@@ -17,7 +17,7 @@ from genai_host.errors import Conflict, GenaiError
 from genai_host.store.database import Database, Liveness
 
 
-class Row(NamedTuple):
+class EntryRow(NamedTuple):
     """An entry as it is written; see `tables.entries`."""
 
     conversation: str
@@ -28,7 +28,7 @@ class Row(NamedTuple):
     body: str
 
 
-_COLUMNS = (*Row._fields, "writer")
+_COLUMNS = (*EntryRow._fields, "writer")
 
 
 class Addition:
@@ -47,7 +47,7 @@ class Addition:
 
     def __init__(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[EntryRow],
         conversation: Mapping[str, Any] | None = None,
         *,
         again: bool = False,
@@ -80,7 +80,7 @@ class Addition:
         self._gate.acquire()
 
 
-class Writer:
+class EntryWriter:
     """Writer of entries. Thread-safe.
 
     Args:
@@ -115,7 +115,7 @@ class Writer:
         if addition.error is not None:
             raise addition.error
 
-    def holds(self, rows: Sequence[Row]) -> bool:
+    def holds(self, rows: Sequence[EntryRow]) -> bool:
         """Whether these rows are in the store, written by this writer. Raises `StoreError`."""
         with self._writing:
             cursor = self._cursor()
@@ -194,7 +194,7 @@ class Writer:
             raise self._database.error(error) from error
         addition.end(conflict)
 
-    def _holds(self, cursor: Any, rows: Sequence[Row]) -> bool:
+    def _holds(self, cursor: Any, rows: Sequence[EntryRow]) -> bool:
         mark = "?" if self._database.is_sqlite else "%s"
         # the names are constants, and the values are parameters
         query = (

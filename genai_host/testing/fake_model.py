@@ -85,7 +85,7 @@ class RecordedPrompt:
         return self.messages[-1].text
 
 
-Said = str | Completion | Act
+FakeAnswer = str | Completion | Act
 """Answer of the model: a text, a completion, or `HANG` for no answer until the call is
 cancelled."""
 
@@ -111,7 +111,7 @@ class FakeModel:
         hanging: Set when a call hangs.
     """
 
-    def __init__(self, answer: Callable[[RecordedPrompt], Said] = echo) -> None:
+    def __init__(self, answer: Callable[[RecordedPrompt], FakeAnswer] = echo) -> None:
         self.answer = answer
         self.flags: Callable[[str], bool] = lambda text: False
         self.faults: dict[int, GenaiError | Act] = {}
@@ -152,7 +152,7 @@ class FakeModel:
         if isinstance(fault, GenaiError):
             raise fault
 
-    def hear(self, body: Mapping[str, Any], codec: Codec) -> Said:
+    def hear(self, body: Mapping[str, Any], codec: Codec) -> FakeAnswer:
         """The answer to a request."""
         messages = codec.from_json(body["messages"], tuple[Message, ...])
         tools = tuple(tool["name"] for tool in body.get("tools", ()))

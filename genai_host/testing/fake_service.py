@@ -37,7 +37,7 @@ class Act(Enum):
 
 CUT, RESET, HANG, HOLD = Act.CUT, Act.RESET, Act.HANG, Act.HOLD
 
-Step = bytes | Act | Callable[[], object]
+ReplyStep = bytes | Act | Callable[[], object]
 
 
 @frozen
@@ -48,7 +48,7 @@ class Reply:
         keep: Whether the connection stays open for another request.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[ReplyStep]
     keep: bool = False
 
 
@@ -85,7 +85,7 @@ def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def stream_reply(
-    pieces: Sequence[Step],
+    pieces: Sequence[ReplyStep],
     *,
     content_type: str = "text/event-stream",
     status: int = 200,
@@ -93,7 +93,7 @@ def stream_reply(
 ) -> Reply:
     """Make a chunked reply with a chunk per piece. An action that ends the connection truncates the
     reply."""
-    steps: list[Step] = [
+    steps: list[ReplyStep] = [
         _head(
             status,
             {"Content-Type": content_type, "Transfer-Encoding": "chunked", **(headers or {})},
@@ -107,7 +107,7 @@ def stream_reply(
     return Reply(steps, keep=not ended)
 
 
-def sse_reply(events: Sequence[Step], **options: Any) -> Reply:
+def sse_reply(events: Sequence[ReplyStep], **options: Any) -> Reply:
     """Make a reply of server-sent events from the data of each."""
     pieces = [b"data: " + each + b"\n\n" if isinstance(each, bytes) else each for each in events]
     return stream_reply(pieces, **options)

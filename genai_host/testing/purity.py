@@ -121,7 +121,7 @@ _OTHERS: tuple[Any, ...] = (
     *([], [None], [[]], [{}], {}, {"x": None}),
 )
 
-Place = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 _NOTHING: Any = object()
 
@@ -148,7 +148,7 @@ def with_faults(value: Any) -> Iterator[Any]:
             yield with_other(value, place, _NOTHING)
 
 
-def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
+def places_in(value: Any, place: ValuePath = ()) -> Iterator[ValuePath]:
     """Paths of all values in a JSON value, outermost first, as keys and indexes."""
     yield place
     if isinstance(value, (dict, list)):
@@ -156,7 +156,7 @@ def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
             yield from places_in(inner, (*place, key))
 
 
-def with_other(value: Any, place: Place, other: Any) -> Any:
+def with_other(value: Any, place: ValuePath, other: Any) -> Any:
     """A copy of a JSON value with another value at a path."""
     if not place:
         return other

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.host import Host
-from genai_host.serving.router import Form, HttpRoutes, problem_reply
+from genai_host.serving.router import ErrorWriter, HttpRoutes, problem_reply
 
 
 class RouteServer:
@@ -41,7 +41,7 @@ class RouteServer:
         self,
         host: Host,
         own: Iterable[HttpRoute] = (),
-        form: Form = problem_reply,
+        form: ErrorWriter = problem_reply,
         *,
         user: str = "",
     ) -> None:

@@ -33,7 +33,7 @@ _DAY = 86400  # seconds
 _LARGEST = 1e12
 
 
-class Key(NamedTuple):
+class UsageKey(NamedTuple):
     """Key of a group of calls.
 
     Attributes:
@@ -81,7 +81,7 @@ class UsageAggregate:
     """Usage totals that are not yet stored. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._sums: dict[Key, UsageTotals] = {}
+        self._sums: dict[UsageKey, UsageTotals] = {}
 
     def __bool__(self) -> bool:
         return bool(self._sums)
@@ -94,7 +94,7 @@ class UsageAggregate:
         """Add a call that has just ended."""
         route, usage = call.route, call.usage
         day, bucket = day_of(call.started), bucket_of(call.seconds)
-        key = Key(day, user, feature, route.provider, route.model, call.code, bucket)
+        key = UsageKey(day, user, feature, route.provider, route.model, call.code, bucket)
         sums = self._of(key, call.seconds, call.cost)
         sums.input_tokens += usage.input_tokens
         sums.output_tokens += usage.output_tokens
@@ -112,18 +112,18 @@ class UsageAggregate:
         seconds = amount(call["seconds"]) or 0.0
         day, bucket = day_of(amount(call["started"]) or 0.0), bucket_of(seconds)
         code = call["code"] or ""
-        key = Key(day, user, feature, call["provider"], call["model"], code, bucket)
+        key = UsageKey(day, user, feature, call["provider"], call["model"], code, bucket)
         sums = self._of(key, seconds, call["cost"])
         sums.input_tokens += call["input_tokens"] or 0
         sums.output_tokens += call["output_tokens"] or 0
         sums.cached_tokens += call["cached_tokens"] or 0
         sums.reasoning_tokens += call["reasoning_tokens"] or 0
 
-    def __iter__(self) -> Iterator[tuple[Key, UsageTotals]]:
+    def __iter__(self) -> Iterator[tuple[UsageKey, UsageTotals]]:
         """In the order of the keys, so that concurrent writers do not deadlock."""
         return iter(sorted(self._sums.items(), key=lambda each: each[0]))
 
-    def _of(self, key: Key, seconds: float, cost: float | None) -> UsageTotals:
+    def _of(self, key: UsageKey, seconds: float, cost: float | None) -> UsageTotals:
         """The totals of a call's group, with its time and cost added."""
         sums = self._sums.get(key)
         if sums is None:

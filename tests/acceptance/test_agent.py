@@ -21,7 +21,7 @@ from genai_host.api import Completion, ReactionType, Text, ToolCall, ToolOutput,
 from genai_host.errors import LimitExceeded, NoRoute, ServiceUnavailable, ValidationError
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host_testing.agents import Counting, agent_host, calls, in_turn, since_user
 from genai_host_testing.fixtures import MakeHost
 
@@ -158,7 +158,7 @@ def conversations() -> set[Conversation]:
     return {each for each in gc.get_objects() if type(each) is Conversation}
 
 
-def _repeats_all(heard: RecordedPrompt) -> Said:
+def _repeats_all(heard: RecordedPrompt) -> FakeAnswer:
     """Looks once, then says all that users have said."""
     if not since_user(heard):
         return calls("look")
@@ -513,7 +513,7 @@ class TestItem11:
         request = {"message": message, "session_id": SESSION, **body}
         return pieces(agent.stream(agent.read(request)), "m-1")
 
-    def host(self, make_host: MakeHost, *answers: Said) -> Host:
+    def host(self, make_host: MakeHost, *answers: FakeAnswer) -> Host:
         reactions = [{"type": "x", "n": 1}]
         tool = Counting("look", ToolOutput("found", reactions=reactions))
         wipe = Counting("wipe", approval="ask")

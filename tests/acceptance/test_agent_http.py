@@ -25,7 +25,7 @@ from genai_host.conversations.driver import Driver
 from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host_testing.agents import Counting, calls, in_turn, since_user
 from genai_host_testing.fixtures import MakeHost
 
@@ -207,7 +207,7 @@ class TestItem02:
 def _repeating(make_host: MakeHost, look: Any = "found", **given: Any) -> Host:
     """Looks once, then says all that users have said."""
 
-    def said(heard: RecordedPrompt) -> Said:
+    def said(heard: RecordedPrompt) -> FakeAnswer:
         if not since_user(heard):
             return calls("look")
         spoken = [each.content[-1] for each in heard.messages if each.role == "user"]

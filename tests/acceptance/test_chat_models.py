@@ -16,7 +16,7 @@ import genai_vendor_gemini
 import genai_vendor_ollama
 import genai_vendor_openai
 import pytest
-from genai_vendor_mock import MockProvider, Reply
+from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Config, Host, Message
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn
@@ -368,14 +368,14 @@ def test_item_05_success_adds_what_was_said_and_answered(mocks: MakeHost) -> Non
 @pytest.mark.parametrize(
     ("replied", "error"),
     [
-        (Reply(fault="refused"), ServiceUnavailable),
-        (Reply("half an ans", finish="length"), UnexpectedFinish),
-        (Reply("half an ans", fault="filtered"), UnexpectedFinish),
-        (Reply(""), GenerationError),
+        (ScriptedReply(fault="refused"), ServiceUnavailable),
+        (ScriptedReply("half an ans", finish="length"), UnexpectedFinish),
+        (ScriptedReply("half an ans", fault="filtered"), UnexpectedFinish),
+        (ScriptedReply(""), GenerationError),
     ],
 )
 def test_item_05_a_failure_leaves_the_history_as_it_was(
-    mocks: MakeHost, replied: Reply, error: type[Exception]
+    mocks: MakeHost, replied: ScriptedReply, error: type[Exception]
 ) -> None:
     host = mocks(one=[replied, "fine"])
     conversation = host.open("chat-model", "mock@one", history=HISTORY)
@@ -386,8 +386,12 @@ def test_item_05_a_failure_leaves_the_history_as_it_was(
     assert conversation.say("hi").text == "fine"
 
 
-@pytest.mark.parametrize("helper", [Reply(fault="refused"), Reply("no JSON"), Reply(JSON[:-1])])
-def test_item_05_so_does_a_failure_of_the_support_model(mocks: MakeHost, helper: Reply) -> None:
+@pytest.mark.parametrize(
+    "helper", [ScriptedReply(fault="refused"), ScriptedReply("no JSON"), ScriptedReply(JSON[:-1])]
+)
+def test_item_05_so_does_a_failure_of_the_support_model(
+    mocks: MakeHost, helper: ScriptedReply
+) -> None:
     host = mocks(one=["Oslo."], helper=[helper])
     conversation = host.open(
         "chat-model", "mock@one", models={"support": "mock@helper"}, history=HISTORY
@@ -498,7 +502,7 @@ def test_item_07_nothing_is_kept_unless_it_is_asked_for(
 def test_item_07_a_failed_first_turn_and_a_reopened_one_use_the_same_file(
     mocks: MakeHost, tmp_path: Path, clock: ManualClock
 ) -> None:
-    host = mocks(one=[Reply("half", finish="length"), "fine", "fine"])
+    host = mocks(one=[ScriptedReply("half", finish="length"), "fine", "fine"])
     conversation = host.open("chat-model", "mock@one", settings=kept(tmp_path, agent_id="a"))
     with pytest.raises(UnexpectedFinish):
         conversation.say("hi")

@@ -24,7 +24,7 @@ from genai_host.api import (
     ToolCall,
     ToolContext,
 )
-from genai_host.batch import RETRY_POLICY, Batch, Progress, Task
+from genai_host.batch import RETRY_POLICY, Batch, BatchProgress, Task
 from genai_host.batch.batch import open_executor
 from genai_host.errors import (
     AuthenticationFailed,
@@ -85,7 +85,7 @@ def test_every_row_once_and_in_order(
     make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
 ) -> None:
     write(paths[0], *(f"row {number}" for number in range(300)))
-    told: list[Progress] = []
+    told: list[BatchProgress] = []
     done = Batch(make_host(fake=fake), *paths, FAKE, concurrency=16, on_progress=told.append).run()
     assert [each["text"] for each in read(paths[1])] == [f"<row {n}>" for n in range(300)]
     assert [each["row"] for each in read(paths[1])] == list(range(1, 301))
@@ -250,7 +250,7 @@ def test_what_is_broken_off_goes_on_without_asking_again(
 ) -> None:
     write(paths[0], *(f"row {number}" for number in range(50)))
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: BatchProgress) -> None:
         if progress.done == 20:
             raise KeyboardInterrupt
 
@@ -275,7 +275,7 @@ def test_what_is_under_way_is_ended_with_it(make_host: MakeHost, paths: tuple[Pa
                 assert ended.wait(30)
             limits.check()
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: BatchProgress) -> None:
         if progress.done:
             assert begun.wait(30)
             raise KeyboardInterrupt

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.batch.journal import Journal
+from genai_host.batch.journal import BatchJournal
 from genai_host.errors import ConfigurationError, Conflict, StoreError
 from genai_host.testing import ManualClock
 
@@ -22,7 +22,7 @@ RESULTS: list[dict[str, Any]] = [
 
 
 def written(path: Path) -> bytes:
-    with Journal(path, BATCH, ManualClock()) as journal:
+    with BatchJournal(path, BATCH, ManualClock()) as journal:
         for number in (3, 1, 2):
             journal.add(number, RESULTS[number - 1])
     return path.read_bytes()
@@ -31,7 +31,7 @@ def written(path: Path) -> bytes:
 def test_what_it_took_is_there_in_order(tmp_path: Path) -> None:
     path = tmp_path / "j"
     written(path)
-    with Journal(path, BATCH, ManualClock()) as journal:
+    with BatchJournal(path, BATCH, ManualClock()) as journal:
         assert list(journal.results()) == list(enumerate(RESULTS, 1))
         assert (journal.failed, journal.spent, journal.unknown) == ({2}, 0.75, 1)
 
@@ -42,12 +42,12 @@ def test_killed_at_any_byte_it_goes_on(tmp_path: Path) -> None:
     ends = [at + 1 for at, byte in enumerate(data) if byte == ord("\n")]
     for length in range(len(data) + 1):
         path.write_bytes(data[:length])
-        with Journal(path, BATCH, ManualClock()) as journal:
+        with BatchJournal(path, BATCH, ManualClock()) as journal:
             whole = sum(end <= length for end in ends[1:])
             assert list(journal.done) == [3, 1, 2][:whole]
             journal.add(9, RESULTS[0])
             assert dict(journal.results())[9] == RESULTS[0]
-        with Journal(path, BATCH, ManualClock()) as journal:
+        with BatchJournal(path, BATCH, ManualClock()) as journal:
             assert len(journal.done) == whole + 1
 
 
@@ -55,27 +55,27 @@ def test_that_of_another_batch_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "j"
     data = written(path)
     with pytest.raises(ConfigurationError, match="another batch"):
-        Journal(path, {**BATCH, "rows": "other"}, ManualClock())
+        BatchJournal(path, {**BATCH, "rows": "other"}, ManualClock())
     assert path.read_bytes() == data
-    Journal(path, BATCH, ManualClock()).close()  # the lock is released
+    BatchJournal(path, BATCH, ManualClock()).close()  # the lock is released
 
 
 def test_one_process_has_it(tmp_path: Path) -> None:
     with (
-        Journal(tmp_path / "j", BATCH, ManualClock()),
+        BatchJournal(tmp_path / "j", BATCH, ManualClock()),
         pytest.raises(Conflict, match="another process"),
     ):
-        Journal(tmp_path / "j", BATCH, ManualClock())
+        BatchJournal(tmp_path / "j", BATCH, ManualClock())
 
 
 def test_the_last_result_of_a_row_counts(tmp_path: Path) -> None:
     path = tmp_path / "j"
     written(path)
-    with Journal(path, BATCH, ManualClock()) as journal:
+    with BatchJournal(path, BATCH, ManualClock()) as journal:
         journal.forget({2})
         assert 2 not in journal.done
         journal.add(2, RESULTS[0])
-    with Journal(path, BATCH, ManualClock()) as journal:
+    with BatchJournal(path, BATCH, ManualClock()) as journal:
         assert not journal.failed
         assert dict(journal.results())[2] == RESULTS[0]
 
@@ -84,7 +84,7 @@ def test_a_disk_that_is_full_leaves_no_half_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "j"
-    with Journal(path, BATCH, ManualClock()) as journal:
+    with BatchJournal(path, BATCH, ManualClock()) as journal:
         journal.add(1, RESULTS[0])
         write = os.write
 
@@ -105,7 +105,7 @@ def test_results_are_synced_to_the_disk_after_a_second(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    with Journal(tmp_path / "j", BATCH, clock) as journal:
+    with BatchJournal(tmp_path / "j", BATCH, clock) as journal:
         monkeypatch.setattr("genai_host.batch.journal.os.fsync", synced.append)
         for seconds, count in [(0.9, 0), (0.2, 1), (0.9, 1), (0.2, 2)]:
             clock.advance(seconds)
@@ -116,4 +116,4 @@ def test_results_are_synced_to_the_disk_after_a_second(
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "j").mkdir()
     with pytest.raises(StoreError, match="cannot write"):
-        Journal(tmp_path / "j", BATCH, ManualClock())
+        BatchJournal(tmp_path / "j", BATCH, ManualClock())

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.batch.rows import MOST_BYTES, Row, rows_in, survey
+from genai_host.batch.rows import MOST_BYTES, BatchRow, rows_in, survey
 from genai_host.errors import ValidationError
 
 EMPTY = {"system": "", "model": "", "provider": "", "parameters": {}}
 
 
-def rows(folder: Path, *lines: Any) -> list[Row]:
+def rows(folder: Path, *lines: Any) -> list[BatchRow]:
     file = folder / "rows.jsonl"
     pieces = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in lines]
     file.write_bytes(b"\n".join(pieces))
@@ -27,8 +27,8 @@ def rows(folder: Path, *lines: Any) -> list[Row]:
 def test_a_text_and_an_object(tmp_path: Path) -> None:
     more = {"id": "b", "prompt": "?", "model": "m", "parameters": {"temperature": 0}}
     assert rows(tmp_path, "hi", b"", more) == [
-        Row(1, "", {"prompt": "hi", **EMPTY}),
-        Row(3, "b", {**EMPTY, "prompt": "?", "model": "m", "parameters": {"temperature": 0}}),
+        BatchRow(1, "", {"prompt": "hi", **EMPTY}),
+        BatchRow(3, "b", {**EMPTY, "prompt": "?", "model": "m", "parameters": {"temperature": 0}}),
     ]
 
 
@@ -36,13 +36,13 @@ def test_a_line_of_openais_batches(tmp_path: Path) -> None:
     body = {"model": "m", "messages": []}
     line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
     [row] = rows(tmp_path, line)
-    assert row == Row(1, "a", {"url": "/v1/chat/completions", "body": body})
+    assert row == BatchRow(1, "a", {"url": "/v1/chat/completions", "body": body})
     assert row.is_openai
 
 
 def test_item_8_a_custom_id_makes_no_line_of_openais_batches(tmp_path: Path) -> None:
     [row] = rows(tmp_path, {"custom_id": "a", "prompt": "hi"})
-    assert row == Row(1, "a", {"prompt": "hi", **EMPTY})
+    assert row == BatchRow(1, "a", {"prompt": "hi", **EMPTY})
     assert row.names == {"id": "a"}
 
 

@@ -27,7 +27,7 @@ from genai_host.api import DialectEndpoint, http_provider
 from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled
 from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, Step
+from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, ReplyStep
 from genai_host_testing import openai_service
 from genai_host_testing.fixtures import MakeHost
 
@@ -74,9 +74,9 @@ class Cancels:
         self._threads.shutdown()
 
 
-def _put_in(sent: list[bytes], place: int, act: Callable[[], object]) -> list[Step]:
+def _put_in(sent: list[bytes], place: int, act: Callable[[], object]) -> list[ReplyStep]:
     """With an act after so many bytes."""
-    steps: list[Step] = []
+    steps: list[ReplyStep] = []
     at = 0
     for each in sent:
         if at <= place < at + len(each):

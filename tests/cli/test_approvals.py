@@ -18,7 +18,7 @@ from genai_host.cli.session import calls_of, visible
 from genai_host.cli.terminal import safe
 from genai_host.plugins.discovery import StaticPlugins
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host_testing.agents import Counting, calls
 
 HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
@@ -43,7 +43,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counting]:
     return made
 
 
-def _says(heard: RecordedPrompt) -> Said:
+def _says(heard: RecordedPrompt) -> FakeAnswer:
     results = [message for message in heard.messages if message.role == "tool"]
     users = [message.text for message in heard.messages if message.role == "user"]
     if users[-1] == "hostile":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import Terminal
 
-from genai_host.batch import Progress
+from genai_host.batch import BatchProgress
 from genai_host.cli.batch import _Bar, _line
 from genai_host.testing import ManualClock
 
@@ -93,19 +93,19 @@ def test_recorded_rows_are_conversations(terminal: Terminal, source: Path) -> No
 @pytest.mark.parametrize(
     ("progress", "line"),
     [
-        (Progress(0), "█" * 24 + " 0/0"),
-        (Progress(10), "░" * 24 + " 0/10"),
+        (BatchProgress(0), "█" * 24 + " 0/0"),
+        (BatchProgress(10), "░" * 24 + " 0/10"),
         (
-            Progress(1000, 250, failed=2, before=50, cost=0.5, seconds=100),
+            BatchProgress(1000, 250, failed=2, before=50, cost=0.5, seconds=100),
             "█" * 6 + "░" * 18 + " 250/1000  2/s  6:15 left  $0.5000  2 failed",
         ),
         (
-            Progress(100_000, 1, seconds=1),
+            BatchProgress(100_000, 1, seconds=1),
             "░" * 24 + " 1/100000  1/s  27:46:39 left",
         ),
     ],
 )
-def test_the_bar_says_how_far_it_is(progress: Progress, line: str) -> None:
+def test_the_bar_says_how_far_it_is(progress: BatchProgress, line: str) -> None:
     assert _line(progress) == line
 
 
@@ -113,10 +113,10 @@ def test_the_bar_is_drawn_five_times_a_second(
     clock: ManualClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bar = _Bar(clock, shown=True)
-    bar.draw(Progress(3, 1))
-    bar.draw(Progress(3, 2))
+    bar.draw(BatchProgress(3, 1))
+    bar.draw(BatchProgress(3, 2))
     clock.advance(0.2)
-    bar.draw(Progress(3, 3))
+    bar.draw(BatchProgress(3, 3))
     bar.end()
     bar.end()
     drawn = capsys.readouterr().err.split("\r")

@@ -22,7 +22,7 @@ from support import Terminal
 from genai_host import Config
 from genai_host.cli.install import _run
 from genai_host.plugins.index import LoadResult, PluginIndex
-from genai_host.plugins.installer import Place
+from genai_host.plugins.installer import PythonEnvironment
 from genai_host.serializers.plugins import plugin_row
 from genai_host.testing import make_distribution
 from genai_host.testing.environments import Environment
@@ -108,8 +108,8 @@ class _Played:
 @pytest.fixture
 def pip(monkeypatch: pytest.MonkeyPatch) -> Pip:
     made = Pip()
-    here = Place(_PYTHON, "/venv")
-    monkeypatch.setattr(Place, "here", classmethod(lambda cls: here))
+    here = PythonEnvironment(_PYTHON, "/venv")
+    monkeypatch.setattr(PythonEnvironment, "here", classmethod(lambda cls: here))
     monkeypatch.setattr("subprocess.Popen", made.start)
     return made
 
@@ -216,8 +216,8 @@ class TestInstall:
         self, terminal: Terminal, pip: Pip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "pipx_metadata.json").touch()
-        here = Place(_PYTHON, str(tmp_path))
-        monkeypatch.setattr(Place, "here", classmethod(lambda cls: here))
+        here = PythonEnvironment(_PYTHON, str(tmp_path))
+        monkeypatch.setattr(PythonEnvironment, "here", classmethod(lambda cls: here))
         code, out, err = terminal("install", "genai-vendor-openai")
         assert (code, out, pip.ran) == (1, "", [])
         assert f"\n  run: pipx inject {tmp_path.name} genai-vendor-openai\n" in err

@@ -57,7 +57,7 @@ from genai_host.errors import (
     error_of_status,
 )
 from genai_host.http.stream_parsers import read_sse
-from genai_host.testing.purity import Place, places_in, with_other
+from genai_host.testing.purity import ValuePath, places_in, with_other
 
 NAME = "anthropic-messages"
 REDACTED = {"type": "redacted_thinking", "data": "eA=="}
@@ -509,14 +509,14 @@ KEYS = sorted({str(key) for key in re.findall(r'"(\w+)":', json.dumps([REPLY, EV
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
-def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
+def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
     replies = [with_other(REPLY, place, weird) for weird in WEIRD]
     leaks = [leak(lambda reply=reply: again(read(reply))) for reply in replies]  # type: ignore[misc]
     assert set(leaks) == {""}
 
 
 @pytest.mark.parametrize(("at", "place"), PLACES, ids=str)
-def test_nothing_in_a_stream_raises_anything_else(at: int, place: Place) -> None:
+def test_nothing_in_a_stream_raises_anything_else(at: int, place: ValuePath) -> None:
     events = [StreamEvent(json.dumps(each).encode()) for each in EVENTS]
     for weird in WEIRD:
         other = StreamEvent(json.dumps(with_other(EVENTS[at], place, weird)).encode())

@@ -32,7 +32,7 @@ from genai_host.errors import (
     ServiceUnavailable,
     ValidationError,
 )
-from genai_host.testing.purity import Place, places_in, with_other
+from genai_host.testing.purity import ValuePath, places_in, with_other
 
 DIALECT = OpenAIEmbed()
 CALL = EmbedCall(model_id="m", texts=["a", "b"])
@@ -243,14 +243,14 @@ def keep(vectors: Embeddings) -> None:
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
-def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
+def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
     replies = [with_other(REPLY, place, weird) for weird in WEIRD]
     leaks = [leak(lambda reply=reply: keep(read(reply))) for reply in replies]  # type: ignore[misc]
     assert set(leaks) == {""}
 
 
 @pytest.mark.parametrize("place", list(places_in(FAILURE)), ids=str)
-def test_nothing_in_an_error_raises_anything_else(place: Place) -> None:
+def test_nothing_in_an_error_raises_anything_else(place: ValuePath) -> None:
     bodies = [json.dumps(with_other(FAILURE, place, weird)).encode() for weird in WEIRD]
     for body in bodies:
         found = DIALECT.map_error(ProviderReply(body, 400))

@@ -27,7 +27,7 @@ from genai_host.api.codec import usual_codec
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, ServiceUnavailable
 from genai_host.http.stream_parsers import read_sse
-from genai_host.testing.purity import Place, places_in, with_other
+from genai_host.testing.purity import ValuePath, places_in, with_other
 
 DIALECT = OpenAIChat()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])
@@ -486,14 +486,14 @@ KEYS = sorted({str(key) for key in re.findall(r'"(\w+)":', json.dumps([REPLY, CH
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
-def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
+def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
     replies = [with_other(REPLY, place, weird) for weird in WEIRD]
     leaks = [leak(lambda reply=reply: again(read(reply))) for reply in replies]  # type: ignore[misc]
     assert set(leaks) == {""}
 
 
 @pytest.mark.parametrize("place", list(places_in(CHUNK)), ids=str)
-def test_nothing_in_a_stream_raises_anything_else(place: Place) -> None:
+def test_nothing_in_a_stream_raises_anything_else(place: ValuePath) -> None:
     streams = [[event(CHUNK), event(with_other(CHUNK, place, weird)), DONE] for weird in WEIRD]
     leaks = [leak(lambda events=events: again(stream(events)[1])) for events in streams]  # type: ignore[misc]
     assert set(leaks) == {""}

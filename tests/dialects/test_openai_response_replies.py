@@ -45,7 +45,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.testing.purity import Place, places_in, with_other
+from genai_host.testing.purity import ValuePath, places_in, with_other
 
 # whole replies
 
@@ -224,14 +224,14 @@ KEYS = {str(key) for key in re.findall(r'"(\w+)":', json.dumps([REPLY, EVENTS]))
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
-def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
+def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
     replies = [with_other(REPLY, place, weird) for weird in WEIRD]
     leaks = [leak(lambda reply=reply: again(read(reply))) for reply in replies]  # type: ignore[misc]
     assert set(leaks) == {""}
 
 
 @pytest.mark.parametrize("place", list(places_in(EVENTS)), ids=str)
-def test_nothing_in_a_stream_raises_anything_else(place: Place) -> None:
+def test_nothing_in_a_stream_raises_anything_else(place: ValuePath) -> None:
     for weird in WEIRD:
         changed = with_other(EVENTS, place, weird)
         events = [StreamEvent(json.dumps(each).encode()) for each in changed or [None]] if (

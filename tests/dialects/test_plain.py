@@ -38,7 +38,7 @@ from genai_host.api.messages import ROLES
 from genai_host.api.models import STANDARD
 from genai_host.dialects.plain import Plain, PlainEmbed
 from genai_host.errors import IncompleteReply, MalformedReply
-from genai_host.testing.purity import Place, places_in, with_other
+from genai_host.testing.purity import ValuePath, places_in, with_other
 
 DIALECT, EMBED = Plain(), PlainEmbed()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])
@@ -297,7 +297,7 @@ REPLY = usual_codec().to_json(
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
-def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
+def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
     replies = [with_other(REPLY, place, weird) for weird in WEIRD]
     leaks = [leak(lambda reply=reply: read(reply)) for reply in replies]  # type: ignore[misc]
     leaks += [leak(lambda reply=reply: stream([{"end": reply}])) for reply in replies]  # type: ignore[misc]

@@ -21,7 +21,7 @@ from genai_host.api import Completion, Message, Part, Text, ToolCall, ToolResult
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_model import RecordedPrompt, Said
+from genai_host.testing.fake_model import FakeAnswer, RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -155,11 +155,11 @@ def completion(*parts: Part | str, usage: Usage | None = None) -> Completion:
 
 
 def calling(
-    *calls: ToolCall, text: str = "", then: Callable[[RecordedPrompt], Said] | None = None
-) -> Callable[[RecordedPrompt], Said]:
+    *calls: ToolCall, text: str = "", then: Callable[[RecordedPrompt], FakeAnswer] | None = None
+) -> Callable[[RecordedPrompt], FakeAnswer]:
     """Return a model that requests tools first, and then reports their outputs or calls `then`."""
 
-    def answer(heard: RecordedPrompt) -> Said:
+    def answer(heard: RecordedPrompt) -> FakeAnswer:
         if heard.messages[-1].role == "tool":
             return then(heard) if then else completion(f"It gave {', '.join(results(heard))}.")
         return completion(*([Text(text)] if text else []), *calls)

@@ -21,7 +21,7 @@ from genai_host.config import Config
 from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host_testing.agents import Counting
 from genai_host_testing.fixtures import MakeHost
 
@@ -126,7 +126,7 @@ def check(browser_files: Installed) -> Check:
 
 @pytest.fixture
 def assisted(talking: MakeTalking) -> Assisted:
-    def make(answer: Callable[[RecordedPrompt], Said], *tools: Counting) -> Host:
+    def make(answer: Callable[[RecordedPrompt], FakeAnswer], *tools: Counting) -> Host:
         config = Config(models={"chat": "fake", "embed": "fake-embed"})
         plugin = genai_feature_assistants
         return talking(FakeModel(answer), *tools, assistants=plugin, config=config)

@@ -21,7 +21,7 @@ from playwright.sync_api import expect
 
 from genai_host.api import Image, ToolOutput
 from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.agents import Counting, calls
 
@@ -68,7 +68,7 @@ def test_the_keyboard_leads_to_a_source_and_back(assisted: Assisted, visit: Visi
 def test_it_is_shown_while_it_comes(assisted: Assisted, visit: Visiting) -> None:
     is_seen = threading.Event()
 
-    def answer(heard: RecordedPrompt) -> Said:
+    def answer(heard: RecordedPrompt) -> FakeAnswer:
         if heard.messages[-1].role != "tool":
             return calls("code_interpreter", input="print(42)", text="Let me see.")
         is_seen.wait(30)
@@ -89,7 +89,7 @@ def test_it_is_shown_while_it_comes(assisted: Assisted, visit: Visiting) -> None
 
 
 def test_code_is_shown_with_what_it_gave(assisted: Assisted, visit: Visiting) -> None:
-    def answer(heard: RecordedPrompt) -> Said:
+    def answer(heard: RecordedPrompt) -> FakeAnswer:
         if heard.messages[-1].role != "tool":
             return calls("code_interpreter", input="print(6 * 7)")
         return "See sandbox:/mnt/data/out.csv."
@@ -153,7 +153,7 @@ def test_pictures_are_sent(assisted: Assisted, visit: Visiting) -> None:
 
 class TestStopping:
     @staticmethod
-    def answer(heard: RecordedPrompt) -> Said:
+    def answer(heard: RecordedPrompt) -> FakeAnswer:
         return HANG if heard.text == "hang" else f"heard {heard.text}"
 
     def test_a_run_is_stopped(self, assisted: Assisted, visit: Visiting) -> None:
@@ -169,7 +169,7 @@ class TestStopping:
     def test_one_that_went_on_meanwhile_as_well(self, assisted: Assisted, visit: Visiting) -> None:
         is_asked = threading.Event()
 
-        def answer(heard: RecordedPrompt) -> Said:
+        def answer(heard: RecordedPrompt) -> FakeAnswer:
             is_asked.set()
             return HANG
 

@@ -10,7 +10,7 @@ from page.kinds import Assisted, Check, MakeTalking, Visiting
 from playwright.sync_api import expect
 
 from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 
 
 def test_one_is_made_and_run(assisted: Assisted, visit: Visiting) -> None:
@@ -93,7 +93,7 @@ def test_with_a_token(assisted: Assisted, visit: Visiting) -> None:
 def test_axe_finds_nothing(
     assisted: Assisted, visit: Visiting, check: Check, scheme: str, size: tuple[int, int]
 ) -> None:
-    def answer(heard: RecordedPrompt) -> Said:
+    def answer(heard: RecordedPrompt) -> FakeAnswer:
         return asking(heard) if "weather" in heard.tools else searching(heard)
 
     viewport = {"width": size[0], "height": size[1]}

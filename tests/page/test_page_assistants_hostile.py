@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from genai_host.api import Image, ToolOutput
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host_testing.agents import Counting, calls
 
 
@@ -40,7 +40,7 @@ def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:
 def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None:
     everything = " ".join(HOSTILE)
 
-    def answer(heard: RecordedPrompt) -> Said:
+    def answer(heard: RecordedPrompt) -> FakeAnswer:
         last = heard.messages[-1]
         if last.role != "tool":
             return calls("file_search", "code_interpreter", query=everything, input=everything)
@@ -68,7 +68,7 @@ def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None
 
 
 def test_functions_and_errors(assisted: Assisted, visit: Visiting) -> None:
-    def answer(heard: RecordedPrompt) -> Said:
+    def answer(heard: RecordedPrompt) -> FakeAnswer:
         if heard.messages[-1].role == "tool":
             raise ServiceUnavailable(HOSTILE[1])
         return calls("weather", **{HOSTILE[1]: "\u202e" + HOSTILE[0]})

@@ -33,7 +33,7 @@ from genai_host.config.schema import InstanceConfig
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
-from genai_host.testing.fake_service import CUT, HANG, FakeService, Step, sse_reply
+from genai_host.testing.fake_service import CUT, HANG, FakeService, ReplyStep, sse_reply
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -42,7 +42,9 @@ _HELLO = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'
 
 
 @contextmanager
-def served_upstream(make_host: MakeHost, then: Sequence[Step]) -> Iterator[tuple[str, FakeService]]:
+def served_upstream(
+    make_host: MakeHost, then: Sequence[ReplyStep]
+) -> Iterator[tuple[str, FakeService]]:
     """The address of the host, and the service that says `hello` and then does this, if `MODEL`
     is asked."""
     with FakeService() as service:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.installer import Place, installer_command, required_name
+from genai_host.plugins.installer import PythonEnvironment, installer_command, required_name
 from genai_host.util.names import normal_name
 
 
@@ -25,13 +25,13 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def place(tmp_path: Path, **said: Any) -> Place:
+def place(tmp_path: Path, **said: Any) -> PythonEnvironment:
     folder = tmp_path / "my-host"
     folder.mkdir(exist_ok=True)
-    return Place(str(folder / "bin" / "python"), str(folder), **said)
+    return PythonEnvironment(str(folder / "bin" / "python"), str(folder), **said)
 
 
-def commands(here: Place) -> list[list[str]]:
+def commands(here: PythonEnvironment) -> list[list[str]]:
     return [
         installer_command(here, "install", ["a", "b"], ["/e"], ["--pre"]),
         installer_command(here, "upgrade", ["a"], [], ["--pre"]),
@@ -89,17 +89,17 @@ class TestSystem:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
-        assert not Place.here().is_system
+        assert not PythonEnvironment.here().is_system
         (tmp_path / "EXTERNALLY-MANAGED").touch()
-        assert Place.here().is_system
+        assert PythonEnvironment.here().is_system
 
 
 def test_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = Place.here()
+    here = PythonEnvironment.here()
     assert (here.python, here.prefix) == (sys.executable, sys.prefix)
     assert here.is_own is (sys.prefix != sys.base_prefix)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert not Place.here().has_pip
+    assert not PythonEnvironment.here().has_pip
 
 
 _RECEIPT = """

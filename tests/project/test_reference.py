@@ -302,7 +302,7 @@ def _annotation(kind: Any) -> str:
         return ""
     kind = getattr(kind, "__forward_arg__", kind)
     text = kind if isinstance(kind, str) else _as_written(kind)
-    text = re.sub(r"Annotated\[(.*?), Key\(.*", r"\1", text)
+    text = re.sub(r"Annotated\[(.*?), ConfigKey\(.*", r"\1", text)
     text = re.sub(r"ForwardRef\('([^']*)'[^)]*\)", r"\1", text).replace("'", '"').strip('"')
     text = re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])", "", text)
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text)

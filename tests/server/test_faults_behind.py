@@ -14,7 +14,7 @@ from ai_sdk_lines import read_lines
 from fronts import DELTA, FRONTS, JSON, MODEL, PLUGIN_FRONTS, WORD, Front, Place, place, raw
 from talking import dial, until
 
-from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Reply, Step, sse_reply
+from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Reply, ReplyStep, sse_reply
 from genai_host.testing.fake_service import reply as service_reply
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import chat, failure
@@ -179,7 +179,7 @@ def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front:
 @pytest.mark.parametrize("begun", [[], [DELTA]], ids=["before", "amid"])
 @pytest.mark.parametrize("end", [[STOP, b"[DONE]"], [CUT]], ids=["whole", "cut"])
 def test_a_stream_that_takes_its_time_says_that_it_goes_on(
-    make_host: MakeHost, tmp_path: Path, front: Front, begun: list[Step], end: list[Step]
+    make_host: MakeHost, tmp_path: Path, front: Front, begun: list[ReplyStep], end: list[ReplyStep]
 ) -> None:
     """After the head is sent, an interrupted reply is reported as an event instead of a status."""
     with place(make_host, tmp_path, head_wait=0.0, silence=0.01) as here:
@@ -191,7 +191,7 @@ def test_a_stream_that_takes_its_time_says_that_it_goes_on(
                 json.loads(text)
 
 
-def slowly(here: Place, front: Front, steps: list[Step]) -> bytes:
+def slowly(here: Place, front: Front, steps: list[ReplyStep]) -> bytes:
     """A stream of a service that goes on once the client was told three times that it does."""
     here.service.replies = [sse_reply(steps)]
     path, body = here.asked(front, stream=True)
@@ -210,7 +210,7 @@ def slowly(here: Place, front: Front, steps: list[Step]) -> bytes:
 @pytest.mark.parametrize("front", PLUGIN_FRONTS, ids=str)
 @pytest.mark.parametrize("end", [[STOP, b"[DONE]"], [CUT]], ids=["whole", "cut"])
 def test_so_does_that_of_a_plugin(
-    make_host: MakeHost, tmp_path: Path, front: Front, end: list[Step]
+    make_host: MakeHost, tmp_path: Path, front: Front, end: list[ReplyStep]
 ) -> None:
     plugins = {"agent": genai_feature_agent, "research": genai_feature_research}
     with place(make_host, tmp_path, head_wait=0.0, silence=0.01, plugins=plugins) as here:
@@ -226,7 +226,7 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
     token may arrive too late: this is status 504, too."""
     limits = {"first_token_timeout": 0.05, "read_timeout": 0.05, "timeout": 0.1}
     with place(make_host, tmp_path, limits=limits) as here:
-        ways: list[list[Step]] = [[HANG], [DELTA, HANG]]
+        ways: list[list[ReplyStep]] = [[HANG], [DELTA, HANG]]
         for steps in ways:
             here.service.replies = [sse_reply(steps)]
             reply = here.ask(front, stream=True)
@@ -244,7 +244,7 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
 def test_a_client_that_disconnects_frees_the_service(here: Place, front: Front) -> None:
     """Before the first byte, in mid-stream, and where it waits for the whole answer. Of a
     conversation, what had come is kept."""
-    ways: list[tuple[bool, list[Step]]] = [
+    ways: list[tuple[bool, list[ReplyStep]]] = [
         (False, [HANG]), (True, [HANG]), (True, [DELTA, HANG])
     ]  # fmt: skip
     for stream, steps in ways:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from genai_feature_assistants.service.service import Service
+from genai_feature_assistants.service.service import AssistantsService
 
 from genai_host.api import Codec
 from genai_host.conversations.record import Entry
@@ -67,7 +67,7 @@ class Process:
         self.replies = Replies(self.host)
         self.live: dict[str, Any] = {}
         self.worker: JobWorker | None = None
-        self.service: Service | None = None
+        self.service: AssistantsService | None = None
 
     def connect(self, name: str, **options: Any) -> sqlite3.Connection:
         """Open a connection; a replacement for `sqlite3.connect`."""

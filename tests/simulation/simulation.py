@@ -23,7 +23,7 @@ from unittest import mock
 import genai_feature_agent
 import genai_feature_assistants
 import genai_feature_chat
-from genai_feature_assistants.service.service import Service
+from genai_feature_assistants.service.service import AssistantsService
 from sqlalchemy import Engine, create_engine
 
 import genai_host.dialects
@@ -162,7 +162,7 @@ class Simulation:
             process.worker = process.host.jobs(_QUEUE).worker(at_once=2)
             process.worker.start({JOB: partial(do_job, self, process.host)})
         if self.plan.has_assistants:
-            process.service = Service(process.host)
+            process.service = AssistantsService(process.host)
         task.process, task.operation = before
         return process
 

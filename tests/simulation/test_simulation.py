@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genai_host.store.writer import Writer
+from genai_host.store.writer import EntryWriter
 from simulation.minimize import minimized, run, run_seeds
 from simulation.oracle import Row, wrong_messages, wrong_order
 from simulation.plan import Plan, plan_of
@@ -58,13 +58,13 @@ def test_equal_plans_make_equal_runs() -> None:
 @pytest.mark.part
 def test_a_planted_fault_is_found_and_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the start of a tool call is acknowledged, but not written."""
-    add = Writer.add
+    add = EntryWriter.add
 
-    def lose(self: Writer, addition: object) -> None:
+    def lose(self: EntryWriter, addition: object) -> None:
         if '"step":"call_tool"' not in addition.rows[-1].body:  # type: ignore[attr-defined]
             add(self, addition)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Writer, "add", lose)
+    monkeypatch.setattr(EntryWriter, "add", lose)
     plan = plan_of(8, ("kill",))
     kinds = [failure.kind for failure in run(plan).failures]
     assert kinds

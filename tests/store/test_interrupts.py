@@ -14,7 +14,7 @@ from sqlalchemy import event
 from genai_host.conversations.record import TurnEnded, TurnStarted
 from genai_host.errors import Cancelled
 from genai_host.store import Store
-from genai_host.store.writer import Addition, Row
+from genai_host.store.writer import Addition, EntryRow
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.stores import CODEC, MakeStore, begin, make_store, place, postgres_server
 
@@ -99,7 +99,7 @@ def test_the_writes_of_others_are_not_lost_with_an_interrupted_one(make_store: M
     store = make_store()
     writer: Any = store._writer
     ids = [begin(store).id, begin(store).id]
-    additions = [Addition([Row(id, 1, 0, "now", 0.0, "{}")]) for id in ids]
+    additions = [Addition([EntryRow(id, 1, 0, "now", 0.0, "{}")]) for id in ids]
     writer._waiting.extend(additions)
     with interrupted_write(store, 0, True), pytest.raises(KeyboardInterrupt):
         writer._write()
@@ -110,7 +110,7 @@ def test_the_writes_of_others_are_not_lost_with_an_interrupted_one(make_store: M
 def test_an_interrupt_of_who_waits_for_another_writer_comes_through(make_store: MakeStore) -> None:
     store = make_store()
     writer: Any = store._writer
-    addition: Any = Addition([Row(begin(store).id, 1, 0, "now", 0.0, "{}")])
+    addition: Any = Addition([EntryRow(begin(store).id, 1, 0, "now", 0.0, "{}")])
 
     def wait() -> None:
         writer._waiting.clear()  # another thread writes it

@@ -13,8 +13,8 @@ from genai_host.errors import StoreError
 from genai_host.plugins.observers import CallRecord
 from genai_host.testing import ManualClock
 from genai_host.usage.metering import (
-    Key,
     UsageAggregate,
+    UsageKey,
     UsageRecorder,
     UsageTotals,
     bucket_of,
@@ -38,7 +38,7 @@ def test_a_call_that_has_just_ended_is_counted_as_one_on_record() -> None:
     call = Attempt(RouteInfo("m", "p", "d"), NOON, 1.0, "", usage=usage, cost=0.5)
     tally = UsageAggregate()
     tally.count("ann", "chat", call)
-    key = Key("2030-03-17", "ann", "chat", "p", "m", "", bucket_of(1.0))
+    key = UsageKey("2030-03-17", "ann", "chat", "p", "m", "", bucket_of(1.0))
     assert list(tally) == list(recorded()) == [(key, UsageTotals(1, 1, 2, 3, 4, 0.5, 0, 1.0, 1.0))]
 
 

@@ -1,7 +1,7 @@
 """Handlers of messages, token counts and models.
 
-    create → read → whole → Writer.whole
-                  → answer → Writer.events
+    create → read → whole → MessageWriter.whole
+                  → answer → MessageWriter.events
     count  → read → Host.count_tokens
 
 Source: Claude API reference, "Create a Message", "Count tokens in a Message", "List Models".
@@ -16,8 +16,8 @@ from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.json_reader import body_of, number_in
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
-from genai_host.server.anthropic.replies import NO_THREADS, PING, Writer, problem_reply
-from genai_host.server.anthropic.requests import Wanted, read
+from genai_host.server.anthropic.replies import NO_THREADS, PING, MessageWriter, problem_reply
+from genai_host.server.anthropic.requests import MessagesRequest, read
 from genai_host.serving.completion import FEATURE, answer, streamed, whole
 from genai_host.serving.models import ServedModel, name_in, served_model, served_models
 
@@ -61,9 +61,9 @@ def no_batches(request: RouteRequest, host: Host) -> RouteResponse:
     )
 
 
-def _writer(wanted: Wanted) -> Writer:
+def _writer(wanted: MessagesRequest) -> MessageWriter:
     stop = wanted.asked.parameters.get("stop", ())
-    return Writer(
+    return MessageWriter(
         wanted.asked.model or "",
         shows_thoughts=wanted.shows_thoughts,
         stop=stop[0] if len(stop) == 1 else None,

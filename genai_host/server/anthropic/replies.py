@@ -81,12 +81,12 @@ def _status(problem: HttpProblem) -> int:
     return _OVERLOADED if status == 503 else status
 
 
-Block = dict[str, Any]
+ReplyBlock = dict[str, Any]
 
 
-def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Block]:
+def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[ReplyBlock]:
     """Yield the blocks of an answer; unsigned thoughts only if `shows_thoughts`."""
-    citations: Block = {}
+    citations: ReplyBlock = {}
     for part, following in zip_longest(parts, parts[1:]):
         own = own_block(part)
         if own is not None:
@@ -105,7 +105,7 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Bloc
             citations = dict(part.data)  # of the next text
 
 
-def own_block(part: Part | None) -> Block | None:
+def own_block(part: Part | None) -> ReplyBlock | None:
     """Return the original block of a vendor part; None for other parts."""
     if (
         not isinstance(part, VendorPart)
@@ -116,12 +116,12 @@ def own_block(part: Part | None) -> Block | None:
     return dict(part.data) if isinstance(part.data.get("type"), str) else None
 
 
-def thoughts(text: str) -> Block:
+def thoughts(text: str) -> ReplyBlock:
     """Return a block of unsigned thoughts."""
     return {"type": "thinking", "thinking": text, "signature": ""}
 
 
-def wire_call(call: ToolCall) -> Block:
+def wire_call(call: ToolCall) -> ReplyBlock:
     given = {MALFORMED: call.malformed} if call.malformed else dict(call.arguments)
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
 
@@ -193,7 +193,7 @@ class Stream:
         if self._shows_thoughts and piece:
             yield from self._grow("thinking", "thinking_delta", piece)
 
-    def _vendors(self, block: Block) -> Iterator[bytes]:
+    def _vendors(self, block: ReplyBlock) -> Iterator[bytes]:
         """A vendor block, unchanged. Thoughts that were streamed get their signature."""
         self._own += 1
         if block["type"] != "thinking":
@@ -218,11 +218,11 @@ class Stream:
             yield from self._begin(thoughts("") if kind == "thinking" else _EMPTY)
         yield self._piece(delta, kind, text)
 
-    def _whole(self, block: Block) -> Iterator[bytes]:
+    def _whole(self, block: ReplyBlock) -> Iterator[bytes]:
         yield from self._begin(block)
         yield from self._close()
 
-    def _begin(self, block: Block) -> Iterator[bytes]:
+    def _begin(self, block: ReplyBlock) -> Iterator[bytes]:
         yield from self._close()
         self._index += 1
         self._open = block["type"]
@@ -238,10 +238,10 @@ class Stream:
             yield event("content_block_stop", {"index": self._index})
 
 
-_EMPTY: Block = {"type": "text", "text": ""}
+_EMPTY: ReplyBlock = {"type": "text", "text": ""}
 
 
-def _has_thoughts(blocks: list[Block]) -> bool:
+def _has_thoughts(blocks: list[ReplyBlock]) -> bool:
     return any(block["type"] == "thinking" for block in blocks)
 
 
@@ -261,7 +261,7 @@ _MORE_EXACT: Mapping[str, FinishReason] = {
 _Wire = dict[str, Any]
 
 
-class Writer:
+class MessageWriter:
     """Writer of one answer.
 
     Args:

@@ -163,14 +163,14 @@ _USUAL = 1  # default of temperature and top_p
 
 
 @frozen
-class Wanted:
+class MessagesRequest:
     """A request, and whether to include unsigned thoughts."""
 
     asked: ChatRequest
     shows_thoughts: bool
 
 
-def read(body: JsonReader, host: Host) -> Wanted:
+def read(body: JsonReader, host: Host) -> MessagesRequest:
     """Read a request. Raises `ValidationError`."""
     model = body.text("model")
     if not model:
@@ -203,7 +203,7 @@ def read(body: JsonReader, host: Host) -> Wanted:
         },
         stream=bool(body.flag("stream")),
     )
-    return Wanted(asked, shows_thoughts(body))
+    return MessagesRequest(asked, shows_thoughts(body))
 
 
 def _unless_usual(body: JsonReader, name: str, taken: _Taken) -> int | float | None:

@@ -1,7 +1,7 @@
 """Handlers of generateContent, embedContent, countTokens and models.
 
-    call → _generate → whole → Writer.whole
-         → _stream → answer → Writer.events | Writer.array
+    call → _generate → whole → ContentWriter.whole
+         → _stream → answer → ContentWriter.events | ContentWriter.array
          → _count → Host.count_tokens
          → embed_content, batch_embed_contents → Host.embed
 
@@ -22,7 +22,7 @@ from genai_host.api.json_reader import JsonReader, body_of
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.gemini.contents import messages_in, text_of
-from genai_host.server.gemini.replies import Writer
+from genai_host.server.gemini.replies import ContentWriter
 from genai_host.server.gemini.requests import chosen, configured, safety, tools_in
 from genai_host.serving.completion import (
     FEATURE,
@@ -200,8 +200,8 @@ class _Read:
     thoughts: bool
 
     @property
-    def writer(self) -> Writer:
-        return Writer(self.asked.model or "", self.thoughts)
+    def writer(self) -> ContentWriter:
+        return ContentWriter(self.asked.model or "", self.thoughts)
 
 
 def call(request: RouteRequest, host: Host) -> RouteResponse:

@@ -113,7 +113,7 @@ _Wire = dict[str, Any]
 
 
 @frozen
-class Writer:
+class ContentWriter:
     """Writer of one answer.
 
     Attributes:

@@ -143,7 +143,7 @@ _ANY_JSON: Mapping[str, Any] = {}
 
 
 @frozen
-class Configured:
+class RequestSettings:
     """Settings of a request.
 
     Attributes:
@@ -157,11 +157,11 @@ class Configured:
     thoughts: bool = False
 
 
-def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> Configured:
+def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSettings:
     """Read `generationConfig`; `taken` has the parameters of the model. Raises
     `ValidationError`."""
     if config is None:
-        return Configured()
+        return RequestSettings()
     if config.whole("candidateCount") not in (None, 1):
         raise config.wrong("candidateCount", "not supported: only 1 is")
     if [each for each in config.values("responseModalities") if each not in ("TEXT", "text")]:
@@ -180,7 +180,7 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> Configure
     config.refuse(*_NOT_DONE)
     config.drop_others()
     given = {name: value for name, value in parameters.items() if value is not None}
-    return Configured(given, schema, thoughts)
+    return RequestSettings(given, schema, thoughts)
 
 
 def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.turns import Live
 
-Act = Callable[[Host, Live, RouteRequest], RouteResponse]
+RouteFunction = Callable[[Host, Live, RouteRequest], RouteResponse]
 
 
 class Api:
@@ -74,5 +74,5 @@ class Api:
     def remove_job(self, request: RouteRequest) -> RouteResponse:
         return self._jobs.remove(request)
 
-    def _once(self, request: RouteRequest, act: Act) -> RouteResponse:
+    def _once(self, request: RouteRequest, act: RouteFunction) -> RouteResponse:
         return self._replies.once(request, lambda: act(self._host, self._live, request))

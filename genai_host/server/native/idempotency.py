@@ -19,7 +19,7 @@ from genai_host.api import RouteRequest, RouteResponse
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.host import Host
-from genai_host.server.memory import Memory, Shelf
+from genai_host.server.memory import DocumentCollection, MemoryCache
 
 HEADER = "idempotency-key"
 _COLLECTION = "idempotency"
@@ -35,7 +35,7 @@ class Replies:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._memory = Memory(_MEMORY)
+        self._memory = MemoryCache(_MEMORY)
         # claims by user and id: even without a store, a request is executed once per process
         self._under_way: dict[tuple[str, str], Mapping[str, Any]] = {}
 
@@ -105,7 +105,7 @@ class Replies:
             break
         return None
 
-    def _before(self, shelf: Shelf, id: str, digest: str) -> RouteResponse:
+    def _before(self, shelf: DocumentCollection, id: str, digest: str) -> RouteResponse:
         try:
             return _told(shelf.get(id).value, digest)
         except NotFound as error:
@@ -126,7 +126,9 @@ class Replies:
                 continue
             break
 
-    def _shelves(self, request: RouteRequest) -> Iterator[tuple[Shelf, Shelf]]:
+    def _shelves(
+        self, request: RouteRequest
+    ) -> Iterator[tuple[DocumentCollection, DocumentCollection]]:
         """Where a key can be stored, best first: the documents of the request's conversation, and
         those of all conversations of the user, in which a key is unique."""
         if self._host.store is not None:

@@ -29,7 +29,7 @@ _SWEPT = 5  # expired records removed per job; more than are added
 
 
 @frozen
-class Job:
+class JobRecord:
     """A job.
 
     Attributes:
@@ -64,24 +64,24 @@ class JobRecords:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def add(self, job: Job) -> None:
+    def add(self, job: JobRecord) -> None:
         self._documents(job.user).put(job.id, self._value(job), expect=0)
         self._sweep(job.user)
 
-    def end(self, job: Job) -> None:
+    def end(self, job: JobRecord) -> None:
         """Save the result of a job, unless the job was removed."""
         documents = self._documents(job.user)
         with suppress(NotFound, Conflict):
             documents.put(job.id, self._value(job), expect=documents.get(job.id).version)
 
-    def read(self, user: str, id: str) -> Job | None:
+    def read(self, user: str, id: str) -> JobRecord | None:
         """Return the saved record; unfinished jobs have the status running."""
         try:
             value = self._documents(user).get(id).value
         except NotFound:
             return None
         error = value["error"]
-        return Job(
+        return JobRecord(
             id,
             user,
             value["conversation"],
@@ -91,7 +91,7 @@ class JobRecords:
             None if error is None else self._host.codec.from_json(error, GenaiError),
         )
 
-    def find(self, user: str, id: str) -> Job:
+    def find(self, user: str, id: str) -> JobRecord:
         """Return a job with its current status. Raises `NotFound` if the job is unknown."""
         job = self.read(user, id)
         if job is not None and job.status != "running":
@@ -104,7 +104,7 @@ class JobRecords:
         if job.status != "running":
             return job
         error = Interrupted("the server stopped before the job was accepted")
-        return Job(id, user, job.conversation, job.turn, "failed", None, error)
+        return JobRecord(id, user, job.conversation, job.turn, "failed", None, error)
 
     def has_unfinished(self, user: str, conversation: str) -> bool:
         """Whether the last turn of a conversation is an unfinished job."""
@@ -112,13 +112,13 @@ class JobRecords:
         found = self._documents(user).list(where=wanted)
         return any(self._host.jobs(QUEUE).find(each.id) is not None for each in found)
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: JobRecord) -> None:
         self._documents(job.user).delete(job.id)
 
     def _documents(self, user: str) -> Documents:
         return self._host.store_for(user).documents(_COLLECTION)
 
-    def _value(self, job: Job) -> dict[str, Any]:
+    def _value(self, job: JobRecord) -> dict[str, Any]:
         return {
             "conversation": job.conversation,
             "turn": job.turn,

@@ -40,11 +40,11 @@ from genai_host.errors import (
 from genai_host.host import Host
 from genai_host.serializers.conversations import pause_row
 from genai_host.server.native.fields import answered, feature_in, opened_with, whole_id
-from genai_host.server.native.job_records import KIND, QUEUE, Job, JobRecords
+from genai_host.server.native.job_records import KIND, QUEUE, JobRecord, JobRecords
 from genai_host.server.native.turns import (
-    Asked,
     Live,
-    Turn,
+    TurnRequest,
+    TurnTask,
     asked_in,
     cancel_on_record,
     leave_interrupted,
@@ -127,14 +127,14 @@ class Jobs:
         if self._worker is not None:
             self._worker.close()
 
-    def _accepted(self, asked: Asked, user: str, conversation: Conversation) -> Job:
+    def _accepted(self, asked: TurnRequest, user: str, conversation: Conversation) -> JobRecord:
         """Record a job."""
         assert self._worker is not None  # there is a store
         leave_interrupted(self._host, user, conversation)
         turn = conversation.begin(
             asked.message, regenerate=asked.again, context=asked.context, output_type=asked.returns
         )
-        job = Job(f"job_{os.urandom(12).hex()}", user, conversation.id, turn)
+        job = JobRecord(f"job_{os.urandom(12).hex()}", user, conversation.id, turn)
         try:
             self._records.add(job)
             self._worker.submit(job.queued())
@@ -150,7 +150,7 @@ class Jobs:
         if job is not None and job.status == "running":
             self._records.end(self._done(job, queued, ending))
 
-    def _done(self, job: Job, queued: QueuedJob, ending: Cancellation) -> Job:
+    def _done(self, job: JobRecord, queued: QueuedJob, ending: Cancellation) -> JobRecord:
         """The ended job. Raises one of `_LEFT` if the job must be run again."""
         try:
             try:
@@ -173,7 +173,7 @@ class Jobs:
             fault = PluginError("internal error; see the log of the server")
             return evolve(job, status="failed", error=fault)
 
-    def _taken(self, job: Job, queued: QueuedJob, ending: Cancellation) -> Job:
+    def _taken(self, job: JobRecord, queued: QueuedJob, ending: Cancellation) -> JobRecord:
         """Run or resume the turn of a job."""
         with closing(self._host.conversation(job.conversation, owner=job.user)) as conversation:
             if conversation.status != "pending" or conversation.turns != job.turn + 1:
@@ -190,7 +190,7 @@ class Jobs:
                 conversation.abandon(error)
                 record_result(conversation, ending)
                 return evolve(job, status="failed", error=error)
-            turn = Turn(conversation, conversation.resume_stream, job.turn)
+            turn = TurnTask(conversation, conversation.resume_stream, job.turn)
             try:
                 reply = whole(self._live, turn, ending, self._host.codec)
             except _LEFT:
@@ -203,7 +203,7 @@ class Jobs:
             is_kept = conversation.record_error is None
         return evolve(job, status=_STATUS[reply["status"]], reply=None if is_kept else reply)
 
-    def _on_record(self, job: Job) -> Job:
+    def _on_record(self, job: JobRecord) -> JobRecord:
         """The job with the result in its conversation. Raises `NotFound` if the conversation was
         deleted."""
         entries = self._host.store_for(job.user).entries(job.conversation, self._host.codec)
@@ -222,7 +222,7 @@ class Jobs:
             return job
         return evolve(job, status=_status_of(turn.error), error=turn.error)
 
-    def _ended(self, request: RouteRequest) -> Job:
+    def _ended(self, request: RouteRequest) -> JobRecord:
         """The job, after it has ended or the wait of the request is over."""
         over, seconds = threading.Event(), _seconds(request)
         is_over = not seconds
@@ -233,7 +233,7 @@ class Jobs:
                     return job
                 is_over = over.wait(_LOOK)
 
-    def _mine(self, request: RouteRequest) -> Job:
+    def _mine(self, request: RouteRequest) -> JobRecord:
         return self._records.find(request.user, request.parameters["id"])
 
     def _must_take_more(self) -> None:

@@ -19,16 +19,16 @@ from genai_host.server.native.routes import ROOT, ROUTES
 from genai_host.server.native.schemas import SCHEMAS
 from genai_host.util.names import __version__
 
-Wire = Mapping[str, Any]
+JsonSchema = Mapping[str, Any]
 
-_LIMIT: Wire = {"type": "integer", "minimum": 1, "maximum": 200}
-_TURNS: Wire = {"type": "integer", "minimum": 1, "maximum": 1000}
-_FLAG: Wire = {"type": "boolean"}
-_TEXT: Wire = {"type": "string"}
+_LIMIT: JsonSchema = {"type": "integer", "minimum": 1, "maximum": 200}
+_TURNS: JsonSchema = {"type": "integer", "minimum": 1, "maximum": 1000}
+_FLAG: JsonSchema = {"type": "boolean"}
+_TEXT: JsonSchema = {"type": "string"}
 
 
 @frozen
-class Endpoint:
+class RouteDescription:
     """Description of a route.
 
     Attributes:
@@ -45,13 +45,13 @@ class Endpoint:
     reply: str = ""
     body: str = ""
     status: int = 200
-    query: Mapping[str, Wire] = field(factory=dict)
+    query: Mapping[str, JsonSchema] = field(factory=dict)
     kinds: Sequence[str] = ()
     once: bool = False
 
 
 _STREAM = ("text/event-stream",)
-_KINDS: Mapping[str, Wire] = {
+_KINDS: Mapping[str, JsonSchema] = {
     "text/event-stream": {
         "schema": {
             "type": "string",
@@ -61,25 +61,29 @@ _KINDS: Mapping[str, Wire] = {
         }
     }
 }
-ENDPOINTS: Mapping[str, Endpoint] = {
-    "GET ": Endpoint("Information about the server", "About"),
-    "GET /openapi.json": Endpoint("This OpenAPI document", "Anything"),
-    "GET /plugins": Endpoint("List plugins and their status", "Plugins"),
-    "GET /features": Endpoint("List features", "Features"),
-    "GET /features/{name}": Endpoint("Get a feature", "Feature"),
-    "GET /usage": Endpoint(
+ENDPOINTS: Mapping[str, RouteDescription] = {
+    "GET ": RouteDescription("Information about the server", "About"),
+    "GET /openapi.json": RouteDescription("This OpenAPI document", "Anything"),
+    "GET /plugins": RouteDescription("List plugins and their status", "Plugins"),
+    "GET /features": RouteDescription("List features", "Features"),
+    "GET /features/{name}": RouteDescription("Get a feature", "Feature"),
+    "GET /usage": RouteDescription(
         "Usage, cost and latency of model calls",
         "Stats",
         query={"by": _TEXT, "since": _TEXT, "until": _TEXT, "user": _TEXT},
     ),
-    "GET /budgets": Endpoint("Budgets and current spending", "Budgets"),
-    "GET /models": Endpoint("List models and their providers", "Models"),
-    "POST /models": Endpoint("Add a model configuration", "Model", "NewModel", 201),
-    "GET /models/{name}": Endpoint("Get a model configuration", "Model"),
-    "PATCH /models/{name}": Endpoint("Change a model configuration", "Model", "ModelChange"),
-    "DELETE /models/{name}": Endpoint("Remove a model configuration", status=204),
-    "GET /provider-types": Endpoint("List provider types and their settings", "ProviderTypes"),
-    "GET /routes": Endpoint(
+    "GET /budgets": RouteDescription("Budgets and current spending", "Budgets"),
+    "GET /models": RouteDescription("List models and their providers", "Models"),
+    "POST /models": RouteDescription("Add a model configuration", "Model", "NewModel", 201),
+    "GET /models/{name}": RouteDescription("Get a model configuration", "Model"),
+    "PATCH /models/{name}": RouteDescription(
+        "Change a model configuration", "Model", "ModelChange"
+    ),
+    "DELETE /models/{name}": RouteDescription("Remove a model configuration", status=204),
+    "GET /provider-types": RouteDescription(
+        "List provider types and their settings", "ProviderTypes"
+    ),
+    "GET /routes": RouteDescription(
         "List models at providers, with reasons why some cannot run",
         "Routes",
         query={
@@ -89,30 +93,30 @@ ENDPOINTS: Mapping[str, Endpoint] = {
             "runs": _FLAG,
         },
     ),
-    "GET /providers": Endpoint("List providers", "Providers"),
-    "POST /providers": Endpoint("Add a provider", "Provider", "NewProvider", 201),
-    "GET /providers/{name}": Endpoint("Get a provider", "Provider"),
-    "PATCH /providers/{name}": Endpoint(
+    "GET /providers": RouteDescription("List providers", "Providers"),
+    "POST /providers": RouteDescription("Add a provider", "Provider", "NewProvider", 201),
+    "GET /providers/{name}": RouteDescription("Get a provider", "Provider"),
+    "PATCH /providers/{name}": RouteDescription(
         "Change, enable or disable a provider", "Provider", "ProviderChange"
     ),
-    "DELETE /providers/{name}": Endpoint("Remove a provider", status=204),
-    "GET /providers/{name}/models": Endpoint(
+    "DELETE /providers/{name}": RouteDescription("Remove a provider", status=204),
+    "GET /providers/{name}/models": RouteDescription(
         "List the models of a provider's service", "ListedModels"
     ),
-    "POST /providers/{name}/prepare": Endpoint(
+    "POST /providers/{name}/prepare": RouteDescription(
         "Make a provider ready, for example by a download, and stream the progress",
         body="Preparing",
         kinds=_STREAM,
     ),
-    "GET /conversations": Endpoint(
+    "GET /conversations": RouteDescription(
         "List conversations, most recently used first; or search messages",
         "Conversations",
         query={"limit": _LIMIT, "after": _TEXT, "search": _TEXT},
     ),
-    "POST /conversations": Endpoint(
+    "POST /conversations": RouteDescription(
         "Open a conversation", "Conversation", "NewConversation", 201, once=True
     ),
-    "GET /conversations/{id}": Endpoint(
+    "GET /conversations/{id}": RouteDescription(
         "Get a conversation and its last turns",
         "Conversation",
         query={
@@ -121,46 +125,50 @@ ENDPOINTS: Mapping[str, Endpoint] = {
             "before": {"type": "integer", "minimum": 0, "maximum": 10**9},
         },
     ),
-    "PATCH /conversations/{id}": Endpoint(
+    "PATCH /conversations/{id}": RouteDescription(
         "Rename a conversation, or change its model and settings",
         "Conversation",
         "ConversationChange",
     ),
-    "DELETE /conversations/{id}": Endpoint("Delete a conversation", status=204),
-    "POST /conversations/{id}/turns": Endpoint(
+    "DELETE /conversations/{id}": RouteDescription("Delete a conversation", status=204),
+    "POST /conversations/{id}/turns": RouteDescription(
         "Send a message; with `stream`, receive events",
         "TurnReply",
         "NewTurn",
         kinds=_STREAM,
         once=True,
     ),
-    "POST /conversations/{id}/resume": Endpoint(
+    "POST /conversations/{id}/resume": RouteDescription(
         "Resume a paused or interrupted turn",
         "TurnReply",
         "Result",
         kinds=_STREAM,
         once=True,
     ),
-    "POST /conversations/{id}/cancel": Endpoint("Cancel the running turn", "Cancelled", status=202),
-    "POST /conversations/{id}/undo": Endpoint("Undo the last turn", "Undone"),
-    "POST /conversations/{id}/abandon": Endpoint("Abandon a paused turn", "Conversation"),
-    "GET /conversations/{id}/export": Endpoint(
+    "POST /conversations/{id}/cancel": RouteDescription(
+        "Cancel the running turn", "Cancelled", status=202
+    ),
+    "POST /conversations/{id}/undo": RouteDescription("Undo the last turn", "Undone"),
+    "POST /conversations/{id}/abandon": RouteDescription("Abandon a paused turn", "Conversation"),
+    "GET /conversations/{id}/export": RouteDescription(
         "Export a conversation as JSON or Markdown",
         "Anything",
         query={"format": {"enum": ["json", "markdown"]}},
         kinds=("text/markdown",),
     ),
-    "GET /conversations/{id}/images/{turn}/{number}": Endpoint(
+    "GET /conversations/{id}/images/{turn}/{number}": RouteDescription(
         "Get an image of an answer", kinds=("image/*", "application/octet-stream")
     ),
-    "POST /jobs": Endpoint("Start a turn in the background", "Job", "NewJob", 202, once=True),
-    "GET /jobs/{id}": Endpoint("Get the status of a job", "Job"),
-    "GET /jobs/{id}/result": Endpoint(
+    "POST /jobs": RouteDescription(
+        "Start a turn in the background", "Job", "NewJob", 202, once=True
+    ),
+    "GET /jobs/{id}": RouteDescription("Get the status of a job", "Job"),
+    "GET /jobs/{id}/result": RouteDescription(
         "Get the result of a job; 202 while it runs",
         "TurnReply",
         query={"wait": {"type": "number", "minimum": 0, "maximum": 30}},
     ),
-    "DELETE /jobs/{id}": Endpoint("Cancel and delete a job", status=204),
+    "DELETE /jobs/{id}": RouteDescription("Cancel and delete a job", status=204),
 }
 """Endpoints by method and path below the root of the API."""
 
@@ -204,7 +212,7 @@ def description(root: str = "") -> dict[str, Any]:
     }
 
 
-def _operation(id: str, below: str, endpoint: Endpoint) -> dict[str, Any]:
+def _operation(id: str, below: str, endpoint: RouteDescription) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": id,
         "summary": endpoint.summary,
@@ -227,7 +235,7 @@ def _operation(id: str, below: str, endpoint: Endpoint) -> dict[str, Any]:
     return operation
 
 
-def _reply(endpoint: Endpoint) -> dict[str, Any]:
+def _reply(endpoint: RouteDescription) -> dict[str, Any]:
     content: dict[str, Any] = {kind: _KINDS.get(kind, {}) for kind in endpoint.kinds}
     if endpoint.reply:
         content["application/json"] = {"schema": _reference(endpoint.reply)}
@@ -241,13 +249,13 @@ def _in_path(below: str) -> list[dict[str, Any]]:
     ]
 
 
-def _in_query(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _in_query(endpoint: RouteDescription) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "query", "schema": schema} for name, schema in endpoint.query.items()
     ]
 
 
-def _in_header(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _in_header(endpoint: RouteDescription) -> list[dict[str, Any]]:
     if not endpoint.once:
         return []
     schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}

@@ -138,7 +138,7 @@ class Live:
 
 
 @frozen
-class Asked:
+class TurnRequest:
     """The request for a turn: arguments of `Conversation.say`."""
 
     message: Message | None
@@ -148,7 +148,7 @@ class Asked:
 
 
 @frozen
-class Turn:
+class TurnTask:
     """A turn to run.
 
     Attributes:
@@ -161,9 +161,9 @@ class Turn:
     number: int
 
 
-def asked_in(body: JsonReader, codec: Codec) -> Asked:
+def asked_in(body: JsonReader, codec: Codec) -> TurnRequest:
     """Read the request for a turn. Raises `ValidationError`."""
-    asked = Asked(
+    asked = TurnRequest(
         message_in(body, codec),
         bool(body.flag("regenerate")),
         body.mapping("context"),
@@ -174,7 +174,9 @@ def asked_in(body: JsonReader, codec: Codec) -> Asked:
     return asked
 
 
-def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Conversation) -> Turn:
+def next_turn(
+    asked: TurnRequest, host: Host, live: Live, user: str, conversation: Conversation
+) -> TurnTask:
     """Return the next turn of a conversation. An interrupted turn is abandoned. Raises
     `ConversationBusy` if a turn is in progress."""
     if live.is_busy(conversation.id):
@@ -186,7 +188,7 @@ def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Con
             asked.message, regenerate=asked.again, context=asked.context, output_type=asked.returns
         )
 
-    return Turn(conversation, take, conversation.turns)
+    return TurnTask(conversation, take, conversation.turns)
 
 
 def leave_interrupted(host: Host, user: str, conversation: Conversation) -> None:
@@ -206,7 +208,7 @@ class TurnStream:
         is_done: Whether the stream has ended without an error, and the result is recorded.
     """
 
-    def __init__(self, turn: Turn, live: Live, limits: CancelToken, codec: Codec) -> None:
+    def __init__(self, turn: TurnTask, live: Live, limits: CancelToken, codec: Codec) -> None:
         self._turn = turn
         self._codec = codec
         self._open = ExitStack()
@@ -303,14 +305,14 @@ def resume(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     body.nothing_else()
     conversation = host.conversation(id, owner=request.user)
     must_not_run_elsewhere(host, request.user, conversation)
-    turn = Turn(
+    turn = TurnTask(
         conversation, lambda: conversation.resume_stream(result), max(0, conversation.turns - 1)
     )
     return _taken(host, live, request, turn, is_streamed=is_streamed)
 
 
 def _taken(
-    host: Host, live: Live, request: RouteRequest, turn: Turn, *, is_streamed: bool
+    host: Host, live: Live, request: RouteRequest, turn: TurnTask, *, is_streamed: bool
 ) -> RouteResponse:
     if is_streamed:
         stream = TurnStream(turn, live, request.limits, host.codec)
@@ -319,7 +321,7 @@ def _taken(
     return json_response(whole(live, turn, request.limits, host.codec))
 
 
-def whole(live: Live, turn: Turn, limits: CancelToken, codec: Codec) -> dict[str, Any]:
+def whole(live: Live, turn: TurnTask, limits: CancelToken, codec: Codec) -> dict[str, Any]:
     """Run a turn and return its result."""
     answer: Answer | None = None
     with live.turn(turn.conversation, limits), closing(turn.take()) as events:

@@ -25,7 +25,7 @@ from genai_host.api.json_reader import JsonReader, body_of
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.ollama.replies import (
-    Writer,
+    ChatWriter,
     as_message,
     as_response,
     nanoseconds,
@@ -202,7 +202,7 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
     tools = tools_in(body)
     parameters = {**parameters_in(body, can.parameters), **thinking}
     drop_others(body)
-    writer = Writer(sent, thoughts, as_message, host.clock)
+    writer = ChatWriter(sent, thoughts, as_message, host.clock)
     if not messages:
         return json_response(writer.nothing(what_is_wanted(body)))
     asked = ChatRequest(
@@ -237,7 +237,7 @@ def generate(request: RouteRequest, host: Host) -> RouteResponse:
     images = images_in(body)
     parameters = {**parameters_in(body, can.parameters), **thinking}
     drop_others(body)
-    writer = Writer(sent, thoughts, as_response, host.clock)
+    writer = ChatWriter(sent, thoughts, as_response, host.clock)
     if not (prompt or images):
         return json_response(writer.nothing(what_is_wanted(body)))
     asked = ChatRequest(

@@ -54,7 +54,7 @@ SPACE = b" "
 _SECOND = 10**9  # in nanoseconds
 
 _Wire = dict[str, Any]
-Said = Callable[[_Wire], _Wire]
+MessagePlacement = Callable[[_Wire], _Wire]
 """Puts `content`, `thinking`, `tool_calls`, `images` at their place in the reply."""
 
 
@@ -70,7 +70,7 @@ def as_response(said: _Wire) -> _Wire:
 
 
 @frozen
-class Writer:
+class ChatWriter:
     """Writer of one answer.
 
     Attributes:
@@ -82,7 +82,7 @@ class Writer:
 
     model: str
     thoughts: bool
-    said: Said
+    said: MessagePlacement
     clock: Clock
 
     def whole(self, completion: Completion) -> _Wire:
@@ -129,7 +129,9 @@ class Writer:
         return {"thinking": "".join(thoughts)} if thoughts and self.thoughts else {}
 
 
-def reply(writer: Writer, host: Host, asked: ChatRequest, request: RouteRequest) -> RouteResponse:
+def reply(
+    writer: ChatWriter, host: Host, asked: ChatRequest, request: RouteRequest
+) -> RouteResponse:
     """Answer a request, streamed if it asks for that."""
     if asked.stream:
         return streamed(answer(host, asked, request), writer.lines, LINES, SPACE)

@@ -17,7 +17,7 @@ from genai_host.api.json_reader import JsonReader, body_of
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.errors import ValidationError
 from genai_host.host import Host
-from genai_host.server.openai.replies import Writer
+from genai_host.server.openai.replies import CompletionWriter
 from genai_host.server.openai.requests import chosen, messages_in, tools_in
 from genai_host.serving.client_tools import check_schema
 from genai_host.serving.completion import (
@@ -80,7 +80,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
         parameters=parameters_in(body, host, model),
         stream=is_streamed,
     )
-    writer = Writer(model, host.clock.now(), with_usage=with_usage)
+    writer = CompletionWriter(model, host.clock.now(), with_usage=with_usage)
     if is_streamed:
         return streamed(answer(host, asked, request), writer.events)
     return json_response(writer.whole(whole(host, asked, request)))

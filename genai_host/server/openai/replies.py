@@ -73,7 +73,7 @@ _FINISH: Mapping[FinishReason, str] = {
 _Wire = dict[str, Any]
 
 
-class Writer:
+class CompletionWriter:
     """Writer of one answer.
 
     Args:

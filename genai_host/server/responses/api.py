@@ -1,6 +1,6 @@
 """The API of responses and conversations, by path.
 
-    create → read_request → Context → asked_of → whole → _finish
+    create → read_request → PreviousItems → asked_of → whole → _finish
                                                → answer → Events → _finish
 
 Clients send back data that only the dialect that created it can read. It is put into requests to a
@@ -35,13 +35,13 @@ from genai_host.server.responses.items import (
     fields_of,
 )
 from genai_host.server.responses.messages import messages_of, shown
-from genai_host.server.responses.replies import Events, Reply
-from genai_host.server.responses.request import Request, read_request, reads_encrypted
+from genai_host.server.responses.replies import Events, ResponseHead
+from genai_host.server.responses.request import ResponsesRequest, read_request, reads_encrypted
 from genai_host.server.responses.state import (
     RESPONSES,
-    Context,
-    Conversations,
-    Kept,
+    ConversationStore,
+    PreviousItems,
+    ResponseStore,
     must_have,
     read_new_items,
 )
@@ -52,7 +52,7 @@ from genai_host.util.lazy_property import lazy_property
 _SUMMARY, _VERBOSITY = "reasoning_summary", "verbosity"
 
 
-def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest:
+def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> ChatRequest:
     """Return the chat request of a request and its items. Raises `ValidationError` if it is
     invalid, and `NoRoute` if the model is unknown."""
     messages = messages_of(items, request.instructions)
@@ -80,7 +80,9 @@ def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest
     )
 
 
-def counted(host: Host, request: Request, items: Iterable[Item], limits: CancelToken) -> int:
+def counted(
+    host: Host, request: ResponsesRequest, items: Iterable[Item], limits: CancelToken
+) -> int:
     """Return the number of tokens of a request. Raises `NoRoute` if no service counts tokens for
     the model."""
     asked = asked_of(host, request, items)
@@ -191,10 +193,10 @@ class ResponsesApi:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._kept = Kept(host)
+        self._kept = ResponseStore(host)
         self._seals = Seals(host)
-        self._conversations = Conversations(self._kept)
-        self._context = Context(self._kept, self._conversations)
+        self._conversations = ConversationStore(self._kept)
+        self._context = PreviousItems(self._kept, self._conversations)
 
     def create(self, request: RouteRequest) -> RouteResponse:
         wanted, reply, said, whole = self._said(request)
@@ -274,11 +276,13 @@ class ResponsesApi:
             self._conversations.delete_item(request.user, _conversation(request), id)
         )
 
-    def _said(self, request: RouteRequest) -> tuple[Request, Reply, list[Item], list[Item]]:
+    def _said(
+        self, request: RouteRequest
+    ) -> tuple[ResponsesRequest, ResponseHead, list[Item], list[Item]]:
         """The request, its reply, its items, and all items with previous ones."""
         body = body_of(request)
         wanted = read_request(body.value, self._unseal(request), body)
-        reply = Reply(wanted, self._kept.now())
+        reply = ResponseHead(wanted, self._kept.now())
         before = self._context.before(request.user, wanted)
         said = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, said, [*before, *said]
@@ -286,7 +290,7 @@ class ResponsesApi:
     def _finish(
         self,
         user: str,
-        reply: Reply,
+        reply: ResponseHead,
         said: Sequence[Item],
         show: Show,
         completion: Completion,

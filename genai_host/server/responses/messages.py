@@ -141,7 +141,7 @@ def _image(url: str) -> Image:
     return Image(data, media_type)
 
 
-NewId = Callable[[str], str]
+MakeItemId = Callable[[str], str]
 """Returns a new item id with the given prefix."""
 
 
@@ -205,7 +205,7 @@ def _phase_of(part: VendorPart) -> str:
     return phase if isinstance(phase, str) else ""
 
 
-def item_of(group: Group, new_id: NewId) -> Item:
+def item_of(group: Group, new_id: MakeItemId) -> Item:
     if group.call is not None:
         return call_item(group.call, new_id)
     if group.picture is not None:
@@ -216,7 +216,7 @@ def item_of(group: Group, new_id: NewId) -> Item:
     return {**item, "opaque": group.opaque} if group.opaque else item
 
 
-def message_item(text: str, new_id: NewId, phase: str = "") -> Item:
+def message_item(text: str, new_id: MakeItemId, phase: str = "") -> Item:
     item = {
         "id": new_id("msg"),
         "type": "message",
@@ -231,7 +231,7 @@ def text_part(text: str) -> Item:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def reasoning_item(texts: Iterable[str], new_id: NewId) -> Item:
+def reasoning_item(texts: Iterable[str], new_id: MakeItemId) -> Item:
     return {"id": new_id("rs"), "type": "reasoning", "summary": [summary_part(t) for t in texts]}
 
 
@@ -239,7 +239,7 @@ def summary_part(text: str) -> Item:
     return {"type": "summary_text", "text": text}
 
 
-def call_item(call: ToolCall, new_id: NewId) -> Item:
+def call_item(call: ToolCall, new_id: MakeItemId) -> Item:
     return {
         "id": new_id("fc"),
         "type": "function_call",
@@ -250,7 +250,7 @@ def call_item(call: ToolCall, new_id: NewId) -> Item:
     }
 
 
-def picture_item(picture: Image, new_id: NewId) -> Item:
+def picture_item(picture: Image, new_id: MakeItemId) -> Item:
     return {
         "id": new_id("ig"),
         "type": "image_generation_call",
@@ -259,7 +259,9 @@ def picture_item(picture: Image, new_id: NewId) -> Item:
     }
 
 
-def joined(message: Message, told: Sequence[Item], new_id: NewId) -> tuple[list[Item], list[Item]]:
+def joined(
+    message: Message, told: Sequence[Item], new_id: MakeItemId
+) -> tuple[list[Item], list[Item]]:
     """Return the items of an answer in order, and those not yet streamed.
 
     Args:

@@ -25,7 +25,7 @@ from genai_host.server.responses.messages import (
     summary_part,
     text_part,
 )
-from genai_host.server.responses.request import Request
+from genai_host.server.responses.request import ResponsesRequest
 from genai_host.serving.completion import CompletionStream
 
 _STATUS: Mapping[FinishReason, tuple[str, Any]] = {
@@ -39,7 +39,7 @@ _ERRORS = {"rate_limited": "rate_limit_exceeded", "budget_exceeded": "rate_limit
 _HEX = 24  # bytes
 
 
-class Reply:
+class ResponseHead:
     """The response to a request.
 
     Attributes:
@@ -47,7 +47,7 @@ class Reply:
             that an item can be found by its id alone.
     """
 
-    def __init__(self, request: Request, created: int) -> None:
+    def __init__(self, request: ResponsesRequest, created: int) -> None:
         self.request = request
         self.created = created
         self._tail = secrets.token_hex(_HEX)
@@ -162,7 +162,7 @@ class Events:
 
     def __init__(
         self,
-        reply: Reply,
+        reply: ResponseHead,
         show: Callable[[Item], Item],
         finish: Callable[[Completion, list[Item]], dict[str, Any]],
         *,

@@ -32,7 +32,7 @@ from genai_host.serving.client_tools import CHOICES, check_schema, each_once, of
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
-Told = Mapping[str, Any]
+RepeatedTool = Mapping[str, Any]
 """A tool or a tool choice, as repeated in the response."""
 
 
@@ -49,8 +49,8 @@ class Tools:
 
     offered: Sequence[ToolSchema]
     choice: str | None
-    told: Sequence[Told]
-    chosen: str | Told
+    told: Sequence[RepeatedTool]
+    chosen: str | RepeatedTool
 
 
 def read_tools(request: Fields) -> Tools:
@@ -62,7 +62,7 @@ def read_tools(request: Fields) -> Tools:
     ]
     schemas = each_once((_schema(tool, f"{path}[{at}]") for at, tool in enumerate(told)), path)
     names = frozenset(schema.name for schema in schemas)
-    chosen: str | Told = "auto"
+    chosen: str | RepeatedTool = "auto"
     allowed, choice = names, None
     if isinstance(request.value.get("tool_choice"), dict):
         given = Fields(request.value["tool_choice"], request.at("tool_choice"))
@@ -76,7 +76,7 @@ def read_tools(request: Fields) -> Tools:
     return Tools(offered, choice if offered else None, told, chosen)
 
 
-def _read_tool(tool: Fields) -> Told:
+def _read_tool(tool: Fields) -> RepeatedTool:
     kind = tool.needed("type")
     if kind != "function":
         raise UnsupportedParameter(
@@ -98,12 +98,14 @@ def _read_tool(tool: Fields) -> Told:
     }
 
 
-def _schema(tool: Told, path: str) -> ToolSchema:
+def _schema(tool: RepeatedTool, path: str) -> ToolSchema:
     description, parameters = tool["description"] or "", tool["parameters"]
     return offered_tool(tool["name"], description, parameters, f"{path}.parameters")
 
 
-def _read_choice(chosen: Fields, names: frozenset[str]) -> tuple[frozenset[str], str | None, Told]:
+def _read_choice(
+    chosen: Fields, names: frozenset[str]
+) -> tuple[frozenset[str], str | None, RepeatedTool]:
     """The names of the allowed tools, the choice among them, and the choice for the response."""
     kind = chosen.needed("type")
     if kind == "function":
@@ -160,7 +162,7 @@ _TIERS = ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
 
 
 @frozen(kw_only=True)
-class Request:
+class ResponsesRequest:
     """A request.
 
     Attributes:
@@ -189,7 +191,7 @@ class Request:
     told: Mapping[str, Any]
 
 
-def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) -> Request:
+def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) -> ResponsesRequest:
     """Read a request.
 
     Args:
@@ -238,7 +240,7 @@ def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) 
         "top_p": parameters["top_p"],
         **_read_neutral(given),
     }
-    return Request(
+    return ResponsesRequest(
         model=given.text("model"),
         input=read_items(said, given.at("input"), unseal),
         instructions=instructions,

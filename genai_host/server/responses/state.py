@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.host import Host
-from genai_host.server.memory import Found, Memory, Shelf
+from genai_host.server.memory import DocumentCollection, MemoryCache, StoredDocument
 from genai_host.server.responses.items import (
     ConversationNotFound,
     Fields,
@@ -29,7 +29,7 @@ from genai_host.server.responses.items import (
     with_id,
 )
 from genai_host.server.responses.replies import belongs_to, item_tail
-from genai_host.server.responses.request import Request, read_metadata
+from genai_host.server.responses.request import ResponsesRequest, read_metadata
 
 RESPONSES = "responses"
 CONVERSATIONS = "response_conversations"
@@ -43,12 +43,12 @@ _SWEPT = 10
 T = TypeVar("T")
 
 
-class Kept:
+class ResponseStore:
     """Stored responses and conversations of one host. Users see only their own."""
 
     def __init__(self, host: Host, size: int = _MEMORY) -> None:
         self._host = host
-        self._memory = Memory(size)
+        self._memory = MemoryCache(size)
         # another process may get the next request
         self._keeps_all = host.config.server.record_api_calls or host.config.server.workers > 1
 
@@ -111,7 +111,9 @@ class Kept:
         shelf, _ = self._found(user, collection, id)
         shelf.delete(id)
 
-    def _found(self, user: str, collection: str, id: str) -> tuple[Shelf, Found]:
+    def _found(
+        self, user: str, collection: str, id: str
+    ) -> tuple[DocumentCollection, StoredDocument]:
         if is_id(id):
             for shelf in self._shelves(user, collection):
                 try:
@@ -125,8 +127,8 @@ class Kept:
                 return shelf, found
         raise _MISSING[collection](f"unknown id {id!r}")
 
-    def _shelves(self, user: str, collection: str) -> list[Shelf]:
-        shelves: list[Shelf] = [self._memory.shelf(user, collection)]
+    def _shelves(self, user: str, collection: str) -> list[DocumentCollection]:
+        shelves: list[DocumentCollection] = [self._memory.shelf(user, collection)]
         if self._host.store is not None:
             shelves.append(self._host.store_for(user).documents(collection))
         return shelves
@@ -134,7 +136,7 @@ class Kept:
 
 _MOST = 20  # maximum number of items in one request
 
-Value = Mapping[str, Any]
+StoredValue = Mapping[str, Any]
 
 
 def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
@@ -150,10 +152,10 @@ def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
     return items
 
 
-class Conversations:
+class ConversationStore:
     """Conversations of all users of one host."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: ResponseStore) -> None:
         self._kept = kept
 
     def create(self, user: str, given: Fields, unseal: Unseal) -> dict[str, Any]:
@@ -194,23 +196,23 @@ class Conversations:
         return self._kept.change(user, CONVERSATIONS, id, lambda value: _added(value, items))
 
     def delete_item(self, user: str, id: str, item: str) -> dict[str, Any]:
-        def without(value: Value) -> tuple[Value, None]:
+        def without(value: StoredValue) -> tuple[StoredValue, None]:
             _one(value["items"], item)
             return {**value, "items": [one for one in value["items"] if one["id"] != item]}, None
 
         return self._change(user, id, without)
 
     def _change(
-        self, user: str, id: str, make: Callable[[Value], tuple[Value, None]]
+        self, user: str, id: str, make: Callable[[StoredValue], tuple[StoredValue, None]]
     ) -> dict[str, Any]:
-        def changed(value: Value) -> tuple[Value, Value]:
+        def changed(value: StoredValue) -> tuple[StoredValue, StoredValue]:
             now, _ = make(value)
             return now, now
 
         return _shown(self._kept.change(user, CONVERSATIONS, id, changed))
 
 
-def _shown(value: Value) -> dict[str, Any]:
+def _shown(value: StoredValue) -> dict[str, Any]:
     return {
         "id": value["id"],
         "object": "conversation",
@@ -226,7 +228,7 @@ def _one(items: Iterable[Item], id: str) -> Item:
     raise ItemNotFound(f"unknown item {id!r} in this conversation")
 
 
-def _added(value: Value, items: Sequence[Item]) -> tuple[dict[str, Any], list[Item]]:
+def _added(value: StoredValue, items: Sequence[Item]) -> tuple[dict[str, Any], list[Item]]:
     """The conversation with further items, which get unique ids."""
     taken = {item["id"] for item in value["items"]}
     tail = value["id"].rpartition("_")[2]
@@ -247,14 +249,14 @@ def must_have(given: Fields, name: str) -> None:
         raise MissingParameter(f"{name} is missing", path=given.at(name))
 
 
-class Context:
+class PreviousItems:
     """Previous items of requests, of all users of one host."""
 
-    def __init__(self, kept: Kept, conversations: Conversations) -> None:
+    def __init__(self, kept: ResponseStore, conversations: ConversationStore) -> None:
         self._kept = kept
         self._conversations = conversations
 
-    def before(self, user: str, request: Request) -> list[Item]:
+    def before(self, user: str, request: ResponsesRequest) -> list[Item]:
         """Return the items of the conversation or of the previous responses, without instructions.
         Raises `NotFound` if the conversation or a response does not exist."""
         if request.conversation is not None:

@@ -23,7 +23,7 @@ from genai_host.conversations.record import InMemoryRecord, StepStarted
 from genai_host.errors import Cancelled, GenaiError, PluginError, ServiceUnavailable, TurnPaused
 from genai_host.host import Host
 from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_model import FakeModel, RecordedPrompt, Said
+from genai_host.testing.fake_model import FakeAnswer, FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import HANG
 from genai_host.testing.purity import Watched
 from genai_host.testing.replaying import replay_from_every_entry, timeless
@@ -61,7 +61,7 @@ class FeatureSuite(PluginSuite):
     says: Sequence[str] = ("hello there", "and what now?")
     settings: Mapping[str, Any] = {}
 
-    def answers(self, heard: RecordedPrompt) -> Said:
+    def answers(self, heard: RecordedPrompt) -> FakeAnswer:
         return heard.text if heard.schema is None else json.dumps(sample_of(heard.schema))
 
     def give(self, kind: str) -> object:

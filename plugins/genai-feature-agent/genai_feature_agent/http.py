@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from genai_feature_agent.request import StatelessAgent, error_json
-from genai_feature_agent.stream import Pieces, failure, in_events, in_lines, pieces
+from genai_feature_agent.stream import PieceStream, failure, in_events, in_lines, pieces
 from genai_host.api import RouteRequest, RouteResponse, StreamedBody, http_status, json_response
 from genai_host.errors import NoRoute
 
@@ -56,7 +56,7 @@ class _Format:
         keepalive: Data that clients ignore.
     """
 
-    write: Callable[[Pieces], Generator[str, None, None]]
+    write: Callable[[PieceStream], Generator[str, None, None]]
     headers: Mapping[str, str]
     keepalive: bytes
 

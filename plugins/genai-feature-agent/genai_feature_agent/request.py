@@ -184,7 +184,7 @@ class StatelessAgent:
         """Answer a request as a stream of host events; the generator returns the reply. Closing the
         generator ends the turn.
         """
-        told = Told(request)
+        told = TurnState(request)
         conversation = self._host.open(
             "agent",
             request.model or self._model,
@@ -206,7 +206,7 @@ class StatelessAgent:
         return self._reply(told)
 
     def _turn(
-        self, conversation: ConversationHandle, request: AgentRequest, told: Told
+        self, conversation: ConversationHandle, request: AgentRequest, told: TurnState
     ) -> Generator[Event, None, None]:
         try:
             yield from told.by(conversation.stream(request.message, context=request.context))
@@ -218,7 +218,7 @@ class StatelessAgent:
 
     def _reply(
         self,
-        told: Told,
+        told: TurnState,
         *,
         approvals: Sequence[Mapping[str, Any]] = (),
         error: GenaiError | None = None,
@@ -234,7 +234,7 @@ class StatelessAgent:
         )
 
 
-class Told:
+class TurnState:
     """State of a turn, collected from its events.
 
     Attributes:

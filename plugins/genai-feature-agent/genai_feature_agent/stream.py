@@ -30,11 +30,11 @@ from genai_host.errors import GenaiError
 if TYPE_CHECKING:
     from genai_host.api import Event
 
-Kind = Literal["start", "text", "tool-call", "tool-result", "data", "error", "finish"]
+PieceKind = Literal["start", "text", "tool-call", "tool-result", "data", "error", "finish"]
 
 STATE_VERSION = 1
 
-_CODES: dict[Kind, str] = {
+_CODES: dict[PieceKind, str] = {
     "start": "f",
     "text": "0",
     "tool-call": "9",
@@ -49,15 +49,15 @@ _CODES: dict[Kind, str] = {
 class Piece:
     """One piece of a turn; `data` is the JSON for its kind."""
 
-    kind: Kind
+    kind: PieceKind
     data: Any
 
 
-Pieces = Generator[Piece, None, None]
+PieceStream = Generator[Piece, None, None]
 """Pieces of a turn. Closing the generator ends the turn."""
 
 
-def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Pieces:
+def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> PieceStream:
     """Convert the events of a turn to pieces. The state always comes before the single `finish`.
     Errors before the start of the turn are raised before the first piece.
 
@@ -91,14 +91,14 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Piece
     yield Piece("finish", {"finishReason": _reason(reply), "usage": usage})
 
 
-def failure(error: GenaiError) -> Pieces:
+def failure(error: GenaiError) -> PieceStream:
     """Yield the pieces of a turn that failed before its start, or by an unexpected error."""
     yield Piece("error", error_json(error))
     usage = {"promptTokens": 0, "completionTokens": 0}
     yield Piece("finish", {"finishReason": "error", "usage": usage})
 
 
-def in_lines(given: Pieces) -> Generator[str, None, None]:
+def in_lines(given: PieceStream) -> Generator[str, None, None]:
     """Format pieces as lines of the AI SDK: a code, a colon, and JSON."""
     with closing(given):
         for piece in given:
@@ -110,7 +110,7 @@ def in_lines(given: Pieces) -> Generator[str, None, None]:
             yield f"{_CODES[piece.kind]}:{write_json(data).decode()}\n"
 
 
-def in_events(given: Pieces) -> Generator[str, None, None]:
+def in_events(given: PieceStream) -> Generator[str, None, None]:
     """Format pieces as server-sent events, with the kind as name and JSON as data."""
     with closing(given):
         for piece in given:

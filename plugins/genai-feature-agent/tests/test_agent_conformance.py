@@ -8,7 +8,7 @@ import genai_feature_agent
 
 from genai_host.api import Completion, Message, Tool, ToolCall, ToolOutput
 from genai_host.testing import InlinePlugin, RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host.testing.suites import FeatureSuite
 
 
@@ -36,7 +36,7 @@ class TestAgentWithTools(FeatureSuite):
         )
     }
 
-    def answers(self, heard: RecordedPrompt) -> Said:
+    def answers(self, heard: RecordedPrompt) -> FakeAnswer:
         since = 0
         for message in reversed(heard.messages):
             if message.role == "user":

@@ -11,7 +11,7 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from genai_vendor_mock import MockProvider, Reply
+from genai_vendor_mock import MockProvider, ScriptedReply
 
 import genai_host.conversations.record
 from genai_host import Host, Message, TurnLimits
@@ -28,10 +28,10 @@ NAMES = ("first", "second", "third")
 """Tools that are asked for in each round trip."""
 
 
-def script(rounds: int, names: Sequence[str] = NAMES) -> list[Reply]:
+def script(rounds: int, names: Sequence[str] = NAMES) -> list[ScriptedReply]:
     """Replies that ask for all tools in each round trip, and an answer."""
     asking = [
-        Reply(
+        ScriptedReply(
             f"Round {number}.",
             tool_calls=[
                 ToolCall(f"{number}-{place}", name, {"round": number})
@@ -40,7 +40,7 @@ def script(rounds: int, names: Sequence[str] = NAMES) -> list[Reply]:
         )
         for number in range(rounds)
     ]
-    return [*asking, Reply("It is done.")]
+    return [*asking, ScriptedReply("It is done.")]
 
 
 class Tools:

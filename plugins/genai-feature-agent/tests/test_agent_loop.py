@@ -12,7 +12,7 @@ import pytest
 from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import Added
 from genai_feature_agent.prompts import prompt_messages
-from genai_vendor_mock import MockProvider, Reply
+from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Host, Message, Usage
 from genai_host.api import Progress, Text, ToolCall, ToolOutput, ToolResult
@@ -33,9 +33,9 @@ MODELS = ["mock", "whole"]
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
-def asks(*names: str, text: str = "", **arguments: Any) -> Reply:
+def asks(*names: str, text: str = "", **arguments: Any) -> ScriptedReply:
     asked = [ToolCall(f"{name}-{number}", name, arguments) for number, name in enumerate(names)]
-    return Reply(text, tool_calls=asked)
+    return ScriptedReply(text, tool_calls=asked)
 
 
 def plugins(*tools: Counting) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def test_data_is_given_in_the_end(scripted: MakeHost) -> None:
 @pytest.mark.parametrize("finish", ["content_filter", "other"])
 def test_an_answer_that_is_none_changes_nothing(scripted: MakeHost, finish: Any) -> None:
     tool = Counting("look")
-    cut = Reply("half", tool_calls=[ToolCall("1", "look")], finish=finish)
+    cut = ScriptedReply("half", tool_calls=[ToolCall("1", "look")], finish=finish)
     conversation = scripted(cut, plugins=plugins(tool)).open("agent", "mock")
     with pytest.raises(UnexpectedFinish):
         conversation.say("hi")
@@ -188,7 +188,9 @@ def test_an_answer_that_is_none_changes_nothing(scripted: MakeHost, finish: Any)
 
 
 def test_saying_nothing_is_an_answer_after_tools_alone(scripted: MakeHost) -> None:
-    host = scripted(asks("look"), Reply(""), Reply(""), plugins=plugins(Counting("look", "x")))
+    host = scripted(
+        asks("look"), ScriptedReply(""), ScriptedReply(""), plugins=plugins(Counting("look", "x"))
+    )
     conversation = host.open("agent", "mock")
     assert conversation.say("hi").text == "x"
     assert conversation.history[-1].role == "tool"
@@ -205,7 +207,9 @@ class FourCents:
 def test_cost_is_capped_by_what_calls_cost(
     scripted: MakeHost, seller: str, limit: str, times: int
 ) -> None:
-    replies = [Reply(tool_calls=[ToolCall(str(n), "look")], usage=Usage(9, 9)) for n in range(4)]
+    replies = [
+        ScriptedReply(tool_calls=[ToolCall(str(n), "look")], usage=Usage(9, 9)) for n in range(4)
+    ]
     given = {**plugins(Counting("look")), "prices": FourCents()}
     host = scripted(*replies, "done", priced_as=seller, plugins=given)
     conversation = host.open("agent", "mock", settings={"cost": 0.1})

@@ -43,7 +43,7 @@ _DONE = ("stop", "length", "tool_calls")
 
 
 @frozen
-class Context:
+class RunContext:
     """The context of the turn of a run.
 
     Attributes:
@@ -70,7 +70,7 @@ def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     tokens
     of the last prompt, and the limit that ended the turn, if any.
     """
-    run = _Run(turn, Context(**turn.context))
+    run = _Run(turn, RunContext(**turn.context))
     while True:
         completion = yield from run.ask()
         if not completion.message.tool_calls or run.incomplete:
@@ -79,7 +79,7 @@ def respond(turn: Turn[NoSettings]) -> FeatureSteps:
 
 
 class _Run:
-    def __init__(self, turn: Turn[NoSettings], context: Context) -> None:
+    def __init__(self, turn: Turn[NoSettings], context: RunContext) -> None:
         self.incomplete = ""
         self._context = context
         self._schema = turn.schema

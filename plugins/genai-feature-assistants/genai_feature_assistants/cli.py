@@ -24,7 +24,7 @@ import click
 from attrs import define, field
 
 from genai_feature_assistants.service.files import MOST_BYTES
-from genai_feature_assistants.service.shelf import Object, Shelf, shown
+from genai_feature_assistants.service.shelf import Object, ObjectStore, shown
 from genai_host.api import Cancellation, RouteRequest, RouteResponse, read_json, write_json
 from genai_host.errors import (
     Cancelled,
@@ -36,7 +36,7 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
-    from genai_feature_assistants.service.service import Service
+    from genai_feature_assistants.service.service import AssistantsService
     from genai_host.api import CommandState, HostServices
 
 _USER = "genai_feature_assistants.user"
@@ -69,7 +69,7 @@ def assistants(ctx: click.Context, user: str) -> None:
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """List assistants, newest first."""
-    every = list(reversed(list(Shelf(_host(ctx), _user(ctx), "assistant").all())))
+    every = list(reversed(list(ObjectStore(_host(ctx), _user(ctx), "assistant").all())))
     if as_json:
         click.echo(json.dumps([shown(each) for each in every], indent=2))
     elif every:
@@ -152,7 +152,11 @@ def _message_text(words: Sequence[str]) -> str:
 
 @contextmanager
 def _message(
-    ctx: click.Context, service: Service, assistant: Object, text: str, files: Sequence[Path]
+    ctx: click.Context,
+    service: AssistantsService,
+    assistant: Object,
+    text: str,
+    files: Sequence[Path],
 ) -> Iterator[Mapping[str, Any]]:
     """The message of the user. Its files are deleted again if the run cannot start."""
     tools = [{"type": tool["type"]} for tool in assistant["tools"] if tool["type"] in _FOR_FILES]
@@ -181,7 +185,7 @@ def _message(
         raise
 
 
-def _upload(ctx: click.Context, service: Service, path: Path, purpose: str) -> str:
+def _upload(ctx: click.Context, service: AssistantsService, path: Path, purpose: str) -> str:
     with path.open("rb") as stream:
         data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -194,7 +198,7 @@ def _upload(ctx: click.Context, service: Service, path: Path, purpose: str) -> s
 
 def _start(
     ctx: click.Context,
-    service: Service,
+    service: AssistantsService,
     assistant: Object,
     thread: Object | None,
     message: Mapping[str, Any],
@@ -208,7 +212,7 @@ def _start(
 
 
 def _follow(
-    ctx: click.Context, service: Service, reply: RouteResponse, printer: RunPrinter
+    ctx: click.Context, service: AssistantsService, reply: RouteResponse, printer: RunPrinter
 ) -> None:
     """Print the events of the run until it ends. Cancel it if it waits for its client, or if
     the command is interrupted."""
@@ -322,7 +326,7 @@ class RunPrinter:
 
 
 def _print_sources(
-    ctx: click.Context, service: Service, printer: RunPrinter, *, as_json: bool
+    ctx: click.Context, service: AssistantsService, printer: RunPrinter, *, as_json: bool
 ) -> None:
     """Print the citations and the created files below the answer, or all of it as JSON."""
 
@@ -368,10 +372,10 @@ def _host(ctx: click.Context) -> HostServices:
 
 
 @contextmanager
-def _service(ctx: click.Context) -> Iterator[Service]:
-    from genai_feature_assistants.service.service import Service
+def _service(ctx: click.Context) -> Iterator[AssistantsService]:
+    from genai_feature_assistants.service.service import AssistantsService
 
-    service = Service(_host(ctx))
+    service = AssistantsService(_host(ctx))
     try:
         yield service
     finally:
@@ -395,7 +399,7 @@ def _found(ctx: click.Context, given: str, kind: str) -> Object:
     Raises:
         NotFound: No object matches, or several do.
     """
-    shelf = Shelf(_host(ctx), _user(ctx), kind)
+    shelf = ObjectStore(_host(ctx), _user(ctx), kind)
     exact = shelf.find(given) if given else None
     if exact is not None:
         return exact

@@ -13,8 +13,8 @@ from typing import Any
 import genai_feature_assistants
 import pytest
 from genai_feature_assistants.cli import RunPrinter
-from genai_feature_assistants.service.service import Service
-from genai_feature_assistants.service.shelf import Shelf
+from genai_feature_assistants.service.service import AssistantsService
+from genai_feature_assistants.service.shelf import ObjectStore
 
 from genai_host import Config
 from genai_host.api import Completion, Message, RouteRequest, Text, ToolCall
@@ -84,7 +84,7 @@ def line(
 def create(line: Line, name: str = "Tutor", *, user: str = "", **fields: Any) -> str:
     """Return the id of a new assistant."""
     body = {"name": name, "model": "fake", **fields}
-    with closing(Service(line.host)) as service:
+    with closing(AssistantsService(line.host)) as service:
         reply = service.assistants.create(
             RouteRequest("POST", "/", body=write_json(body), user=user, limits=Cancellation())
         )
@@ -95,7 +95,7 @@ def create(line: Line, name: str = "Tutor", *, user: str = "", **fields: Any) ->
 
 def searchable(line: Line, name: str, text: str) -> Mapping[str, Any]:
     """Return the fields of an assistant that searches a file."""
-    with closing(Service(line.host)) as service:
+    with closing(AssistantsService(line.host)) as service:
         file = service.files.keep("", name, text.encode(), "assistants")["id"]
         store = service.vector_stores.make("", [file])["id"]
         until(lambda: service.vector_stores.is_ready("", store))
@@ -104,7 +104,7 @@ def searchable(line: Line, name: str, text: str) -> Mapping[str, Any]:
 
 
 def left(line: Line, kind: str, within: str = "") -> list[Any]:
-    return list(Shelf(line.host, "", kind, within).all())
+    return list(ObjectStore(line.host, "", kind, within).all())
 
 
 class TestList:

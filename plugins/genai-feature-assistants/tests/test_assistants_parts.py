@@ -14,7 +14,7 @@ from genai_feature_assistants.service.files import read_upload
 from genai_feature_assistants.service.indexing import (
     Held,
     Passages,
-    Unreadable,
+    UnreadableFile,
     nearest,
     passages,
     text_of,
@@ -107,7 +107,7 @@ def test_the_text_of_a_file(data: bytes, name: str, text: str) -> None:
 def test_whatever_bytes_have_a_text_or_a_reason(data: bytes, name: str) -> None:
     try:
         assert text_of(data, name).strip()
-    except Unreadable as error:
+    except UnreadableFile as error:
         assert error.code in ("unsupported_file", "invalid_file")
 
 

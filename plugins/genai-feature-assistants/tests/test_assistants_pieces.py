@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from genai_feature_assistants.service.run_tools import Pieces, annotations_of
+from genai_feature_assistants.service.run_tools import AnnotatedPieces, annotations_of
 
 FOUND = {0: ["f1", "f2"], 2: ["f3"]}
 MADE = {"a.csv": "f9"}
@@ -15,7 +15,7 @@ TEXT = (
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 13, 21, 34, 55, len(TEXT)])
 def test_pieces(width: int) -> None:
-    pieces = Pieces(FOUND, MADE)
+    pieces = AnnotatedPieces(FOUND, MADE)
     told = [
         piece
         for at in range(0, len(TEXT), width)
@@ -34,7 +34,7 @@ def test_pieces(width: int) -> None:
 
 
 def test_what_is_no_mark_is_not_held_back_for_ever() -> None:
-    pieces = Pieces(FOUND, MADE)
+    pieces = AnnotatedPieces(FOUND, MADE)
     for opening in ("【", "sandbox:/mnt/data/"):
         assert list(pieces.add(opening)) == []
         told = list(pieces.add("a" * 300))
@@ -42,7 +42,7 @@ def test_what_is_no_mark_is_not_held_back_for_ever() -> None:
 
 
 def test_a_text_without_marks_comes_as_it_is() -> None:
-    pieces = Pieces(FOUND, MADE)
+    pieces = AnnotatedPieces(FOUND, MADE)
     assert [list(pieces.add(text)) for text in ("so ", "it ", "is")] == [
         [{"value": "so "}], [{"value": "it "}], [{"value": "i"}],
     ]  # fmt: skip

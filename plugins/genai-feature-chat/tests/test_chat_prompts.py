@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from genai_feature_chat import Settings
-from genai_vendor_mock import MockProvider, Reply
+from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Host, Message, Usage
 from genai_host.api import FinishReason, ToolCall
@@ -96,13 +96,13 @@ def test_wrong_settings_change_nothing(host: Host, settings: dict[str, Any], mes
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply("half an answ", fault="filtered"), "content_filter"),
-        (Reply("half an answ", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
-        (Reply("", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
+        (ScriptedReply("half an answ", fault="filtered"), "content_filter"),
+        (ScriptedReply("half an answ", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
+        (ScriptedReply("", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
     ],
 )
 def test_an_unexpected_finish_is_an_error_that_says_why(
-    scripted: MakeHost, model: str, reply: Reply, reason: str
+    scripted: MakeHost, model: str, reply: ScriptedReply, reason: str
 ) -> None:
     conversation = scripted("fine", reply, "fine again").open("chat", model)
     conversation.say("one")
@@ -123,7 +123,7 @@ def test_an_unexpected_finish_is_an_error_that_says_why(
 
 @pytest.mark.parametrize("finish", ["content_filter", "tool_calls", "other"])
 def test_every_finish_but_two_is_unexpected(scripted: MakeHost, finish: FinishReason) -> None:
-    conversation = scripted(Reply("text", finish=finish)).open("chat", "mock")
+    conversation = scripted(ScriptedReply("text", finish=finish)).open("chat", "mock")
     with pytest.raises(UnexpectedFinish):
         conversation.say("hi")
     assert conversation.history == ()
@@ -133,19 +133,19 @@ def test_every_finish_but_two_is_unexpected(scripted: MakeHost, finish: FinishRe
 def test_an_answer_that_is_cut_at_its_limit_is_an_answer(
     scripted: MakeHost, finish: FinishReason
 ) -> None:
-    conversation = scripted(Reply("half an answ", finish=finish)).open("chat", "mock")
+    conversation = scripted(ScriptedReply("half an answ", finish=finish)).open("chat", "mock")
     assert conversation.say("hi").text == "half an answ"
     assert conversation.history == (Message("user", "hi"), Message("assistant", "half an answ"))
 
 
 def test_a_failure_of_the_service_is_not_hidden(scripted: MakeHost) -> None:
-    conversation = scripted(Reply(fault="refused")).open("chat", "mock")
+    conversation = scripted(ScriptedReply(fault="refused")).open("chat", "mock")
     with pytest.raises(ServiceUnavailable, match="the connection was refused"):
         conversation.say("hi")
 
 
 def test_the_details_tell_of_the_prompt(scripted: MakeHost) -> None:
-    host = scripted("first", Reply("second", usage=Usage(7, 5)))
+    host = scripted("first", ScriptedReply("second", usage=Usage(7, 5)))
     conversation = host.open("chat", "mock", settings={"system_prompt": "Be brief."})
     conversation.say("one")
     answer = conversation.say("two")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from genai_vendor_mock import MockProvider, Reply
+from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Config, Host, Message, Usage
 from genai_host.api import schema_of
@@ -138,7 +138,9 @@ def test_parameters_of_the_conversation_are_not_those_of_the_support(two: MakeHo
 
 
 def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
-    host = two([Reply("Oslo.", usage=Usage(7, 5))], [Reply(JSON, usage=Usage(11, 13))])
+    host = two(
+        [ScriptedReply("Oslo.", usage=Usage(7, 5))], [ScriptedReply(JSON, usage=Usage(11, 13))]
+    )
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
     answer = conversation.say("hi", output_type=SCHEMA)
     assert [detail.title for detail in answer.details] == [
@@ -183,7 +185,7 @@ def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost,
 
 
 def test_json_that_was_cut_says_how_to_allow_more(scripted: MakeHost) -> None:
-    conversation = scripted(Reply(JSON[:-3], finish="length")).open("chat", "mock")
+    conversation = scripted(ScriptedReply(JSON[:-3], finish="length")).open("chat", "mock")
     with pytest.raises(OutputValidationError) as caught:
         conversation.say("hi", output_type=SCHEMA)
     assert "max_tokens" in caught.value.hint
@@ -191,7 +193,7 @@ def test_json_that_was_cut_says_how_to_allow_more(scripted: MakeHost) -> None:
 
 @pytest.mark.parametrize("support", [{}, {"support": "mock@helper"}])
 def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) -> None:
-    host = two([Reply("I cannot help with that", fault="filtered")], [JSON])
+    host = two([ScriptedReply("I cannot help with that", fault="filtered")], [JSON])
     conversation = host.open("chat", "mock@main", models=support)
     with pytest.raises(GenerationError) as caught:
         conversation.say("hi", output_type=SCHEMA)
@@ -201,7 +203,7 @@ def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) ->
 
 @pytest.mark.parametrize("finish", ["content_filter", "other"])
 def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
-    host = two(["Three days in Oslo."], [Reply(JSON, finish=finish)])
+    host = two(["Three days in Oslo."], [ScriptedReply(JSON, finish=finish)])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
     with pytest.raises(UnexpectedFinish):
         conversation.say("hi", output_type=SCHEMA)
@@ -209,7 +211,7 @@ def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
 
 
 def test_a_failure_of_the_support_model_ends_the_turn(two: MakeHost) -> None:
-    host = two(["Three days in Oslo.", "again"], [Reply(fault="refused")])
+    host = two(["Three days in Oslo.", "again"], [ScriptedReply(fault="refused")])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
     with pytest.raises(ServiceUnavailable) as caught:
         conversation.say("hi", output_type=SCHEMA)

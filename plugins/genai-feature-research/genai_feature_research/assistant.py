@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, fields, frozen
 
-from genai_feature_research.memory import BATCH, Added, Memory
+from genai_feature_research.memory import BATCH, MemoryAdditions, ResearchMemory
 from genai_feature_research.research import KIND
 from genai_feature_research.settings import Settings
 from genai_feature_research.tables import (
@@ -31,7 +31,7 @@ from genai_feature_research.tables import (
     FACT_COLUMNS,
     LENGTH,
     TEXT,
-    Table,
+    ScoredTable,
     json_value,
 )
 from genai_host.api import Answer, CancelToken, Detail, TurnLimits, read_settings
@@ -74,9 +74,9 @@ class AssistantRequest:
     """
 
     input_text: str
-    entries: Table
-    facts: Table
-    memory: Memory
+    entries: ScoredTable
+    facts: ScoredTable
+    memory: ResearchMemory
     settings: Mapping[str, Any]
     entry_ids: tuple[str, ...] | None = None
     keep_entries: bool = False
@@ -107,9 +107,9 @@ def read_request(
     history = given.get("conversation_history")
     ids = _ids(history)
     rows = history if ids is None else load(ids, "$.conversation_history")
-    entries = Table.read(rows, ENTRY_COLUMNS, "$.conversation_history")
-    facts = Table.read(given.get("search_history"), FACT_COLUMNS, "$.search_history")
-    memory = Memory(
+    entries = ScoredTable.read(rows, ENTRY_COLUMNS, "$.conversation_history")
+    facts = ScoredTable.read(given.get("search_history"), FACT_COLUMNS, "$.search_history")
+    memory = ResearchMemory(
         tuple(entries.checked_texts()), entries.vectors(), facts.facts(), facts.vectors()
     )
     return AssistantRequest(
@@ -292,7 +292,7 @@ class Assistant:
     def _result(self, asked: AssistantRequest, answer: Answer) -> dict[str, Any]:
         said = (asked.input_text, answer.summary)
         assert answer.new_messages  # the feature adds both messages
-        added = Added.in_message(answer.new_messages[-1])
+        added = MemoryAdditions.in_message(answer.new_messages[-1])
         assert added is not None
         memory = asked.memory.with_(evolve(added, entries=said))
         behind = next(_behind(answer.details))
@@ -377,7 +377,7 @@ def _rows(entries: Any) -> list[Mapping[str, Any]]:
     return [{name: values[row] for name, values in columns.items()} for row in range(count)]
 
 
-def _caps(memory: Memory) -> TurnLimits:
+def _caps(memory: ResearchMemory) -> TurnLimits:
     """Return the usual limits of a turn, raised for batches of embeddings for the tables."""
     usual = TurnLimits()
     calls = (len(memory.entries) + len(memory.facts)) // BATCH

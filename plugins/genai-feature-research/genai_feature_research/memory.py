@@ -1,7 +1,7 @@
 """Memory of an assistant: the messages, the facts found, and the vectors of both.
 
-    memory_of(history) → Memory → Memory.with_(added) → Memory
-                         Added.to_part → the message of the answer → Added.in_message
+    memory_of(history) → ResearchMemory → ResearchMemory.with_(added) → ResearchMemory
+                         MemoryAdditions.to_part → the answer → MemoryAdditions.in_message
 
 A caller of the microservice sends the memory with each request. In a conversation stored by the
 host, it is derived from the history: the answer of each turn contains the additions of that turn,
@@ -300,7 +300,7 @@ class Fact:
 
 
 @frozen(eq=False)
-class Memory:
+class ResearchMemory:
     """Entries and facts of a conversation, with their vectors.
 
     Attributes:
@@ -313,11 +313,11 @@ class Memory:
     facts: tuple[Fact, ...] = ()
     fact_vectors: VectorColumn = field(factory=VectorColumn.empty)
 
-    def with_(self, added: Added) -> Memory:
+    def with_(self, added: MemoryAdditions) -> ResearchMemory:
         """Return a copy with the additions of a turn, except vectors of rows that do not exist."""
         facts = (*self.facts, *added.facts)
         entries = (*self.entries, *added.entries)
-        return Memory(
+        return ResearchMemory(
             entries,
             _joined(self.entry_vectors, added.entry_vectors, added.entries_from, len(entries)),
             facts,
@@ -326,7 +326,7 @@ class Memory:
 
 
 @frozen(eq=False)
-class Added:
+class MemoryAdditions:
     """Additions of a turn to a memory.
 
     Attributes:
@@ -358,7 +358,7 @@ class Added:
         )
 
     @classmethod
-    def in_message(cls, message: Message) -> Added | None:
+    def in_message(cls, message: Message) -> MemoryAdditions | None:
         """Return the additions in the message of an answer; None if there are none or they are
         unreadable, for example from another version.
         """
@@ -371,7 +371,7 @@ class Added:
         return None
 
     @classmethod
-    def _read(cls, data: Mapping[str, Any]) -> Added:
+    def _read(cls, data: Mapping[str, Any]) -> MemoryAdditions:
         facts = tuple(Fact(*map(_text, each)) for each in data["facts"])
         return cls(
             (),
@@ -383,19 +383,19 @@ class Added:
         )
 
 
-def memory_of(history: Iterable[Message]) -> Memory:
+def memory_of(history: Iterable[Message]) -> ResearchMemory:
     """Return the memory of a conversation that the host stores."""
     entries: list[str] = []
     facts: list[Fact] = []
-    pieces: list[Added] = []
+    pieces: list[MemoryAdditions] = []
     for message in history:
         if message.role in ("user", "assistant"):
             entries.append(message.text)
-        added = Added.in_message(message)
+        added = MemoryAdditions.in_message(message)
         if added is not None:
             facts += added.facts
             pieces.append(added)
-    return Memory(
+    return ResearchMemory(
         tuple(entries),
         _pieced([(each.entries_from, each.entry_vectors) for each in pieces], len(entries)),
         tuple(facts),

@@ -19,10 +19,10 @@ from typing import Any
 from attrs import evolve
 
 from genai_feature_research.memory import (
-    Added,
     Embedding,
     Fact,
-    Memory,
+    MemoryAdditions,
+    ResearchMemory,
     VectorColumn,
     memory_of,
     plain,
@@ -37,7 +37,7 @@ from genai_feature_research.prompts import (
     query_messages,
     style_messages,
 )
-from genai_feature_research.search import Cited, Search, Wanted, cited, line, page, query
+from genai_feature_research.search import Cited, Lookup, TurnSearches, cited, line, page, query
 from genai_feature_research.settings import Settings
 from genai_host.api import (
     Answer,
@@ -75,7 +75,7 @@ _BETWEEN_LINKS = re.compile(r",(?=\s|https?://|$)")  # a link can contain commas
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 
 _Rank = tuple[float, ...]
-Steps = Generator[Step[Any], Any, Any]
+ResearchSteps = Generator[Step[Any], Any, Any]
 
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:
@@ -88,18 +88,18 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     and a detail of the kind `KIND`, with the `prompt` and the `similar_search_results`. If the
     caller requested an output type, the data is the model's.
 
-    `Turn.state` may be a `Memory` from a caller that stores it. Otherwise the memory is derived
-    from the history.
+    `Turn.state` may be a `ResearchMemory` from a caller that stores it. Otherwise the memory is
+    derived from the history.
     """
     given = turn.state
-    memory = given if isinstance(given, Memory) else memory_of(turn.history)
+    memory = given if isinstance(given, ResearchMemory) else memory_of(turn.history)
     return (yield from Research(turn, memory).answer())
 
 
 class Research:
     """One turn."""
 
-    def __init__(self, turn: Turn[Settings], memory: Memory) -> None:
+    def __init__(self, turn: Turn[Settings], memory: ResearchMemory) -> None:
         self._settings = turn.settings
         self._said = turn.message.text
         self._message = turn.message
@@ -107,7 +107,7 @@ class Research:
         self._before = memory
         self._memory = memory
         self._embedding = Embedding(turn.roles)
-        self._search = Search(turn.settings, memory.facts)
+        self._search = TurnSearches(turn.settings, memory.facts)
         self._warnings: list[str] = []
         self._tokens = 0
         self._question: list[float] = []
@@ -146,7 +146,7 @@ class Research:
             self._warn(f"removed from the answer, because it is in no finding: {what}")
         return (yield from self._end(found.text.strip() or NOTHING_LEFT, prompt, found))
 
-    def _refusal(self) -> Steps:
+    def _refusal(self) -> ResearchSteps:
         """Return the refusal of a flagged or too long message; empty if it is allowed."""
         if self._settings.moderate:
             if "moderate" not in self._roles:
@@ -159,7 +159,7 @@ class Research:
                 return FLAGGED
         return TOO_LONG if len(self._said) > self._settings.input_characters else ""
 
-    def _recall(self) -> Steps:
+    def _recall(self) -> ResearchSteps:
         """Return the entries most similar to the message, and compute missing vectors."""
         self._question = yield from self._embedding.question(self._said)
         self._size = len(self._question)
@@ -177,7 +177,7 @@ class Research:
                 break
         return list(texts)
 
-    def _complete(self) -> Steps:
+    def _complete(self) -> ResearchSteps:
         """Compute the vectors that are missing or have another size."""
         memory = self._memory
         entries = yield from self._embedding.completed(
@@ -188,11 +188,11 @@ class Research:
         )
         self._memory = evolve(memory, entry_vectors=entries, fact_vectors=facts)
 
-    def _find(self) -> Steps:
+    def _find(self) -> ResearchSteps:
         """Return the facts for the prompt."""
         settings = self._settings
         links = map(str.strip, _BETWEEN_LINKS.split(settings.specify_sources))
-        wanted: list[Wanted] = [page(link) for link in links if link]
+        wanted: list[Lookup] = [page(link) for link in links if link]
         wanted += [query(text) for text in settings.additional_searches if text.strip()]
         now: list[Fact] = yield from self._search.find(wanted)
         if settings.answer_with_search and self._said.strip():
@@ -209,7 +209,7 @@ class Research:
         yield from self._complete()
         return self._chosen(now)
 
-    def _find_an_answer(self) -> Steps:
+    def _find_an_answer(self) -> ResearchSteps:
         """Search with a query that the model writes, unless the question is a repeated one."""
         if self._search.has(self._said):
             return (yield from self._search.find([query(self._said)]))
@@ -217,7 +217,7 @@ class Research:
         text = yield from self._write_query()
         return (yield from self._search.find([query(text, self._said)]))
 
-    def _write_query(self) -> Steps:
+    def _write_query(self) -> ResearchSteps:
         """Return the message of the user if the model writes no usable query."""
         prompt = Prompt(
             query_messages(self._said, self._before.entries[-2:]),
@@ -258,7 +258,7 @@ class Research:
             chosen.setdefault(plain(fact.text), fact)
         return list(chosen.values())
 
-    def _write(self, prompt: AnswerPrompt) -> Steps:
+    def _write(self, prompt: AnswerPrompt) -> ResearchSteps:
         settings = self._settings
         given = {name: getattr(settings, name) for name in _SAMPLING}
         parameters = {
@@ -292,7 +292,7 @@ class Research:
         self._value = completion.value
         return text
 
-    def _ask(self, prompt: Prompt) -> Steps:
+    def _ask(self, prompt: Prompt) -> ResearchSteps:
         """Call the model without the penalties that it does not support, with a warning."""
         while True:
             try:
@@ -338,7 +338,7 @@ class Research:
             new_messages=[self._message, Message("assistant", [Text(text), added.to_part()])],
         )
 
-    def _remember(self, text: str) -> Steps:
+    def _remember(self, text: str) -> ResearchSteps:
         """Return the additions of this turn to the memory."""
         new = yield from self._embedding.documents([self._said, text])
         if new and not self._size:  # the message was refused before anything was embedded
@@ -349,7 +349,7 @@ class Research:
         vectors = memory.entry_vectors.longer(2)
         if new:
             vectors = vectors.filled([rows, rows + 1], new)
-        return Added(
+        return MemoryAdditions(
             (self._said, text),
             *_changed(before.entry_vectors, vectors),
             memory.facts[len(before.facts) :],

@@ -1,6 +1,6 @@
 """Search, passages and citations.
 
-    Search.find → _stored, else _call_for → CallTools → _facts_in
+    TurnSearches.find → _stored, else _call_for → CallTools → _facts_in
 
 Tools of other plugins read the pages named by the user and run the queries. Earlier results are
 reused. A search tool takes `query`, `region` and `limit`, and returns a JSON list of `title`,
@@ -159,7 +159,7 @@ _SHOWN = 80  # characters of a query or link in progress texts
 
 
 @frozen
-class Wanted:
+class Lookup:
     """A page or a query to look up.
 
     Attributes:
@@ -177,17 +177,17 @@ class Wanted:
         return plain(self.what) if self.kind == "query" else self.what
 
 
-def page(link: str) -> Wanted:
-    return Wanted("page", link, link)
+def page(link: str) -> Lookup:
+    return Lookup("page", link, link)
 
 
-def query(text: str, *others: str) -> Wanted:
+def query(text: str, *others: str) -> Lookup:
     """Return a query that is also stored under other texts."""
     lines = dict.fromkeys(line(each) for each in (*others, text))
-    return Wanted("query", line(text), "\n".join(lines))
+    return Lookup("query", line(text), "\n".join(lines))
 
 
-class Search:
+class TurnSearches:
     """Searches of one turn.
 
     Args:
@@ -206,12 +206,12 @@ class Search:
         self._offered: frozenset[str] | None = None
         self._calls = 0
 
-    def find(self, wanted: Sequence[Wanted]) -> Generator[Step[Any], Any, list[Fact]]:
+    def find(self, wanted: Sequence[Lookup]) -> Generator[Step[Any], Any, list[Fact]]:
         """Return the facts for all wanted items, in order; new items are looked up in parallel."""
         once = {(each.kind, each.key): each for each in reversed(wanted)}
         found = {each: self._stored(each) for each in reversed(once.values())}
         missing = [each for each, facts in found.items() if not facts]
-        calls: dict[Wanted, ToolCall] = {}
+        calls: dict[Lookup, ToolCall] = {}
         for each in missing:
             call = yield from self._call_for(each, f"search-{self._calls}")
             if call is not None:
@@ -231,7 +231,7 @@ class Search:
         """Whether an earlier search for this text found something."""
         return bool(self._stored(query(text)))
 
-    def _stored(self, wanted: Wanted) -> list[Fact]:
+    def _stored(self, wanted: Lookup) -> list[Fact]:
         # no index: a table can be long, and a turn has few lookups
         if wanted.kind == "query":
             known = [fact for fact in self._known if fact.is_found_with(wanted.key)]
@@ -243,7 +243,7 @@ class Search:
             if fact.link == wanted.what and fact.query in (fact.link, fact.title)
         ]
 
-    def _found_now(self, wanted: Wanted) -> list[Fact]:
+    def _found_now(self, wanted: Lookup) -> list[Fact]:
         """Return the results of a query of this turn, and store them under its other texts."""
         found: list[Fact] = []
         for place, fact in enumerate(self.new):
@@ -253,7 +253,7 @@ class Search:
                 found.append(self.new[place])
         return found
 
-    def _call_for(self, wanted: Wanted, id: str) -> Generator[Step[Any], Any, ToolCall | None]:
+    def _call_for(self, wanted: Lookup, id: str) -> Generator[Step[Any], Any, ToolCall | None]:
         if self._offered is None:
             tools = yield from ListTools()
             self._offered = frozenset(tool.name for tool in tools)
@@ -270,7 +270,7 @@ class Search:
         )
         return ToolCall(id, name, arguments)
 
-    def _facts_in(self, output: ToolOutput, wanted: Wanted) -> list[Fact]:
+    def _facts_in(self, output: ToolOutput, wanted: Lookup) -> list[Fact]:
         if output.error:
             self._warn(f"{_doing(wanted)} failed: {line(output.text)[:300]}")
             return []
@@ -281,7 +281,7 @@ class Search:
             self._warn(f"{_doing(wanted)} failed: unexpected output: {line(str(error))[:200]}")
             return []
 
-    def _most(self, wanted: Wanted) -> int | None:
+    def _most(self, wanted: Lookup) -> int | None:
         return self._settings.results if wanted.kind == "query" else None
 
     def _warn(self, warning: str) -> None:
@@ -296,12 +296,12 @@ def line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _doing(wanted: Wanted) -> str:
+def _doing(wanted: Lookup) -> str:
     verb = "reading" if wanted.kind == "page" else "searching for"
     return f"{verb} {line(wanted.what)[:_SHOWN]}"
 
 
-def _results(text: str, wanted: Wanted) -> list[Fact]:
+def _results(text: str, wanted: Lookup) -> list[Fact]:
     value = read_json(text)
     if not isinstance(value, list):
         raise ValidationError("not a list")
@@ -309,7 +309,7 @@ def _results(text: str, wanted: Wanted) -> list[Fact]:
     return [fact for fact in facts if fact.text]
 
 
-def _page(text: str, wanted: Wanted) -> list[Fact]:
+def _page(text: str, wanted: Lookup) -> list[Fact]:
     whole = _fact(read_json(text), wanted, None)
     pieces = passages(whole.text)
     if not pieces:
@@ -318,7 +318,7 @@ def _page(text: str, wanted: Wanted) -> list[Fact]:
     return [Fact(whole.title, wanted.what, piece, wanted.kept_as) for piece in pieces]
 
 
-def _fact(value: Any, wanted: Wanted, most: int | None) -> Fact:
+def _fact(value: Any, wanted: Lookup, most: int | None) -> Fact:
     if not isinstance(value, Mapping):
         raise ValidationError("not an object")
     fields = [value.get(name, "") for name in ("title", "link", "text")]

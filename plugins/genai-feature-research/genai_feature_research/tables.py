@@ -16,7 +16,7 @@ from attrs import field, frozen
 from genai_feature_research.memory import Fact, UnfitVector, VectorColumn
 from genai_host.errors import ValidationError
 
-Form = Literal["records", "columns", "indexed", "frame"]
+TableLayout = Literal["records", "columns", "indexed", "frame"]
 
 TEXT, LENGTH, VECTOR = "text", "text_length", "ada_search"
 ENTRY_COLUMNS = (TEXT, LENGTH, VECTOR)
@@ -24,7 +24,7 @@ FACT_COLUMNS = ("title", "link", TEXT, "query", LENGTH, VECTOR)
 
 
 @frozen(eq=False)
-class Table:
+class ScoredTable:
     """A table of a request, by columns.
 
     Attributes:
@@ -33,14 +33,14 @@ class Table:
         rows: Number of rows.
     """
 
-    form: Form
+    form: TableLayout
     path: str
     columns: Mapping[str, Sequence[Any]]
     rows: int
     _keys: Sequence[str] = field(default=(), alias="keys")
 
     @classmethod
-    def read(cls, value: Any, wanted: Sequence[str], path: str) -> Table:
+    def read(cls, value: Any, wanted: Sequence[str], path: str) -> ScoredTable:
         """Read a table; raises `ValidationError`, with the path, if it is invalid."""
         table = _read(value, path)
         if not table.rows and not table.columns:
@@ -113,13 +113,13 @@ class Table:
         return _WRITERS[self.form](columns, self.rows + len(rows))
 
 
-def _read(value: Any, path: str) -> Table:
+def _read(value: Any, path: str) -> ScoredTable:
     pandas = sys.modules.get("pandas")  # a caller with a DataFrame has imported pandas
     if pandas is not None and isinstance(value, pandas.DataFrame):
         columns = {str(name): list(value[name]) for name in value.columns}
-        return Table("frame", path, columns, len(value))
+        return ScoredTable("frame", path, columns, len(value))
     if value is None:
-        return Table("records", path, {}, 0)
+        return ScoredTable("records", path, {}, 0)
     if isinstance(value, (list, tuple)):
         return _of_records(value, path)
     if not isinstance(value, Mapping):
@@ -131,7 +131,7 @@ def _read(value: Any, path: str) -> Table:
     return _of_columns(value, path)
 
 
-def _of_records(value: Sequence[Any], path: str) -> Table:
+def _of_records(value: Sequence[Any], path: str) -> ScoredTable:
     for row, record in enumerate(value):
         if not isinstance(record, Mapping):
             raise ValidationError("a row must be an object", path=f"{path}[{row}]")
@@ -141,10 +141,10 @@ def _of_records(value: Sequence[Any], path: str) -> Table:
             if name not in record:
                 raise ValidationError(f"the column {name} is missing", path=f"{path}[{row}].{name}")
     columns = {name: [record.get(name) for record in value] for name in names}
-    return Table("records", path, columns, len(value))
+    return ScoredTable("records", path, columns, len(value))
 
 
-def _of_columns(value: Mapping[str, Any], path: str) -> Table:
+def _of_columns(value: Mapping[str, Any], path: str) -> ScoredTable:
     rows = -1
     for name, column in value.items():
         if not isinstance(column, (list, tuple)):
@@ -155,10 +155,10 @@ def _of_columns(value: Mapping[str, Any], path: str) -> Table:
                 path=f"{path}.{str(name)[:40]}",
             )
         rows = len(column)
-    return Table("columns", path, dict(value), max(rows, 0))
+    return ScoredTable("columns", path, dict(value), max(rows, 0))
 
 
-def _of_indexed(value: Mapping[str, Any], path: str) -> Table:
+def _of_indexed(value: Mapping[str, Any], path: str) -> ScoredTable:
     keys = list(next(iter(value.values())))
     for name, column in value.items():
         if column.keys() != set(keys):
@@ -166,7 +166,7 @@ def _of_indexed(value: Mapping[str, Any], path: str) -> Table:
                 "the column has different rows than other columns", path=f"{path}.{str(name)[:40]}"
             )
     columns = {name: [column[key] for key in keys] for name, column in value.items()}
-    return Table("indexed", path, columns, len(keys), keys=[str(key)[:40] for key in keys])
+    return ScoredTable("indexed", path, columns, len(keys), keys=[str(key)[:40] for key in keys])
 
 
 def _records(columns: Mapping[str, Sequence[Any]], rows: int) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def _frame(columns: Mapping[str, Sequence[Any]], rows: int) -> Any:
     return pandas.DataFrame({name: pandas.Series(values) for name, values in columns.items()})
 
 
-_WRITERS: Mapping[Form, Callable[[Mapping[str, Sequence[Any]], int], Any]] = {
+_WRITERS: Mapping[TableLayout, Callable[[Mapping[str, Sequence[Any]], int], Any]] = {
     "records": _records,
     "columns": _lists,
     "indexed": _indexed,

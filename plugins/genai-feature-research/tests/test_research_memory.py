@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from genai_feature_research.memory import Added, memory_of
+from genai_feature_research.memory import MemoryAdditions, memory_of
 
 from genai_host.api import Image, Message, Text, VendorPart
 from genai_host.errors import ServiceUnavailable
@@ -145,7 +145,7 @@ BROKEN: list[Any] = [
 @pytest.mark.parametrize("data", BROKEN)
 def test_what_cannot_be_read_is_as_if_it_were_not_there(scene: Scene, data: Any) -> None:
     message = Message("assistant", [Text("No."), VendorPart("research", data)])
-    assert Added.in_message(message) is None
+    assert MemoryAdditions.in_message(message) is None
     history = [Message("user", "Hm?"), message]
     conversation = scene.host.open(
         "research", "fake", models=scene.roles, settings=scene.settings, history=history

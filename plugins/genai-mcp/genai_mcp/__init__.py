@@ -1,8 +1,8 @@
 """MCP (Model Context Protocol): a client for the servers in `mcp.json`, and the host as a server.
 
     McpSource.tools → _live → StdioConnection | HttpConnection
-                    → Session.open → Session.tools → tools_of
-    Tool.run → Session.call → output_of
+                    → ClientSession.open → ClientSession.tools → tools_of
+    Tool.run → ClientSession.call → output_of
 
 - `client.servers`: the file `mcp.json`, and the interface of a connection
 - `client.source`: the tools of one server as tools of the host
@@ -34,7 +34,7 @@ __all__: list[str] = []
 @hookimpl
 def genai_tool_sources() -> Iterable[ToolSource]:
     from genai_host.errors import ConfigurationError
-    from genai_mcp.client.servers import Server, read_servers
+    from genai_mcp.client.servers import McpServer, read_servers
     from genai_mcp.client.source import McpSource
 
     try:
@@ -42,7 +42,7 @@ def genai_tool_sources() -> Iterable[ToolSource]:
     except ConfigurationError as error:
         # an invalid file must not disable the plugin: the source reports the error when its tools
         # are listed
-        servers = [Server("mcp", fault=error)]
+        servers = [McpServer("mcp", fault=error)]
     return [McpSource(server) for server in servers]
 
 
@@ -53,5 +53,5 @@ def genai_commands() -> Iterable[Command]:
 
 @hookimpl
 def genai_http_routes() -> Iterable[HttpRoute]:
-    yield HttpRoute("POST", "/mcp", "genai_mcp.server.http:Endpoint.post", max_body_size=4 << 20)
-    yield HttpRoute("DELETE", "/mcp", "genai_mcp.server.http:Endpoint.delete")
+    yield HttpRoute("POST", "/mcp", "genai_mcp.server.http:McpEndpoint.post", max_body_size=4 << 20)
+    yield HttpRoute("DELETE", "/mcp", "genai_mcp.server.http:McpEndpoint.delete")

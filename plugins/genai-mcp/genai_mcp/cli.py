@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.errors import GenaiError
-from genai_mcp.client.servers import Server, file, read_servers
+from genai_mcp.client.servers import McpServer, file, read_servers
 from genai_mcp.client.source import McpSource
 from genai_mcp.rpc import one_line
 from genai_mcp.within import Within
@@ -88,7 +88,7 @@ def serve_command(
     ends with * is a prefix. A tool that needs approval runs only if the client can ask its
     user, or with --auto-approve.
     """
-    from genai_mcp.server.calls import Service
+    from genai_mcp.server.calls import SharedState
     from genai_mcp.server.offer import Choice, Offer
     from genai_mcp.server.stdio import StdioServer
 
@@ -105,7 +105,7 @@ def serve_command(
         model=model,
         record=record,
     )
-    service = Service(Offer(host, choice))
+    service = SharedState(Offer(host, choice))
     server = StdioServer(service, reader, writer)
     with _ended_by_signals(server) as heard:
         server.run()
@@ -131,7 +131,7 @@ def _list(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
     ctx.exit(any(row["error"] for row in rows))
 
 
-def _row(server: Server) -> dict[str, Any]:
+def _row(server: McpServer) -> dict[str, Any]:
     source, error, tools = McpSource(server), "", []
     try:
         with Within(_SECONDS, f"connecting to {server.name}") as limits:

@@ -117,7 +117,7 @@ class WrongMessage(ValidationError):
 
 
 @frozen
-class Answer:
+class RpcAnswer:
     """Answer to a request; `id` is None if the peer could not read the id."""
 
     id: Id | None
@@ -132,7 +132,7 @@ class Answer:
 
 
 @frozen
-class Request:
+class RpcRequest:
     id: Id
     method: str
     params: Mapping[str, Any]
@@ -144,7 +144,7 @@ class Notification:
     params: Mapping[str, Any]
 
 
-Message: TypeAlias = "Answer | Request | Notification"
+Message: TypeAlias = "RpcAnswer | RpcRequest | Notification"
 
 
 def read_messages(data: bytes) -> list[Message]:
@@ -185,21 +185,21 @@ def _checked(value: Any) -> Message:
         number = _id(value["id"])
         if number is None:
             raise WrongMessage("the id of a request must not be null")
-        return Request(number, method, params or {})
+        return RpcRequest(number, method, params or {})
     return Notification(method, params or {})
 
 
-def _answer(value: Mapping[str, Any]) -> Answer:
+def _answer(value: Mapping[str, Any]) -> RpcAnswer:
     number = _id(value.get("id"))
     if "error" not in value:
         if "result" not in value:
             raise WrongMessage("neither a request nor a response")
-        return Answer(number, value["result"])
+        return RpcAnswer(number, value["result"])
     error = value["error"]
     if not isinstance(error, dict) or type(error.get("code")) is not int:
         raise WrongMessage("the error has no code")
     message = one_line(str(error.get("message") or "")) or "no message"
-    return Answer(number, error=RpcError(error["code"], message, error.get("data")))
+    return RpcAnswer(number, error=RpcError(error["code"], message, error.get("data")))
 
 
 def _id(value: Any) -> Id | None:
@@ -218,7 +218,7 @@ def write_notification(method: str, params: Mapping[str, Any]) -> bytes:
     return write_json({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def write_answer(request: Request, served: Sequence[str] = ("ping",)) -> bytes:
+def write_answer(request: RpcRequest, served: Sequence[str] = ("ping",)) -> bytes:
     """Return the answer to a request of a server. Only pings are supported."""
     head = {"jsonrpc": "2.0", "id": request.id}
     if request.method in served:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from genai_mcp import rpc
-from genai_mcp.server.calls import Exchange, Service
+from genai_mcp.server.calls import RequestExchange, SharedState
 from genai_mcp.server.offer import Choice, Offer
-from genai_mcp.server.session import Session
+from genai_mcp.server.session import ServerSession
 
 from genai_host import Host
 from genai_host.api import Tool, ToolContext
@@ -26,8 +26,8 @@ class Talk:
     capabilities   of the client
     """
 
-    def __init__(self, service: Service, version: str, capabilities: Any = None) -> None:
-        self.session = Session(service)
+    def __init__(self, service: SharedState, version: str, capabilities: Any = None) -> None:
+        self.session = ServerSession(service)
         self._meta: dict[str, Any] = {}
         self._last = 0
         capabilities = capabilities or {}
@@ -41,12 +41,14 @@ class Talk:
             self.opened = self.ask("initialize", **asked)
             self.tell("notifications/initialized")
 
-    def begin(self, method: str, meta: Mapping[str, Any] | None = None, **params: Any) -> Exchange:
+    def begin(
+        self, method: str, meta: Mapping[str, Any] | None = None, **params: Any
+    ) -> RequestExchange:
         self._last += 1
         all_meta = {**self._meta, **(meta or {})}
         if all_meta:
             params["_meta"] = all_meta
-        exchange = self.session.receive(rpc.Request(self._last, method, params))
+        exchange = self.session.receive(rpc.RpcRequest(self._last, method, params))
         assert exchange is not None
         return exchange
 
@@ -63,7 +65,7 @@ class Talk:
         return self.ask("tools/call", name=name, arguments=arguments)
 
 
-def as_sent(exchange: Exchange) -> Iterator[Any]:
+def as_sent(exchange: RequestExchange) -> Iterator[Any]:
     """The messages, as they are once they were written and read."""
     for message in exchange:
         yield json.loads(json.dumps(message, default=dict))
@@ -77,8 +79,8 @@ def repeat(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return str(arguments.get("say", ""))
 
 
-def service_of(host: Host, **choice: Any) -> Service:
-    return Service(Offer(host, Choice(**choice)))
+def service_of(host: Host, **choice: Any) -> SharedState:
+    return SharedState(Offer(host, Choice(**choice)))
 
 
 def tool(name: str, run: Any = repeat, **fields: Any) -> Tool:

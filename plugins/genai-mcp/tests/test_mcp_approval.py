@@ -12,7 +12,7 @@ import genai_feature_agent
 import pytest
 from genai_mcp import rpc
 from genai_mcp.server import calls as calls_module
-from genai_vendor_mock.script import Reply
+from genai_vendor_mock.script import ScriptedReply
 
 from genai_host import Host
 from genai_host.api import (
@@ -68,7 +68,7 @@ class TestCancelling:
         assert len(talk.ask("tools/list")["tools"]) == 3
 
     def test_a_feature_ends(self, scripted: MakeHost, version: str, background: Background) -> None:
-        host = scripted(Reply("late", fault="hang"))
+        host = scripted(ScriptedReply("late", fault="hang"))
         talk = Talk(service_of(host, model="mock"), version)
         call: Any = {"name": "ask_chat", "arguments": {"message": "hi"}}
         exchange = talk.begin("tools/call", **call)
@@ -193,7 +193,7 @@ class TestApproval:
         sent = as_sent(old.begin("tools/call", name="buy"))
         asked = next(sent)
         rest = background(lambda: list(sent))
-        old.session.receive(rpc.Answer(asked["id"], given))
+        old.session.receive(rpc.RpcAnswer(asked["id"], given))
         [answer] = rest.result(30)
         assert "did not approve" in text(answer["result"])
 
@@ -239,9 +239,9 @@ class TestApproval:
         assert asked["method"] == "elicitation/create"
         assert asked["params"]["requestedSchema"]["required"] == ["allow"]
         rest = background(lambda: list(sent))
-        talk.session.receive(rpc.Answer("other", ALLOWED))
-        talk.session.receive(rpc.Answer(None, error=rpc.RpcError(-1, "no")))
-        talk.session.receive(rpc.Answer(asked["id"], ALLOWED))
+        talk.session.receive(rpc.RpcAnswer("other", ALLOWED))
+        talk.session.receive(rpc.RpcAnswer(None, error=rpc.RpcError(-1, "no")))
+        talk.session.receive(rpc.RpcAnswer(asked["id"], ALLOWED))
         [answer] = rest.result(30)
         assert text(answer["result"]) == "x"
 
@@ -272,7 +272,7 @@ class TestApproval:
             "agent": genai_feature_agent,
             "own": InlinePlugin(tools=[tool("buy", approval="ask")]),
         }
-        return scripted(Reply(tool_calls=calls), "done", plugins=plugins)
+        return scripted(ScriptedReply(tool_calls=calls), "done", plugins=plugins)
 
     def test_the_tools_of_an_agent_ask_as_well(self, scripted: MakeHost) -> None:
         host = self.agent(scripted)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from genai_mcp.client.servers import Server
+from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 
 from genai_host.api import ToolSource, hookimpl
@@ -22,7 +22,7 @@ class _OneServer:
     @hookimpl
     def genai_tool_sources(self) -> Iterable[ToolSource]:
         command = (str(Path(mcp_service.__file__)),)
-        yield McpSource(Server("shop", command=sys.executable, args=command))
+        yield McpSource(McpServer("shop", command=sys.executable, args=command))
 
 
 @pytest.mark.process
@@ -32,4 +32,6 @@ class TestAServer(ToolSourceSuite):
     samples = {"add": [({"a": 1, "b": 2}, "3")], "dotted_name_1": [({}, "dotted")]}
 
     def unusable_source(self) -> ToolSource:
-        return McpSource(Server("shop", command=sys.executable, args=("-c", "raise SystemExit(1)")))
+        return McpSource(
+            McpServer("shop", command=sys.executable, args=("-c", "raise SystemExit(1)"))
+        )

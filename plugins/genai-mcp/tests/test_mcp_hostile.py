@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from genai_mcp.client import stdio
-from genai_mcp.client.servers import Server
+from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 from genai_mcp.within import Within
 
@@ -80,7 +80,7 @@ def program() -> Iterator[Program]:
     made = []
 
     def make(code: str = "", *, end: str = "main()", probe: float = 60.0, **env: str) -> McpSource:
-        server = Server(
+        server = McpServer(
             "odd", command=sys.executable, args=("-c", f"{HEAD}\n{code}\n{end}"), env=env
         )
         made.append(McpSource(server, probe))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from genai_mcp.client import http
-from genai_mcp.client.servers import Server
+from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 from genai_mcp.within import Within
 
@@ -115,7 +115,7 @@ def service(shop: Shop) -> Iterator[FakeService]:
 def source(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[McpSource]:
     monkeypatch.setenv("SHOP_TOKEN", "secret")
     headers = {"Authorization": "Bearer ${SHOP_TOKEN}"}
-    made = McpSource(Server("shop", url=f"{service.url}/mcp", headers=headers))
+    made = McpSource(McpServer("shop", url=f"{service.url}/mcp", headers=headers))
     yield made
     made.close()
 

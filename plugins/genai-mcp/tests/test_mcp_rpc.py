@@ -49,7 +49,7 @@ def test_any_json_is_messages_or_is_refused(value: Any) -> None:
     except ValidationError:
         return
     for message in messages:
-        if isinstance(message, rpc.Answer):
+        if isinstance(message, rpc.RpcAnswer):
             assert message.id is None or type(message.id) in (int, str)
             assert message.error is None or type(message.error.code) is int
         else:
@@ -66,7 +66,7 @@ def test_any_bytes_are_messages_or_are_refused(data: bytes) -> None:
 @given(st.integers(), st.text(), st.dictionaries(st.text(), SCALARS))
 def test_what_is_written_is_read(number: int, method: str, params: dict[str, Any]) -> None:
     [request] = rpc.read_messages(rpc.write_request(number, method, params))
-    assert request == rpc.Request(number, method, params)
+    assert request == rpc.RpcRequest(number, method, params)
     [notification] = rpc.read_messages(rpc.write_notification(method, params))
     assert notification == rpc.Notification(method, params)
     assert b"\n" not in rpc.write_request(number, method, params)
@@ -95,17 +95,17 @@ def test_what_is_no_message_is_refused(wrong: str) -> None:
 def test_an_error_is_raised() -> None:
     data = b'{"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "a\\u001b[1mb\\nc"}}'
     [answer] = rpc.read_messages(data)
-    assert isinstance(answer, rpc.Answer)
+    assert isinstance(answer, rpc.RpcAnswer)
     with pytest.raises(rpc.RpcError) as caught:
         answer.value()
     assert (caught.value.code, caught.value.message) == (-1, "a [1mb c")
 
 
 def test_a_server_is_served_pings_and_nothing_else() -> None:
-    [pong] = rpc.read_messages(rpc.write_answer(rpc.Request("a", "ping", {})))
-    assert pong == rpc.Answer("a", {})
-    [refusal] = rpc.read_messages(rpc.write_answer(rpc.Request(2, "sampling/createMessage", {})))
-    assert isinstance(refusal, rpc.Answer)
+    [pong] = rpc.read_messages(rpc.write_answer(rpc.RpcRequest("a", "ping", {})))
+    assert pong == rpc.RpcAnswer("a", {})
+    [refusal] = rpc.read_messages(rpc.write_answer(rpc.RpcRequest(2, "sampling/createMessage", {})))
+    assert isinstance(refusal, rpc.RpcAnswer)
     assert refusal.error is not None
     assert refusal.error.code == rpc.METHOD_NOT_FOUND
 

@@ -16,10 +16,10 @@ import mcp_types
 import pytest
 import requests
 from attrs import frozen
-from genai_mcp.client.servers import Server
+from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 from genai_mcp.server import http as server_http
-from genai_mcp.server.http import Endpoint
+from genai_mcp.server.http import McpEndpoint
 from genai_mcp.within import Within
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,7 +171,7 @@ def test_the_official_client_cancels(place: Place, mode: str, version: str) -> N
 
 
 def test_our_own_client_is_served(place: Place) -> None:
-    source = McpSource(Server("own", url=place.url))
+    source = McpSource(McpServer("own", url=place.url))
     try:
         with Within(60, "asking") as limits:
             tools = {each.name: each for each in source.tools(limits)}
@@ -466,9 +466,9 @@ class TestStrangers:
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
+def endpoint() -> Iterator[McpEndpoint]:
     with Host(config=Config(), discovery=StaticPlugins({})) as host:
-        yield Endpoint(host)
+        yield McpEndpoint(host)
 
 
 METHODS = ["initialize", "ping", "tools/list", "server/discover", "subscriptions/listen", "x"]
@@ -495,7 +495,7 @@ MESSAGES = st.fixed_dictionaries(
 
 
 @given(MESSAGES | st.lists(MESSAGES, max_size=3), HEADERS_GIVEN)
-def test_each_message_is_answered_or_taken(endpoint: Endpoint, body: Any, headers: Any) -> None:
+def test_each_message_is_answered_or_taken(endpoint: McpEndpoint, body: Any, headers: Any) -> None:
     data = json.dumps(body).encode()
     for session in ("", *list(endpoint._sessions)[-1:]):
         request = RouteRequest(

@@ -10,7 +10,7 @@ from typing import Any
 
 import genai_mcp
 import pytest
-from genai_mcp.client.servers import Server, filled, read_servers
+from genai_mcp.client.servers import McpServer, filled, read_servers
 
 from genai_host.errors import ConfigurationError
 from genai_host_testing.fixtures import MakeHost
@@ -39,8 +39,8 @@ def test_both_transports(file: Path) -> None:
         off={"command": "x", "disabled": True},
     )
     git, shop = read_servers()
-    assert git == Server("git", command="uvx", args=("a", "b"), env={"KEY": "k"}, cwd="/tmp")
-    assert shop == Server("shop", url="https://shop.example/mcp", headers={"X-Key": "k"})
+    assert git == McpServer("git", command="uvx", args=("a", "b"), env={"KEY": "k"}, cwd="/tmp")
+    assert shop == McpServer("shop", url="https://shop.example/mcp", headers={"X-Key": "k"})
     assert (git.transport, shop.transport) == ("stdio", "http")
     assert "'k'" not in repr([git, shop])
 
@@ -152,7 +152,7 @@ def test_a_name_that_none_can_have_is_told(file: Path) -> None:
 def test_values_may_come_from_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "secret")
     monkeypatch.setenv("EMPTY", "")
-    server = Server("shop")
+    server = McpServer("shop")
     assert filled(server, "Bearer ${SHOP_TOKEN}!") == "Bearer secret!"
     assert filled(server, "${EMPTY:-other}, ${NOT_THERE:-}, $HOME, ${}") == "other, , $HOME, ${}"
     with pytest.raises(

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from genai_mcp import rpc
-from genai_mcp.server.calls import MOST_CALLS, MOST_NEWS, Service
+from genai_mcp.server.calls import MOST_CALLS, MOST_NEWS, SharedState
 from genai_mcp.server.messages import MOST_TEXT
 from genai_mcp.server.offer import Offer
-from genai_mcp.server.session import PAGE, Session
+from genai_mcp.server.session import PAGE, ServerSession
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,13 +95,13 @@ class TestEras:
         assert Talk(service_of(host), NEW).ask("tools/list", meta)["code"] == rpc.INVALID_PARAMS
 
     def test_nothing_is_done_before_that_is_known(self, host: Host) -> None:
-        session = Session(service_of(host))
-        exchange = session.receive(rpc.Request(1, "tools/list", {}))
+        session = ServerSession(service_of(host))
+        exchange = session.receive(rpc.RpcRequest(1, "tools/list", {}))
         assert exchange is not None
         [answer] = exchange
         assert answer["error"]["code"] == rpc.INVALID_PARAMS
         assert "or follow initialize" in answer["error"]["message"]
-        exchange = session.receive(rpc.Request(1, "initialize", {"protocolVersion": 5}))
+        exchange = session.receive(rpc.RpcRequest(1, "initialize", {"protocolVersion": 5}))
         assert exchange is not None
         [answer] = exchange
         assert answer["error"]["code"] == rpc.INVALID_PARAMS
@@ -396,7 +396,7 @@ PARAMS = st.dictionaries(
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Service]:
+def shared() -> Iterator[SharedState]:
     from genai_host import Config, StaticPlugins
 
     own = InlinePlugin(
@@ -413,10 +413,10 @@ def shared() -> Iterator[Service]:
         max_size=4,
     )
 )
-def test_each_request_is_answered_once(shared: Service, said: Any) -> None:
-    session = Session(shared)
+def test_each_request_is_answered_once(shared: SharedState, said: Any) -> None:
+    session = ServerSession(shared)
     for method, params, id in said:
-        exchange = session.receive(rpc.Request(id, method, params))
+        exchange = session.receive(rpc.RpcRequest(id, method, params))
         assert exchange is not None
         *_, answer = exchange
         assert answer["id"] == id
@@ -424,4 +424,4 @@ def test_each_request_is_answered_once(shared: Service, said: Any) -> None:
         error = answer.get("error", {})
         assert error.get("code") != rpc.INTERNAL_ERROR or "too many" in error["message"]
         session.receive(rpc.Notification(method, params))
-        session.receive(rpc.Answer(id, params))
+        session.receive(rpc.RpcAnswer(id, params))

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from attrs import field, frozen
-from genai_mcp.client.servers import Server
-from genai_mcp.client.session import Session
+from genai_mcp.client.servers import McpServer
+from genai_mcp.client.session import ClientSession
 from genai_mcp.client.source import McpSource
 from genai_mcp.within import Within
 
@@ -37,7 +37,7 @@ NEW, OLD = "2026-07-28", "2025-11-25"
 class Shop:
     """A server that can be reached, and what has happened at it."""
 
-    server: Server
+    server: McpServer
     version: str
     happened: queue.Queue[str]
     forgets: threading.Event = field(factory=threading.Event)
@@ -48,8 +48,8 @@ def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     if "stdio" in request.param:
         is_old = "old" in request.param
         if is_old:  # the server speaks both: it is not asked for the new one
-            monkeypatch.setattr(Session, "_is_modern", lambda self, limits: False)
-        server = Server("shop", command=sys.executable, args=(str(SERVICE),))
+            monkeypatch.setattr(ClientSession, "_is_modern", lambda self, limits: False)
+        server = McpServer("shop", command=sys.executable, args=(str(SERVICE),))
         yield Shop(server, OLD if is_old else NEW, queue.Queue())
         return
     happened: queue.Queue[str] = queue.Queue()
@@ -60,7 +60,7 @@ def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     if "old" in request.param:
         app, version = mcp_service.only_old(app, forgets), OLD
     with mcp_service.served(app) as url:
-        yield Shop(Server("shop", url=url), version, happened, forgets)
+        yield Shop(McpServer("shop", url=url), version, happened, forgets)
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_one_that_is_closed_stays_closed(host: Host, source: McpSource) -> None:
 
 
 def test_nothing_is_started_before_it_is_asked_for(make_host: MakeHost) -> None:
-    source = McpSource(Server("shop", command="no-such-program"))
+    source = McpSource(McpServer("shop", command="no-such-program"))
     host = make_host(plugin=InlinePlugin(tool_sources=[source]))
     assert not host.plugins.broken
 
@@ -199,9 +199,9 @@ def test_one_that_cannot_be_started_has_no_tools(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     sources = [
-        McpSource(Server("none", command="no-such-program", args=("secret",))),
-        McpSource(Server("gone", url="http://127.0.0.1:9/mcp")),
-        McpSource(Server("odd", url="ftp://127.0.0.1/mcp")),
+        McpSource(McpServer("none", command="no-such-program", args=("secret",))),
+        McpSource(McpServer("gone", url="http://127.0.0.1:9/mcp")),
+        McpSource(McpServer("odd", url="ftp://127.0.0.1/mcp")),
     ]
     with caplog.at_level(logging.WARNING):
         assert make_host(plugin=InlinePlugin(tool_sources=sources)).tools() == {}

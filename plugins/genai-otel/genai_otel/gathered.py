@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-    from genai_otel.operation import Operation, Point
+    from genai_otel.operation import ObservedOperation, Point
 
-Record = Callable[[Mapping[str, Any], float], None]
+RecordValues = Callable[[Mapping[str, Any], float], None]
 
 _SUFFIXES = {"s": "_seconds", "{dollar}": "_dollars"}
 
@@ -54,10 +54,10 @@ class Gathered:
         else:
             _show_process(self.registry)
 
-    def begin(self, operation: Operation) -> None:
+    def begin(self, operation: ObservedOperation) -> None:
         self._tell(operation.moved(1))
 
-    def end(self, operation: Operation) -> None:
+    def end(self, operation: ObservedOperation) -> None:
         self._tell(operation.moved(-1))
         self._tell(operation.points)
 
@@ -73,7 +73,7 @@ def prometheus_name(instrument: Instrument) -> str:
     return instrument.name.replace(".", "_") + _SUFFIXES.get(instrument.unit, "")
 
 
-def _recorder(instrument: Instrument, registry: CollectorRegistry | None) -> Record:
+def _recorder(instrument: Instrument, registry: CollectorRegistry | None) -> RecordValues:
     from prometheus_client import Counter, Gauge, Histogram
 
     name = prometheus_name(instrument)

@@ -10,23 +10,23 @@ from genai_otel.conventions import INSTRUMENTS, Instrument
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
 
-    from genai_otel.operation import Operation, Point
+    from genai_otel.operation import ObservedOperation, Point
 
-Record = Callable[[float, dict[str, Any]], None]
+RecordValue = Callable[[float, dict[str, Any]], None]
 
 
 class Meters:
     """Listener that records with the instruments of a meter."""
 
     def __init__(self, meter: Meter) -> None:
-        self._record: Mapping[str, Record] = {
+        self._record: Mapping[str, RecordValue] = {
             each.name: _recorder(meter, each) for each in INSTRUMENTS
         }
 
-    def begin(self, operation: Operation) -> None:
+    def begin(self, operation: ObservedOperation) -> None:
         self._tell(operation.moved(1))
 
-    def end(self, operation: Operation) -> None:
+    def end(self, operation: ObservedOperation) -> None:
         self._tell(operation.moved(-1))
         self._tell(operation.points)
 
@@ -36,7 +36,7 @@ class Meters:
             self._record[instrument.name](value, labels)
 
 
-def _recorder(meter: Meter, instrument: Instrument) -> Record:
+def _recorder(meter: Meter, instrument: Instrument) -> RecordValue:
     about: dict[str, Any] = {"unit": instrument.unit, "description": instrument.about}
     if instrument.kind == "histogram":
         return meter.create_histogram(

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall
     from genai_otel.telemetry import Listener
 
-Kind = Literal["client", "internal", "server"]
+SpanKind = Literal["client", "internal", "server"]
 Point = tuple[Instrument, float, Mapping[str, Any]]
 """A measurement: instrument, value and attributes."""
 
 
 @define(eq=False)
-class Operation:
+class ObservedOperation:
     """An operation that becomes a span and metrics.
 
     Attributes:
@@ -48,11 +48,11 @@ class Operation:
     """
 
     name: str
-    kind: Kind
+    kind: SpanKind
     attributes: dict[str, Any]
     labels: Mapping[str, Any]
     duration: Instrument
-    parent: Operation | None = None
+    parent: ObservedOperation | None = None
     headers: Mapping[str, str] | None = None
     scoped: bool = False
     active: Instrument | None = None
@@ -149,7 +149,9 @@ class Operation:
         self.points.append((instrument, value, {**self.labels, **(further or {})}))
 
 
-def of_turn(feature: str, conversation: str, model: str, message: Message | None) -> Operation:
+def of_turn(
+    feature: str, conversation: str, model: str, message: Message | None
+) -> ObservedOperation:
     """The operation of a turn.
 
     Args:
@@ -166,12 +168,17 @@ def of_turn(feature: str, conversation: str, model: str, message: Message | None
     if message is not None:
         attributes["gen_ai.input.messages"] = said_in([message])
     labels = {names.AGENT: feature}
-    return Operation(f"invoke_agent {feature}", "internal", attributes, labels, names.TURNS)
+    return ObservedOperation(f"invoke_agent {feature}", "internal", attributes, labels, names.TURNS)
 
 
 def of_call(
-    operation: str, route: RouteInfo, call: Call, parent: Operation | None, *, captures: bool
-) -> Operation:
+    operation: str,
+    route: RouteInfo,
+    call: Call,
+    parent: ObservedOperation | None,
+    *,
+    captures: bool,
+) -> ObservedOperation:
     name = names.OPERATIONS.get(operation, operation)
     provider = names.PROVIDERS.get(route.provider, route.provider)
     attributes: dict[str, Any] = {
@@ -194,7 +201,7 @@ def of_call(
         names.MODEL: names.OTHER if _is_undeclared(route) else call.model_id,
         names.AGENT: attributes.get(names.AGENT, ""),
     }
-    return Operation(
+    return ObservedOperation(
         f"{name} {call.model_id}",
         "client",
         attributes,
@@ -205,7 +212,9 @@ def of_call(
     )
 
 
-def of_tool(call: ToolCall, parent: Operation | None, *, captures: bool) -> Operation:
+def of_tool(
+    call: ToolCall, parent: ObservedOperation | None, *, captures: bool
+) -> ObservedOperation:
     attributes: dict[str, Any] = {
         names.OPERATION: "execute_tool",
         names.TOOL: call.name,
@@ -217,10 +226,10 @@ def of_tool(call: ToolCall, parent: Operation | None, *, captures: bool) -> Oper
         attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments, default=str)
     labels = {names.TOOL: call.name, names.AGENT: attributes.get(names.AGENT, "")}
     name = f"execute_tool {call.name}"
-    return Operation(name, "internal", attributes, labels, names.TOOLS, parent, scoped=True)
+    return ObservedOperation(name, "internal", attributes, labels, names.TOOLS, parent, scoped=True)
 
 
-def of_request(request: RouteRequest, route: str) -> Operation:
+def of_request(request: RouteRequest, route: str) -> ObservedOperation:
     """The operation of a request to the server.
 
     Args:
@@ -234,7 +243,7 @@ def of_request(request: RouteRequest, route: str) -> Operation:
     }
     if route:
         attributes[names.ROUTE] = route
-    return Operation(
+    return ObservedOperation(
         f"{method} {route}".strip(),
         "server",
         attributes,
@@ -246,7 +255,7 @@ def of_request(request: RouteRequest, route: str) -> Operation:
     )
 
 
-def _of_parent(parent: Operation | None) -> dict[str, Any]:
+def _of_parent(parent: ObservedOperation | None) -> dict[str, Any]:
     shared = (names.AGENT, names.CONVERSATION)
     known = {} if parent is None else parent.attributes
     return {name: known[name] for name in shared if name in known}

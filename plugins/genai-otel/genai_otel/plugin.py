@@ -1,4 +1,4 @@
-"""The hooks, which convert events of the host to an `Operation` if there are listeners."""
+"""The hooks, which convert events of the host to an `ObservedOperation` if there are listeners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from genai_otel.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall, Turn
-    from genai_otel.operation import Operation
+    from genai_otel.operation import ObservedOperation
 
 
 class OtelPlugin:
@@ -115,7 +115,7 @@ class OtelPlugin:
     def genai_on_close(self) -> None:
         self.telemetry.flush()
 
-    def _begin(self, id: str, operation: Operation) -> None:
+    def _begin(self, id: str, operation: ObservedOperation) -> None:
         self.telemetry.begin(id, operation)
 
     def _end(
@@ -123,7 +123,7 @@ class OtelPlugin:
         id: str,
         error: Exception | None,
         seconds: float,
-        say: Callable[[Operation], None],
+        say: Callable[[ObservedOperation], None],
     ) -> None:
         operation = self.telemetry.taken(id)
         if operation is not None:  # None if there were no listeners at its start

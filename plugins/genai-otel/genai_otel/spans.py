@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
 
-    from genai_otel.operation import Operation
+    from genai_otel.operation import ObservedOperation
 
 _KINDS = {
     "client": SpanKind.CLIENT,
@@ -30,7 +30,7 @@ class Spans:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def begin(self, operation: Operation) -> None:
+    def begin(self, operation: ObservedOperation) -> None:
         span = operation.span = self._tracer.start_span(
             operation.name,
             _above(operation),
@@ -40,7 +40,7 @@ class Spans:
         if operation.scoped:
             operation.token = context.attach(trace.set_span_in_context(span))
 
-    def end(self, operation: Operation) -> None:
+    def end(self, operation: ObservedOperation) -> None:
         if operation.token is not None:
             context.detach(operation.token)
         span = operation.span
@@ -57,7 +57,7 @@ def headers_of(span: Span) -> dict[str, str]:
     return headers
 
 
-def _above(operation: Operation) -> Context | None:
+def _above(operation: ObservedOperation) -> Context | None:
     """Return the context of the parent; None for the current context."""
     if operation.headers is not None:  # with the propagators of the environment
         return propagate.extract(operation.headers)

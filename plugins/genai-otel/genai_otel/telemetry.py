@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from genai_otel.wanted import exporters_in, wanted
 
 if TYPE_CHECKING:
-    from genai_otel.operation import Operation
+    from genai_otel.operation import ObservedOperation
     from genai_otel.providers import Providers
 
 PATIENCE = 1.0
@@ -29,9 +29,9 @@ _CAPTURING = ("true", "span_only", "span_and_event")
 class Listener(Protocol):
     """Receives all operations, in any thread."""
 
-    def begin(self, operation: Operation) -> None: ...
+    def begin(self, operation: ObservedOperation) -> None: ...
 
-    def end(self, operation: Operation) -> None: ...
+    def end(self, operation: ObservedOperation) -> None: ...
 
 
 class Telemetry:
@@ -49,7 +49,7 @@ class Telemetry:
         self._exporters = exporters_in(environ)
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
-        self._under_way: dict[str, Operation] = {}
+        self._under_way: dict[str, ObservedOperation] = {}
         self._providers: Providers | None = None
         self.propagates = environ.get(_PROPAGATE, "").lower() == "true"
         self.captures = environ.get(_CAPTURE, "").lower() in _CAPTURING
@@ -60,20 +60,20 @@ class Telemetry:
             self._open()
         return bool(self._listeners)
 
-    def under_way(self, id: str) -> Operation | None:
+    def under_way(self, id: str) -> ObservedOperation | None:
         return self._under_way.get(id)
 
-    def begin(self, id: str, operation: Operation) -> None:
+    def begin(self, id: str, operation: ObservedOperation) -> None:
         self._under_way[id] = operation
         for each in self._listeners:
             each.begin(operation)
             operation.heard.append(each)
 
-    def taken(self, id: str) -> Operation | None:
+    def taken(self, id: str) -> ObservedOperation | None:
         """Remove and return an operation; None if there were no listeners at its start."""
         return self._under_way.pop(id, None)
 
-    def end(self, operation: Operation) -> None:
+    def end(self, operation: ObservedOperation) -> None:
         """Notify the listeners that received its start."""
         for each in operation.heard:
             each.end(operation)

@@ -10,7 +10,7 @@ import click
 from attrs import evolve
 
 from genai_host.api import CommandState, read_settings
-from genai_search_corpus.corpus import Corpus, State
+from genai_search_corpus.corpus import Corpus, CorpusState
 from genai_search_corpus.settings import Settings
 
 _SHOWN = 300  # characters of a passage
@@ -38,7 +38,7 @@ def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: 
     given = _settings(ctx, folder)
     is_seen = not quiet and sys.stderr.isatty()
 
-    def tell(state: State) -> None:
+    def tell(state: CorpusState) -> None:
         if is_seen:
             done = f"{state.embedded} of {state.passages} passages"
             click.echo(f"\r{state.documents} documents, {done}\033[K", err=True, nl=False)

@@ -20,11 +20,11 @@ from attrs import frozen
 from genai_host import paths
 from genai_host.api import well_formed
 from genai_host.errors import ConfigurationError
-from genai_search_corpus.documents import Unreadable, files_in, read
-from genai_search_corpus.index import Found, Index, Session
+from genai_search_corpus.documents import UnreadableDocument, files_in, read
+from genai_search_corpus.index import Index, OpenIndex, PassageMatch
 from genai_search_corpus.settings import Settings
 
-Check = Callable[[], None]
+StateCheck = Callable[[], None]
 
 PATIENCE = 10.0
 """Seconds per search for computing missing vectors."""
@@ -37,7 +37,7 @@ _RANK = 60  # damping of the first ranks; Cormack, Clarke, Büttcher: Reciprocal
 
 
 @frozen
-class State:
+class CorpusState:
     """State of the index.
 
     Attributes:
@@ -63,7 +63,7 @@ class Corpus:
     def is_named(self) -> bool:
         return bool(self._folder)
 
-    def search(self, query: str, most: int, check: Check) -> list[tuple[str, Found]]:
+    def search(self, query: str, most: int, check: StateCheck) -> list[tuple[str, PassageMatch]]:
         """Return links and passages, best first.
 
         Args:
@@ -89,7 +89,7 @@ class Corpus:
                     raise
         return [(Path(root, each.path).as_uri(), each) for each in found]
 
-    def make(self, check: Check, tell: Callable[[State], None]) -> State:
+    def make(self, check: StateCheck, tell: Callable[[CorpusState], None]) -> CorpusState:
         """Index all documents.
 
         Args:
@@ -113,11 +113,11 @@ class Corpus:
             raise ConfigurationError(f"no such directory: {self._folder!r}", setting="folder")
         return root
 
-    def _embed(self, session: Session, check: Check, until: float) -> None:
+    def _embed(self, session: OpenIndex, check: StateCheck, until: float) -> None:
         while time.monotonic() < until and self._embed_some(session, check):
             pass
 
-    def _embed_some(self, session: Session, check: Check) -> bool:
+    def _embed_some(self, session: OpenIndex, check: StateCheck) -> bool:
         """Compute some missing vectors; return whether any were missing."""
         missing = session.without_vector(8)
         for id, text in missing:
@@ -125,7 +125,7 @@ class Corpus:
             session.put_vector(id, self._model.passage(text))
         return bool(missing)
 
-    def _ranked(self, session: Session, query: str, check: Check) -> list[int]:
+    def _ranked(self, session: OpenIndex, query: str, check: StateCheck) -> list[int]:
         by_words = session.with_words(query, _CANDIDATES)
         check()
         by_meaning = session.like(self._model.query(query), _CANDIDATES, FURTHEST)
@@ -160,7 +160,7 @@ class _Model:
         return found
 
 
-def _update(session: Session, root: str, check: Check) -> None:
+def _update(session: OpenIndex, root: str, check: StateCheck) -> None:
     """Index new and changed documents, and remove deleted ones."""
     known = session.files()
     try:
@@ -176,13 +176,13 @@ def _update(session: Session, root: str, check: Check) -> None:
         check()
         try:
             session.put(file, read(root, file))
-        except Unreadable as why:
+        except UnreadableDocument as why:
             session.put(file, (), str(why))
 
 
-def _state(session: Session) -> State:
+def _state(session: OpenIndex) -> CorpusState:
     passages, embedded = session.count()
-    return State(len(session.files()), passages, embedded, session.left_out())
+    return CorpusState(len(session.files()), passages, embedded, session.left_out())
 
 
 def _file_of(settings: Settings) -> str:

@@ -42,7 +42,7 @@ _LEFT_OUT = "script, style, noscript, template, svg, iframe, head link, head met
 
 
 @frozen
-class File:
+class CorpusFile:
     """A file of the directory.
 
     Attributes:
@@ -56,11 +56,11 @@ class File:
     modified: int
 
 
-class Unreadable(Exception):
+class UnreadableDocument(Exception):
     """A document is skipped; the message is the reason."""
 
 
-def files_in(root: str) -> Iterator[File]:
+def files_in(root: str) -> Iterator[CorpusFile]:
     """Yield possible documents by directory, up to the limit. Raises `OSError` if the directory
     does not exist; unreadable subdirectories are skipped.
     """
@@ -88,16 +88,16 @@ def files_in(root: str) -> Iterator[File]:
                 if not left:
                     return
                 left -= 1
-                yield File(path, found.st_size, min(found.st_mtime_ns, _LATEST))
+                yield CorpusFile(path, found.st_size, min(found.st_mtime_ns, _LATEST))
 
 
-def read(root: str, file: File) -> list[Passage]:
-    """Return the passages of a document. Raises `Unreadable`."""
+def read(root: str, file: CorpusFile) -> list[Passage]:
+    """Return the passages of a document. Raises `UnreadableDocument`."""
     kind = _kind_of(file.path)
     most = MOST_BYTES * 4 if kind == "pdf" else MOST_BYTES
     name = os.path.basename(file.path)
     if file.size > most:
-        raise Unreadable(f"larger than {most >> 20} MiB")
+        raise UnreadableDocument(f"larger than {most >> 20} MiB")
     try:
         descriptor = os.open(
             os.path.join(root, file.path),
@@ -110,7 +110,7 @@ def read(root: str, file: File) -> list[Passage]:
         with open(descriptor, "rb") as stream:
             data = stream.read(most)
     except OSError as error:
-        raise Unreadable(error.strerror or "cannot be opened") from error
+        raise UnreadableDocument(error.strerror or "cannot be opened") from error
     if kind == "pdf":
         return of_pages(_pdf_pages(data), name)
     text = _text(data)
@@ -139,7 +139,7 @@ def _kind_of(name: str) -> str:
 
 def _text(data: bytes) -> str:
     if not is_text(data):
-        raise Unreadable("not text")
+        raise UnreadableDocument("not text")
     return decode_text(data)
 
 
@@ -166,7 +166,7 @@ def _must_be_flat(text: str) -> None:
         if name.lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if closes else depth + 1
         if depth > MOST_HTML_DEPTH:
-            raise Unreadable(f"nested deeper than {MOST_HTML_DEPTH} levels")
+            raise UnreadableDocument(f"nested deeper than {MOST_HTML_DEPTH} levels")
 
 
 def _put(node: Any, lines: list[str]) -> None:
@@ -208,10 +208,10 @@ def _pdf_pages(data: bytes) -> list[str]:
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Unreadable("encrypted")
+            raise UnreadableDocument("encrypted")
         pages = reader.pages[:MOST_PDF_PAGES]
         return [page.extract_text() for page in pages]
-    except Unreadable:
+    except UnreadableDocument:
         raise
     except Exception as error:
-        raise Unreadable(f"not a readable PDF: {type(error).__name__}") from error
+        raise UnreadableDocument(f"not a readable PDF: {type(error).__name__}") from error

@@ -19,7 +19,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import well_formed
-from genai_search_corpus.documents import File
+from genai_search_corpus.documents import CorpusFile
 from genai_search_corpus.passages import Passage
 
 SIZE = 384
@@ -54,7 +54,7 @@ PRAGMA user_version = {FORM};
 
 
 @frozen
-class Found:
+class PassageMatch:
     """A passage that a search found.
 
     Attributes:
@@ -79,7 +79,7 @@ class Index:
         self._file = file
 
     @contextmanager
-    def opened(self) -> Iterator[Session]:
+    def opened(self) -> Iterator[OpenIndex]:
         """Open the index for one thread."""
         try:
             connection = self._connect()
@@ -87,7 +87,7 @@ class Index:
             self._remove()
             connection = self._connect()
         try:
-            yield Session(connection)
+            yield OpenIndex(connection)
         finally:
             connection.close()
 
@@ -166,16 +166,16 @@ def _form(connection: Any) -> int:
     return int(form)
 
 
-class Session:
+class OpenIndex:
     """An open index."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def files(self) -> dict[str, File]:
+    def files(self) -> dict[str, CorpusFile]:
         """Return the indexed files by path, including unreadable documents."""
         rows = self._connection.execute("SELECT path, size, modified FROM files")
-        found = (File(_named(path), size, modified) for path, size, modified in rows)
+        found = (CorpusFile(_named(path), size, modified) for path, size, modified in rows)
         return {file.path: file for file in found}
 
     def left_out(self) -> list[tuple[str, str]]:
@@ -192,7 +192,7 @@ class Session:
         )
         return all_of_them, embedded
 
-    def put(self, file: File, passages: Sequence[Passage], left_out: str = "") -> None:
+    def put(self, file: CorpusFile, passages: Sequence[Passage], left_out: str = "") -> None:
         """Write or replace a document."""
         run = self._connection.execute
         with self._writing():
@@ -266,7 +266,7 @@ class Session:
         )
         return [id for id, distance in rows if distance <= furthest]
 
-    def passages(self, ids: Sequence[int]) -> list[Found]:
+    def passages(self, ids: Sequence[int]) -> list[PassageMatch]:
         """Return the existing passages in the order of the ids."""
         found = {}
         for id in ids:
@@ -275,7 +275,7 @@ class Session:
                 "JOIN files ON files.id = passages.file WHERE words.rowid = ?",
                 (id,),
             ):
-                found[id] = Found(id, _named(path), title, text)
+                found[id] = PassageMatch(id, _named(path), title, text)
         return list(found.values())
 
     @contextmanager

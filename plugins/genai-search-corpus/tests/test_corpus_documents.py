@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 from genai_search_corpus import documents
-from genai_search_corpus.documents import File, Unreadable, files_in, read
+from genai_search_corpus.documents import CorpusFile, UnreadableDocument, files_in, read
 from genai_search_corpus.passages import SIZE, of_markdown, of_text
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 
-def put(folder: Path, name: str, data: bytes | str) -> File:
+def put(folder: Path, name: str, data: bytes | str) -> CorpusFile:
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data.encode() if isinstance(data, str) else data)
-    return File(name, file.stat().st_size, file.stat().st_mtime_ns)
+    return CorpusFile(name, file.stat().st_size, file.stat().st_mtime_ns)
 
 
 def listed(folder: Path) -> list[str]:
@@ -46,8 +46,8 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (inside / "a.md").symlink_to(tmp_path / "outside" / "secret.md")
     (inside / "b").symlink_to(tmp_path / "outside")
     assert listed(inside) == []
-    with pytest.raises(Unreadable):
-        read(str(inside), File("a.md", 1, 0))
+    with pytest.raises(UnreadableDocument):
+        read(str(inside), CorpusFile("a.md", 1, 0))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
@@ -95,14 +95,14 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, data: bytes) -> None:
     file = put(tmp_path, name, data)
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableDocument) as caught:
         read(str(tmp_path), file)
     assert str(caught.value)
 
 
 def test_a_document_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_BYTES", 10)
-    with pytest.raises(Unreadable, match="larger than"):
+    with pytest.raises(UnreadableDocument, match="larger than"):
         read(str(tmp_path), put(tmp_path, "a.md", "x" * 11))
 
 
@@ -158,7 +158,7 @@ def test_html_may_be_nested_but_not_without_end(tmp_path: Path) -> None:
     page = "<div>" * 1000 + "deep" + "</div>" * 1000 + "<p>flat<br><li>and long" * 10_000
     (first, *_) = read(str(tmp_path), put(tmp_path, "a.html", page))
     assert first.text.startswith("deep")
-    with pytest.raises(Unreadable, match="nested deeper"):
+    with pytest.raises(UnreadableDocument, match="nested deeper"):
         read(str(tmp_path), put(tmp_path, "b.html", "<div>" * 1_000_000))
 
 
@@ -192,7 +192,7 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
     writer.encrypt("secret")
     stream = io.BytesIO()
     writer.write(stream)
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableDocument):
         read(str(tmp_path), put(tmp_path, "b.pdf", stream.getvalue()))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from genai_search_corpus import corpus as module
 from genai_search_corpus import documents
-from genai_search_corpus.corpus import Corpus, State
+from genai_search_corpus.corpus import Corpus, CorpusState
 from genai_search_corpus.index import Index
 from genai_search_corpus.settings import Settings
 from hypothesis import given, settings
@@ -158,7 +158,7 @@ def test_what_is_done_when_it_is_cancelled_is_kept(corpus: Corpus) -> None:
 
     with pytest.raises(Cancelled):
         corpus.search("rivers", 1, check)
-    states: list[State] = []
+    states: list[CorpusState] = []
     corpus.make(nothing, states.append)
     assert (states[0].documents, states[0].embedded) == (4, 2)
     assert (states[-1].passages, states[-1].embedded) == (4, 4)

@@ -13,7 +13,7 @@ from typing import Any
 
 from genai_host.api import CancelToken, ChildLimits, run_in_child
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable
-from genai_search_web.results import Found, sound
+from genai_search_web.results import WebResult, sound
 
 MOST_MEMORY = 2**30
 """Bytes beyond the initial size of the process; mostly unused address space of threads."""
@@ -22,7 +22,7 @@ _MOST_SECONDS = 60  # CPU seconds
 _PROXIES = frozenset({"ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"})
 
 
-def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> list[Found]:
+def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> list[WebResult]:
     """Search with an engine in a separate process.
 
     Args:
@@ -33,11 +33,11 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
     Raises:
         GenaiError: The search failed or was cancelled.
     """
-    found: list[Found] = run_in_child(
+    found: list[WebResult] = run_in_child(
         f"{__name__}:search",
         engine,
         asked,
-        returns=list[Found],
+        returns=list[WebResult],
         cancel=limits,
         limits=ChildLimits(memory=MOST_MEMORY, cpu_seconds=_MOST_SECONDS, may_write=True),
         exceeded=ServiceUnavailable(
@@ -48,7 +48,7 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
     return found
 
 
-def search(engine: str, asked: Mapping[str, Any]) -> list[Found]:
+def search(engine: str, asked: Mapping[str, Any]) -> list[WebResult]:
     """Search with an engine in this process.
 
     Raises:
@@ -63,7 +63,7 @@ def search(engine: str, asked: Mapping[str, Any]) -> list[Found]:
         raise MalformedReply(f"the search returned unreadable results ({kind})") from error
 
 
-def _engine(name: str) -> Callable[[Mapping[str, Any]], Iterable[Found]]:
+def _engine(name: str) -> Callable[[Mapping[str, Any]], Iterable[WebResult]]:
     if name == "ddgs":
         from genai_search_web.by_ddgs import search as search_ddgs
 

@@ -17,7 +17,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_search_web.results import Found
+from genai_search_web.results import WebResult
 
 _ANYWHERE = "wt-wt"
 _USUAL = "us-en"
@@ -69,7 +69,7 @@ class Outcomes:
         return f" ({whys[0][:200]})" if whys else ""
 
 
-def search(asked: Mapping[str, Any]) -> Iterator[Found]:
+def search(asked: Mapping[str, Any]) -> Iterator[WebResult]:
     """Search with ddgs. Raises `GenaiError` if no web engine answers."""
     from ddgs.exceptions import DDGSException
 
@@ -89,7 +89,7 @@ def search(asked: Mapping[str, Any]) -> Iterator[Found]:
             raise error from None
         return
     for each in found:
-        yield Found(each.get("title"), each.get("href"), each.get("body"))
+        yield WebResult(each.get("title"), each.get("href"), each.get("body"))
 
 
 def _client(asked: Mapping[str, Any], outcomes: Outcomes) -> Any:

@@ -22,7 +22,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_search_web.regions import language_of
-from genai_search_web.results import Found, plain
+from genai_search_web.results import WebResult, plain
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -42,7 +42,7 @@ _SHUT = (301, 302, 303, 307, 308)
 _HERE = ("localhost", "127.0.0.1", "::1")  # never through a proxy
 
 
-def search(asked: Mapping[str, Any]) -> Iterator[Found]:
+def search(asked: Mapping[str, Any]) -> Iterator[WebResult]:
     """Request page after page, until the caller stops or a page has no new results.
 
     Raises `GenaiError` if the first page fails.
@@ -78,13 +78,13 @@ class _Page:
         self._host = urlsplit(asked["base_url"]).hostname or ""
         self._until = time.monotonic() + asked["seconds"]
 
-    def read(self) -> list[Found]:
+    def read(self) -> list[WebResult]:
         data = _parsed(self._fetch())
         results = data.get("results")
         if not isinstance(results, list):
             raise MalformedReply("SearXNG's reply has no list of results")
         found = [
-            Found(each.get("title"), each.get("url"), each.get("content"))
+            WebResult(each.get("title"), each.get("url"), each.get("content"))
             for each in results
             if isinstance(each, dict)
         ]

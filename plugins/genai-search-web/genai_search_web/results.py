@@ -22,7 +22,7 @@ _RAW = 10  # factor: raw characters to process per character of a text
 _SCHEMES = ("http", "https")
 
 
-class Found(NamedTuple):
+class WebResult(NamedTuple):
     """One result of a search engine."""
 
     title: Any
@@ -30,7 +30,7 @@ class Found(NamedTuple):
     text: Any
 
 
-def written(found: Iterable[Found], limit: int) -> str:
+def written(found: Iterable[WebResult], limit: int) -> str:
     """Return at most `limit` valid results as JSON."""
     items: list[str] = []
     room = MOST_WRITTEN
@@ -43,7 +43,7 @@ def written(found: Iterable[Found], limit: int) -> str:
     return f"[{', '.join(items)}]"
 
 
-def sound(found: Iterable[Found]) -> Iterator[Found]:
+def sound(found: Iterable[WebResult]) -> Iterator[WebResult]:
     """Yield the results with a valid link, without duplicates, as plain text."""
     seen: set[str] = set()
     for each in found:
@@ -52,7 +52,7 @@ def sound(found: Iterable[Found]) -> Iterator[Found]:
             continue
         seen.add(link)
         title = plain(each.title, MOST_TITLE)
-        yield Found(title or link[:MOST_TITLE], link, plain(each.text, MOST_TEXT))
+        yield WebResult(title or link[:MOST_TITLE], link, plain(each.text, MOST_TEXT))
 
 
 def plain(text: Any, most: int) -> str:

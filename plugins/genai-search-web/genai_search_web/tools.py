@@ -20,11 +20,11 @@ MOST_RESULTS = 50
 _ENGINES_IN_TURN = 4  # factor: timeout of a whole search per timeout of one engine
 _REGION = re.compile(r"[a-z]{2}-[a-z]{2,3}")
 
-Query = Annotated[str, f"what to search for, at most {MOST_QUERY} characters"]
+WebQuery = Annotated[str, f"what to search for, at most {MOST_QUERY} characters"]
 Region = Annotated[str, "country and language, for example us-en, de-de or ch-fr; wt-wt for any"]
-Limit = Annotated[int, f"number of results, 1 to {MOST_RESULTS}"]
+ResultLimit = Annotated[int, f"number of results, 1 to {MOST_RESULTS}"]
 
-Search = Callable[[str, str, int, ToolContext], str]
+SearchFunction = Callable[[str, str, int, ToolContext], str]
 
 
 def ddgs_tool(settings: DdgsSettings) -> Tool:
@@ -56,7 +56,9 @@ def _search_tool(
 ) -> Tool:
     """Return the search tool of an engine; `applies` is whether it is available in a context."""
 
-    def search(query: Query, run: ToolContext, region: Region = "wt-wt", limit: Limit = 10) -> str:
+    def search(
+        query: WebQuery, run: ToolContext, region: Region = "wt-wt", limit: ResultLimit = 10
+    ) -> str:
         """Search the web. The results are JSON: title, link and some text of each."""
         _check(query, region, limit)
         given = {**asked, "query": query, "region": region, "limit": limit}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from genai_search_web import apart
-from genai_search_web.results import Found
+from genai_search_web.results import WebResult
 
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import MalformedReply, RateLimited
@@ -27,13 +27,13 @@ def test_the_process_gets_the_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("engine", ["ddgs", "searxng"])
 def test_results_are_sound_and_few(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    def search(asked: Mapping[str, Any]) -> Iterator[Found]:
+    def search(asked: Mapping[str, Any]) -> Iterator[WebResult]:
         for number in range(9):
-            yield Found(f"<b>{asked['query']}</b>", f"https://x.example/{number}", None)
+            yield WebResult(f"<b>{asked['query']}</b>", f"https://x.example/{number}", None)
 
     monkeypatch.setattr(f"genai_search_web.by_{engine}.search", search)
     assert apart.search(engine, {"query": "q", "limit": 2}) == [
-        Found("q", "https://x.example/0", ""), Found("q", "https://x.example/1", ""),
+        WebResult("q", "https://x.example/0", ""), WebResult("q", "https://x.example/1", ""),
     ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from genai_search_web.results import MOST_WRITTEN, Found, plain, sound, written
+from genai_search_web.results import MOST_WRITTEN, WebResult, plain, sound, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,8 +32,8 @@ def test_texts_are_plain(raw: Any, expected: str) -> None:
     assert plain(raw, 20) == expected
 
 
-@given(st.lists(st.builds(Found, ANYTHING, ANYTHING, ANYTHING)))
-def test_whatever_is_found_can_be_written(found: list[Found]) -> None:
+@given(st.lists(st.builds(WebResult, ANYTHING, ANYTHING, ANYTHING)))
+def test_whatever_is_found_can_be_written(found: list[WebResult]) -> None:
     for each in json.loads(written(sound(found), 50)):
         assert sorted(each) == ["link", "text", "title"]
         assert each["link"].startswith(("http://", "https://"))
@@ -45,12 +45,12 @@ def test_texts_have_nothing_that_cannot_be_seen(raw: str) -> None:
 
 
 def test_a_result_without_a_title_has_its_link_for_one() -> None:
-    [found] = sound([Found(None, "https://a.example/", "x")])
-    assert found == Found("https://a.example/", "https://a.example/", "x")
+    [found] = sound([WebResult(None, "https://a.example/", "x")])
+    assert found == WebResult("https://a.example/", "https://a.example/", "x")
 
 
 def test_what_would_be_too_long_is_left_out_whole() -> None:
-    found = [Found("x", f"https://a.example/{number}", "é" * 1000) for number in range(200)]
+    found = [WebResult("x", f"https://a.example/{number}", "é" * 1000) for number in range(200)]
     text = written(found, 200)
     assert MOST_WRITTEN * 0.9 < len(text) <= MOST_WRITTEN + 2
     assert len(json.loads(text)) < 200

@@ -12,7 +12,7 @@ from contextlib import closing
 
 from genai_host.api import CancelToken, ChildLimits, can_run_in_child, run_in_child
 from genai_host.errors import ValidationError
-from genai_tools_data.database import Reader, Result
+from genai_tools_data.database import DatabaseReader, QueryResult
 
 MOST_MEMORY = 512 * 2**20
 """Bytes for temporary data of a statement, where the system supports limits."""
@@ -25,7 +25,7 @@ def can_run() -> bool:
     return hasattr(sqlite3.Connection, "serialize") and can_run_in_child()
 
 
-def run_apart(reader: Reader, sql: str, limits: CancelToken, most: int) -> Result:
+def run_apart(reader: DatabaseReader, sql: str, limits: CancelToken, most: int) -> QueryResult:
     """Run a statement in another process.
 
     Returns:
@@ -37,12 +37,12 @@ def run_apart(reader: Reader, sql: str, limits: CancelToken, most: int) -> Resul
     """
     data = b"" if reader.address else reader.data()
     memory = MOST_MEMORY + 2 * len(data)
-    result: Result = run_in_child(
+    result: QueryResult = run_in_child(
         f"{__name__}:run",
         reader.address,
         sql,
         most,
-        returns=Result,
+        returns=QueryResult,
         cancel=limits,
         # SQLite can write to files beside the database
         limits=ChildLimits(memory=memory, cpu_seconds=_SECONDS, may_write=True),
@@ -52,7 +52,7 @@ def run_apart(reader: Reader, sql: str, limits: CancelToken, most: int) -> Resul
     return result
 
 
-def run(address: str, sql: str, most: int, data: bytes) -> Result:
+def run(address: str, sql: str, most: int, data: bytes) -> QueryResult:
     """Run a statement in this process.
 
     Args:
@@ -65,4 +65,4 @@ def run(address: str, sql: str, most: int, data: bytes) -> Result:
         if data:
             opened.deserialize(data)
         opened.execute("PRAGMA temp_store = MEMORY")  # memory is limited, unlike the disk
-        return Reader(opened).rows(sql, (), most)
+        return DatabaseReader(opened).rows(sql, (), most)

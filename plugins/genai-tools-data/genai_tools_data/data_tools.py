@@ -10,12 +10,20 @@ from attrs import frozen
 from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool, well_formed
 from genai_host.errors import ValidationError
 from genai_tools_data.apart import can_run, run_apart
-from genai_tools_data.database import MOST_ROWS, MOST_SQL, Column, Reader, Result, Value, quoted
+from genai_tools_data.database import (
+    MOST_ROWS,
+    MOST_SQL,
+    Column,
+    DatabaseReader,
+    QueryResult,
+    SqlValue,
+    quoted,
+)
 from genai_tools_data.query import (
     Aggregate,
     Filter,
     Order,
-    Query,
+    SqlQuery,
     aggregate_name,
     found_in,
     limit_of,
@@ -30,10 +38,10 @@ SECONDS = 30.0
 _SCANNED = 100_000  # rows that a description is based on
 _DESCRIBED = 60  # columns with details beyond their type
 
-Table = Annotated[str, "name of a table, from list_tables"]
+TableName = Annotated[str, "name of a table, from list_tables"]
 Filters = Annotated[list[Filter], "conditions that a row must meet, all of them"]
 OrderBy = Annotated[list[Order], "order of the rows, most important first"]
-Limit = Annotated[int, f"maximum number of rows, up to {MOST_ROWS}"]
+RowLimit = Annotated[int, f"maximum number of rows, up to {MOST_ROWS}"]
 Sql = Annotated[str, f"one SELECT in SQLite's SQL, at most {MOST_SQL} characters"]
 
 
@@ -76,9 +84,9 @@ class DataTools:
             for name, kind in reader.tables(run.limits).items():
                 columns = ", ".join(each.name for each in reader.columns(name, run.limits))
                 lines.append((name, kind, columns))
-        return Result(("table", "kind", "columns"), tuple(lines)).text
+        return QueryResult(("table", "kind", "columns"), tuple(lines)).text
 
-    def describe_table(self, table: Table, run: ToolContext) -> str:
+    def describe_table(self, table: TableName, run: ToolContext) -> str:
         """Say what is in a table of the user's data.
 
         Its columns with their types, how many values they have, the smallest and the
@@ -91,7 +99,7 @@ class DataTools:
             counted = reader.run(f"SELECT count(*) FROM {part}", run.limits)  # noqa: S608
             rows = counted.rows[0][0]
             about = [_about(reader, part, each, run.limits) for each in columns[:_DESCRIBED]]
-            first = reader.run(*_sql(Query(name, limit=3), columns, run.limits), most=3)
+            first = reader.run(*_sql(SqlQuery(name, limit=3), columns, run.limits), most=3)
             keys = _keys(reader, name, run.limits)
         beyond = columns[_DESCRIBED:]
         head = ("column", "type", "values", "distinct", "smallest", "largest")
@@ -100,7 +108,7 @@ class DataTools:
                 None,
                 (
                     f"{name}: {'more than ' if rows == _SCANNED else ''}{rows} rows",
-                    Result(head, tuple(about)).text,
+                    QueryResult(head, tuple(about)).text,
                     f"and: {', '.join(each.name for each in beyond)}" if beyond else "",
                     keys,
                     f"The first rows:\n{first.text}",
@@ -110,7 +118,7 @@ class DataTools:
 
     def query_table(
         self,
-        table: Table,
+        table: TableName,
         run: ToolContext,
         *,
         columns: Annotated[list[str], "none for all, unless there are aggregates"] = [],  # noqa: B006 - read only
@@ -118,18 +126,18 @@ class DataTools:
         group_by: Annotated[list[str], "columns; one row per distinct value"] = [],  # noqa: B006 - read only
         aggregates: Annotated[list[Aggregate], "of each group, or of all rows"] = [],  # noqa: B006 - read only
         order_by: OrderBy = [],  # noqa: B006 - read only
-        limit: Limit = 50,
+        limit: RowLimit = 50,
         offset: Annotated[int, "number of rows to skip"] = 0,
     ) -> ToolOutput:
         """Look rows up in a table of the user's data, or count them and sum them up.
 
         The user sees the rows as a table."""
-        query = Query(table, columns, filters, group_by, aggregates, order_by, limit, offset)
+        query = SqlQuery(table, columns, filters, group_by, aggregates, order_by, limit, offset)
         with self._source.opened(run.limits) as reader:
             result = _asked(reader, query, run.limits)
         return ToolOutput(result.text, reactions=[table_of(result)])
 
-    def query_sql(self, sql: Sql, run: ToolContext, limit: Limit = 50) -> ToolOutput:
+    def query_sql(self, sql: Sql, run: ToolContext, limit: RowLimit = 50) -> ToolOutput:
         """Ask the user's data in SQL, where query_table cannot.
 
         As of several tables, with subqueries or HAVING. Reading alone is possible. The
@@ -148,7 +156,7 @@ class DataTools:
         values: Annotated[list[Series], "none to count the rows of each label"] = [],  # noqa: B006 - read only
         filters: Filters = [],  # noqa: B006 - read only
         order_by: OrderBy = [],  # noqa: B006 - read only
-        limit: Limit = 50,
+        limit: RowLimit = 50,
         sql: Annotated[str, "instead of a table: the first column is the label"] = "",
         title: str = "",
     ) -> ToolOutput:
@@ -175,10 +183,10 @@ class DataTools:
         return self._source.is_named() and can_run()
 
 
-def _asked(reader: Reader, query: Query, limits: CancelToken) -> Result:
+def _asked(reader: DatabaseReader, query: SqlQuery, limits: CancelToken) -> QueryResult:
     name, _ = found_in(query.table, reader.tables(limits), "table")
     columns = reader.columns(name, limits)
-    query = Query(
+    query = SqlQuery(
         name, query.columns, query.filters, query.group_by, query.aggregates, query.order_by,
         query.limit, query.offset,
     )  # fmt: skip
@@ -186,17 +194,17 @@ def _asked(reader: Reader, query: Query, limits: CancelToken) -> Result:
 
 
 def _sql(
-    query: Query, columns: Sequence[Column], limits: CancelToken
-) -> tuple[str, CancelToken, list[Value]]:
+    query: SqlQuery, columns: Sequence[Column], limits: CancelToken
+) -> tuple[str, CancelToken, list[SqlValue]]:
     sql, parameters = statement(query, columns)
     return sql, limits, parameters
 
 
-def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: CancelToken) -> Result:
+def _asked_in_sql(reader: DatabaseReader, sql: str, limit: int, limits: CancelToken) -> QueryResult:
     if len(sql) > MOST_SQL:
         raise ValidationError(f"the statement is longer than {MOST_SQL} characters")
     try:
-        return run_apart(reader, well_formed(sql), limits, limit_of(Query("", limit=limit)))
+        return run_apart(reader, well_formed(sql), limits, limit_of(SqlQuery("", limit=limit)))
     except ValidationError as error:
         limits.check()
         tables = ", ".join(list(reader.tables(limits))[:20])
@@ -204,7 +212,7 @@ def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: CancelToken) -> 
 
 
 def _about(
-    reader: Reader, part: str, column: Column, limits: CancelToken
+    reader: DatabaseReader, part: str, column: Column, limits: CancelToken
 ) -> tuple[str | int | float | None, ...]:
     """Return the line for a column, based on the first rows."""
     name = quoted(column.name)
@@ -221,7 +229,7 @@ def _about(
     return column.name, kind, values, distinct, smallest, largest
 
 
-def _keys(reader: Reader, table: str, limits: CancelToken) -> str:
+def _keys(reader: DatabaseReader, table: str, limits: CancelToken) -> str:
     """Return the foreign keys of a table."""
     return "\n".join(
         f"{own} names rows of {other} ({of or 'its key'})"
@@ -237,7 +245,7 @@ def _charted(
     order_by: Sequence[Order],
     limit: int,
     display_type: DisplayType,
-) -> Query:
+) -> SqlQuery:
     """Return the query for a chart: the label, then the values."""
     labels = [label] if label else []
     made = [
@@ -245,13 +253,13 @@ def _charted(
     ] or ([] if values else [Aggregate("count")])
     if not made:
         columns = [*labels, *(each.column for each in values)]
-        return Query(table, columns, filters, order_by=order_by or _by(labels), limit=limit)
+        return SqlQuery(table, columns, filters, order_by=order_by or _by(labels), limit=limit)
     if len(made) < len(values):
         raise ValidationError("either all values or none must have a function")
     usual = _by(labels)
     if labels and display_type not in ("line", "area"):
         usual = [Order(aggregate_name(made[0]), descending=True), *usual]
-    return Query(table, (), filters, labels, made, order_by or usual, limit)
+    return SqlQuery(table, (), filters, labels, made, order_by or usual, limit)
 
 
 def _by(labels: Sequence[str]) -> list[Order]:
@@ -259,7 +267,7 @@ def _by(labels: Sequence[str]) -> list[Order]:
 
 
 def _parts(
-    result: Result, display_type: DisplayType, *, is_labelled: bool
+    result: QueryResult, display_type: DisplayType, *, is_labelled: bool
 ) -> tuple[str | None, tuple[str, ...]]:
     """Return the label column and the value columns."""
     if is_labelled and len(result.columns) > 1:
@@ -268,7 +276,7 @@ def _parts(
 
 
 def _check(
-    result: Result, display_type: DisplayType, label: str | None, values: Sequence[str]
+    result: QueryResult, display_type: DisplayType, label: str | None, values: Sequence[str]
 ) -> None:
     """Check that a chart can show the result; raises `ValidationError`."""
     if not result.rows:

@@ -5,8 +5,8 @@ Statements come from a model, so four measures each prevent writes: the file is 
 data. A statement ends with its call. Temporary data is limited where Python can set SQLite's limits
 (3.11 and newer); `genai_tools_data.apart` limits the rest.
 
-A `Result` has rows of plain values. Its size is limited, and its text for a model has one line per
-row, whatever the data contain.
+A `QueryResult` has rows of plain values. Its size is limited, and its text for a model has one line
+per row, whatever the data contain.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CUT = "…"
 
 
 @frozen
-class Result:
+class QueryResult:
     """Rows of a query, up to the size limits.
 
     Attributes:
@@ -79,7 +79,7 @@ class Result:
         return rows
 
 
-def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) -> Result:
+def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) -> QueryResult:
     """Return a result with the rows that fit into the limits, at most `most`."""
     taken: list[tuple[Cell, ...]] = []
     room = MOST_BYTES
@@ -87,9 +87,9 @@ def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) ->
         cells = tuple(map(cell_of, row))
         room -= sum(len(json.dumps(cell)) + 2 for cell in cells)
         if len(taken) == most or room < 0:
-            return Result(_apart(columns), tuple(taken), more=True)
+            return QueryResult(_apart(columns), tuple(taken), more=True)
         taken.append(cells)
-    return Result(_apart(columns), tuple(taken))
+    return QueryResult(_apart(columns), tuple(taken))
 
 
 def cell_of(value: object) -> Cell:
@@ -127,7 +127,7 @@ def _on_line(cell: Cell) -> str:
     return _BREAKS.sub(" ", str(cell)).replace("|", "¦")
 
 
-Value = str | int | float | bytes | None
+SqlValue = str | int | float | bytes | None
 
 HEAD = b"SQLite format 3\x00"
 """First bytes of every database file (sqlite.org/fileformat.html, 1.3)."""
@@ -186,7 +186,7 @@ def quoted(name: str) -> str:
 
 
 @contextmanager
-def opened_file(path: Path) -> Iterator[Reader]:
+def opened_file(path: Path) -> Iterator[DatabaseReader]:
     """Open a database file. Raises `ConfigurationError` if that fails."""
     name = f"{path.absolute().as_uri()}?mode=ro"
     try:
@@ -200,7 +200,7 @@ def opened_file(path: Path) -> Iterator[Reader]:
             connection.execute("SELECT count(*) FROM sqlite_master")
         except sqlite3.Error as error:  # SQLite opens the file on the first read
             raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
-        yield Reader(connection, name)
+        yield DatabaseReader(connection, name)
 
 
 def _is_at_rest(path: Path) -> bool:
@@ -213,7 +213,7 @@ def _is_at_rest(path: Path) -> bool:
     return not log.exists() or not log.stat().st_size
 
 
-class Reader:
+class DatabaseReader:
     """Reads from a connection, which it makes read-only.
 
     Args:
@@ -257,7 +257,7 @@ class Reader:
         found = self._about("foreign_key_list", table, limits)
         return [(str(row[3]), str(row[2]), str(row[4] or "")) for row in found.rows]
 
-    def _about(self, pragma: str, table: str, limits: CancelToken) -> Result:
+    def _about(self, pragma: str, table: str, limits: CancelToken) -> QueryResult:
         """Run a pragma. The equivalent SELECT would be authorized as a change of the schema."""
         return self.run(f"PRAGMA {pragma}({quoted(table)})", limits)
 
@@ -265,9 +265,9 @@ class Reader:
         self,
         sql: str,
         limits: CancelToken,
-        parameters: Sequence[Value] = (),
+        parameters: Sequence[SqlValue] = (),
         most: int = MOST_ROWS,
-    ) -> Result:
+    ) -> QueryResult:
         """Run a statement and return at most `most` rows.
 
         Raises:
@@ -285,7 +285,7 @@ class Reader:
         finally:
             self._connection.set_progress_handler(None, 0)
 
-    def rows(self, sql: str, parameters: Sequence[Value], most: int) -> Result:
+    def rows(self, sql: str, parameters: Sequence[SqlValue], most: int) -> QueryResult:
         """Run a statement without a time limit."""
         try:
             with closing(self._connection.execute(sql, parameters)) as cursor:
@@ -300,7 +300,7 @@ class Reader:
         return self._connection.serialize()
 
 
-def _of(cursor: sqlite3.Cursor, most: int) -> Result:
+def _of(cursor: sqlite3.Cursor, most: int) -> QueryResult:
     if cursor.description is None:
         raise ValidationError("not a query: write one SELECT")
     columns = [each[0] for each in cursor.description]

@@ -32,7 +32,7 @@ _BY_STEPS = os.open in os.supports_dir_fd and bool(_NO_LINK)
 
 
 @frozen
-class Place:
+class FilePlace:
     """A file or directory in the configured directory.
 
     Attributes:
@@ -61,7 +61,7 @@ class Folder:
         """Whether a directory is configured."""
         return bool(self._named)
 
-    def place_of(self, path: str) -> Place:
+    def place_of(self, path: str) -> FilePlace:
         """Resolve a path. Raises `ValidationError` if it is outside the directory, does not exist
         or is hidden, and `ConfigurationError` if the directory does not exist.
         """
@@ -76,13 +76,13 @@ class Folder:
                 f"no such file: {_shown(path)}; list_files lists the files"
             ) from error
         if found == root:
-            return Place(root, "")
+            return FilePlace(root, "")
         if not found.startswith(root.rstrip(os.sep) + os.sep):
             raise ValidationError(f"{_shown(path)} is outside the directory tools.files.folder")
         inner = os.path.relpath(found, root)
         if is_hidden(inner):
             raise ValidationError(f"{_shown(path)} is hidden and cannot be read")
-        return Place(root, inner)
+        return FilePlace(root, inner)
 
     def _root(self) -> str:
         if not self._named:
@@ -105,7 +105,7 @@ def is_hidden(inner: str) -> bool:
 
 
 @contextmanager
-def opened(place: Place) -> Iterator[int]:
+def opened(place: FilePlace) -> Iterator[int]:
     """Open a place as a file descriptor. Raises `ValidationError` if that fails, also if a
     directory of the path has become a link.
     """
@@ -119,7 +119,7 @@ def opened(place: Place) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _walked(place: Place) -> int:
+def _walked(place: FilePlace) -> int:
     """Open a place directory by directory, without following links."""
     descriptor = os.open(place.root, _FLAGS | os.O_DIRECTORY)
     for part in place.inner.split(os.sep) if place.inner else ():
@@ -239,7 +239,7 @@ class _Walk:
         self._left = MOST_LOOKED_AT
         self.is_cut = False
 
-    def through(self, place: Place, deep: bool, within: int = 0) -> Iterator[tuple[str, str]]:
+    def through(self, place: FilePlace, deep: bool, within: int = 0) -> Iterator[tuple[str, str]]:
         """Yield each path with its line: a directory first, then its content."""
         for name in self._names(place):
             if not self._left:
@@ -265,7 +265,7 @@ class _Walk:
             elif stat.S_ISREG(found.st_mode):
                 yield inner, f"{_plain(inner)} ({found.st_size} bytes)"
 
-    def _names(self, place: Place) -> list[str]:
+    def _names(self, place: FilePlace) -> list[str]:
         """Return the names in a directory, with one more than the limit if there are too many."""
         self._limits.check()
         with opened(place) as descriptor:
@@ -282,7 +282,7 @@ def _plain(name: str) -> str:
     return "".join(each if each.isprintable() else "�" for each in text)
 
 
-def _binary(place: Place, size: int) -> str:
+def _binary(place: FilePlace, size: int) -> str:
     kind = mimetypes.guess_type(place.inner)[0] or "of unknown type"
     return f"{_plain(place.inner)} is not text: {kind}, {size} bytes"
 

@@ -13,13 +13,13 @@ from attrs import frozen
 
 from genai_host.api import well_formed
 from genai_host.errors import ValidationError
-from genai_tools_data.database import MOST_COLUMNS, MOST_ROWS, Column, Value, quoted
+from genai_tools_data.database import MOST_COLUMNS, MOST_ROWS, Column, SqlValue, quoted
 
 Operator = Literal[
     "=", "!=", "<", "<=", ">", ">=",
     "contains", "starts with", "in", "not in", "between", "is null", "is not null",
 ]  # fmt: skip
-Function = Literal["count", "count distinct", "sum", "avg", "min", "max"]
+SqlFunction = Literal["count", "count distinct", "sum", "avg", "min", "max"]
 Scalar = str | int | float | bool
 
 MOST_PARTS = 100  # per kind: columns, filters and so on
@@ -47,7 +47,7 @@ class Aggregate:
     """What is made of all rows of a group, or of the table; its name is as `sum_price`.
     `count` without a column counts rows."""
 
-    function: Function
+    function: SqlFunction
     column: str = ""
 
 
@@ -64,7 +64,7 @@ class Order:
 
 
 @frozen
-class Query:
+class SqlQuery:
     """A query of one table."""
 
     table: str
@@ -77,7 +77,7 @@ class Query:
     offset: int = 0
 
 
-def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]]:
+def statement(query: SqlQuery, columns: Sequence[Column]) -> tuple[str, list[SqlValue]]:
     """Return the SQL and its parameters. It requests one row more than the limit, to find out
     whether there are more.
 
@@ -107,20 +107,20 @@ def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]
     return " ".join(parts), [*values, limit_of(query) + 1, _offset(query)]
 
 
-def _check_lengths(query: Query) -> None:
+def _check_lengths(query: SqlQuery) -> None:
     parts = (query.columns, query.filters, query.group_by, query.aggregates, query.order_by)
     if max(map(len, parts)) > MOST_PARTS:
         raise ValidationError(f"the query has a list with more than {MOST_PARTS} items")
 
 
-def limit_of(query: Query) -> int:
+def limit_of(query: SqlQuery) -> int:
     """Return the number of rows, up to the maximum. Raises `ValidationError` if it is invalid."""
     if query.limit < 1:
         raise ValidationError("limit must be at least 1")
     return min(query.limit, MOST_ROWS)
 
 
-def _offset(query: Query) -> int:
+def _offset(query: SqlQuery) -> int:
     if not 0 <= query.offset < _LARGEST:
         raise ValidationError("offset must be at least 0")
     return query.offset
@@ -153,7 +153,7 @@ class _Table:
         return quoted(self.find(name).name)
 
 
-def _selected(query: Query, table: _Table) -> Iterable[tuple[str, str]]:
+def _selected(query: SqlQuery, table: _Table) -> Iterable[tuple[str, str]]:
     """Yield each column of the result with its expression."""
     if query.group_by or query.aggregates:
         grouped = list(dict.fromkeys(table.find(name).name for name in query.group_by))
@@ -193,9 +193,9 @@ def _aggregated(given: Aggregate, table: _Table) -> str:
     return f"{given.function}({name})"
 
 
-def _where(filters: Sequence[Filter], table: _Table) -> tuple[list[str], list[Value]]:
+def _where(filters: Sequence[Filter], table: _Table) -> tuple[list[str], list[SqlValue]]:
     conditions: list[str] = []
-    values: list[Value] = []
+    values: list[SqlValue] = []
     for each in filters:
         condition, given = _condition(each, table.column(each.column))
         conditions.append(condition)
@@ -203,7 +203,7 @@ def _where(filters: Sequence[Filter], table: _Table) -> tuple[list[str], list[Va
     return conditions, values
 
 
-def _condition(given: Filter, column: str) -> tuple[str, list[Value]]:
+def _condition(given: Filter, column: str) -> tuple[str, list[SqlValue]]:
     operator, value = given.operator, given.value
     if operator in ("is null", "is not null"):
         return f"{column} {operator.upper()}", []
@@ -229,7 +229,7 @@ def _condition(given: Filter, column: str) -> tuple[str, list[Value]]:
     return f"{column} {_COMPARED[operator]} ?", [_value(value)]
 
 
-def _list(given: Filter) -> list[Value]:
+def _list(given: Filter) -> list[SqlValue]:
     if not isinstance(given.value, list):
         raise ValidationError(f"the filter of {given.column} takes a list for {given.operator!r}")
     if given.operator == "between" and len(given.value) != 2:
@@ -239,7 +239,7 @@ def _list(given: Filter) -> list[Value]:
     return [_value(each) for each in given.value]
 
 
-def _value(value: Scalar | None) -> Value:
+def _value(value: Scalar | None) -> SqlValue:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
@@ -252,7 +252,9 @@ def _text(value: Scalar | None) -> str:
     return well_formed(str(value))
 
 
-def _order(given: Order, selected: Sequence[tuple[str, str]], query: Query, table: _Table) -> str:
+def _order(
+    given: Order, selected: Sequence[tuple[str, str]], query: SqlQuery, table: _Table
+) -> str:
     """Order by the position in the result, because an aggregate can have the name of a column."""
     direction = " DESC" if given.descending else ""
     names = [name for name, _ in selected]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from genai_host.api import ReactionType
 
 if TYPE_CHECKING:
-    from genai_tools_data.database import Result
+    from genai_tools_data.database import QueryResult
 
 DisplayType = Literal["bar", "row", "line", "area", "pie", "scalar"]
 """Types of charts. A row is a horizontal bar; a scalar is one number."""
@@ -70,12 +70,16 @@ def reaction_types() -> Iterator[ReactionType]:
         yield ReactionType(name, schema, text_view="genai_tools_data.terminal_view:view")
 
 
-def table_of(result: Result) -> dict[str, Any]:
+def table_of(result: QueryResult) -> dict[str, Any]:
     return {"type": "table", **_data(result)}
 
 
 def chart_of(
-    result: Result, display_type: DisplayType, title: str, label: str | None, values: Sequence[str]
+    result: QueryResult,
+    display_type: DisplayType,
+    title: str,
+    label: str | None,
+    values: Sequence[str],
 ) -> dict[str, Any]:
     return {
         "type": "chart",
@@ -87,7 +91,7 @@ def chart_of(
     }
 
 
-def _data(result: Result) -> dict[str, Any]:
+def _data(result: QueryResult) -> dict[str, Any]:
     return {
         "columns": list(result.columns),
         "rows": [list(row) for row in result.rows],

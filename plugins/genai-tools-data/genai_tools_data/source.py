@@ -32,7 +32,7 @@ from attrs import Factory, define, frozen
 
 from genai_host.api import CancelToken, encoding_of
 from genai_host.errors import ConfigurationError
-from genai_tools_data.database import HEAD, Reader, opened_file, quoted
+from genai_tools_data.database import HEAD, DatabaseReader, opened_file, quoted
 
 MOST_BYTES = 64 * 2**20
 MOST_COLUMNS = 300
@@ -50,12 +50,12 @@ _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?|[+-]?\.[0-9
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _CODE = re.compile(r"0[0-9]+|\+[0-9]{6,}|[0-9]{19,}")  # postal codes, phone numbers
 
-Row = Sequence[str]
-Cell = str | int | float | None
+SourceRow = Sequence[str]
+CellValue = str | int | float | None
 
 
 @frozen
-class Form:
+class CsvFormat:
     """Format of a CSV file.
 
     Attributes:
@@ -74,7 +74,7 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
     # the limit is global, and 128 KiB by default
     csv.field_size_limit(max(MOST_BYTES, csv.field_size_limit()))
     try:
-        form = Form("", ",")
+        form = CsvFormat("", ",")
         for encoding in _encodings(path):
             try:
                 form = _form(path, encoding)
@@ -101,13 +101,13 @@ def _encodings(path: Path) -> tuple[str, ...]:
     return (marked,) if marked else ("utf-8", "cp1252", "latin-1")
 
 
-def _form(path: Path, encoding: str) -> Form:
+def _form(path: Path, encoding: str) -> CsvFormat:
     with path.open(encoding=encoding, newline="") as stream:
         sample = stream.read(_SAMPLE)
     named = _SEPARATOR.match(sample)
     if named:
-        return Form(encoding, named[1], names_delimiter=True)
-    return Form(encoding, _delimiter(sample))
+        return CsvFormat(encoding, named[1], names_delimiter=True)
+    return CsvFormat(encoding, _delimiter(sample))
 
 
 def _delimiter(sample: str) -> str:
@@ -126,7 +126,7 @@ def _delimiter(sample: str) -> str:
     return found
 
 
-def _rows(path: Path, form: Form, limits: CancelToken) -> Iterator[Row]:
+def _rows(path: Path, form: CsvFormat, limits: CancelToken) -> Iterator[SourceRow]:
     """Yield each line that is not empty. An unbalanced quotation mark is an error, because it would
     include the following lines.
     """
@@ -208,7 +208,7 @@ class Content:
     comma: bool
 
 
-def _looked_through(path: Path, form: Form, limits: CancelToken) -> Content:
+def _looked_through(path: Path, form: CsvFormat, limits: CancelToken) -> Content:
     comma = form.delimiter == ";"  # numbers have a comma only if the delimiter is another one
     rows = _rows(path, form, limits)
     first = next(rows, None)
@@ -229,7 +229,7 @@ def _looked_through(path: Path, form: Form, limits: CancelToken) -> Content:
     return Content(names, tuple(each.type for each in columns), named, comma)
 
 
-def _names(first: Row, length: int) -> tuple[str, ...]:
+def _names(first: SourceRow, length: int) -> tuple[str, ...]:
     """Return a name for each column, unique regardless of case, as in SQL."""
     found: dict[str, str] = {}
     for number, cell in enumerate(islice([*first, *[""] * length], length), 1):
@@ -243,7 +243,7 @@ def _names(first: Row, length: int) -> tuple[str, ...]:
 
 
 def _fill(
-    connection: sqlite3.Connection, table: str, content: Content, rows: Iterator[Row]
+    connection: sqlite3.Connection, table: str, content: Content, rows: Iterator[SourceRow]
 ) -> None:
     columns = ", ".join(
         f"{quoted(name)} {kind}" for name, kind in zip(content.names, content.types, strict=True)
@@ -277,11 +277,11 @@ def _kind(cell: str, comma: bool) -> str:
     return "text"
 
 
-def _as_text(cell: str, comma: bool) -> Cell:
+def _as_text(cell: str, comma: bool) -> CellValue:
     return cell or None
 
 
-def _as_number(cell: str, comma: bool) -> Cell:
+def _as_number(cell: str, comma: bool) -> CellValue:
     kind = _kind(cell, comma)
     if kind == "whole":
         return int(cell)
@@ -290,7 +290,7 @@ def _as_number(cell: str, comma: bool) -> Cell:
     return cell or None
 
 
-_READERS: dict[str, Callable[[str, bool], Cell]] = {
+_READERS: dict[str, Callable[[str, bool], CellValue]] = {
     "TEXT": _as_text,
     "INTEGER": _as_number,
     "REAL": _as_number,
@@ -318,7 +318,7 @@ class DataSource:
         self._named = named
         self._lock = threading.Lock()
         self._stamp: Stamp = ()
-        self._loaded: Reader | None = None
+        self._loaded: DatabaseReader | None = None
         self._close: weakref.finalize[[], DataSource] | None = None
 
     def is_named(self) -> bool:
@@ -326,7 +326,7 @@ class DataSource:
         return bool(self._named)
 
     @contextmanager
-    def opened(self, limits: CancelToken) -> Iterator[Reader]:
+    def opened(self, limits: CancelToken) -> Iterator[DatabaseReader]:
         """Open the configured data in its current state.
 
         Raises:
@@ -348,7 +348,7 @@ class DataSource:
         finally:
             self._lock.release()
 
-    def _read(self, paths: Sequence[Path], limits: CancelToken) -> Reader:
+    def _read(self, paths: Sequence[Path], limits: CancelToken) -> DatabaseReader:
         """Return the CSV files as a database, reloaded if one has changed."""
         stamp = tuple(map(_stamp, paths))
         if self._loaded is not None and stamp == self._stamp:
@@ -358,7 +358,7 @@ class DataSource:
         try:
             for path, table in zip(paths, _tables(paths), strict=True):
                 load(connection, path, table, limits)
-            self._loaded = Reader(connection)
+            self._loaded = DatabaseReader(connection)
         except BaseException:
             connection.close()
             raise

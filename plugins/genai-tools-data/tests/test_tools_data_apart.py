@@ -14,7 +14,7 @@ import genai_tools_data
 import pytest
 from genai_tools_data import apart
 from genai_tools_data.apart import run, run_apart
-from genai_tools_data.database import Result, opened_file
+from genai_tools_data.database import QueryResult, opened_file
 
 from genai_host import Host
 from genai_host.api import child_process
@@ -97,7 +97,7 @@ def test_a_database_is_read_from_a_file_or_from_bytes(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
         connection.executescript("CREATE TABLE things (i); INSERT INTO things VALUES (1), (2)")
         data = connection.serialize()
-    expected = Result(("i",), ((1,),), more=True)
+    expected = QueryResult(("i",), ((1,),), more=True)
     assert run((tmp_path / "x.db").as_uri(), "SELECT i FROM things", 1, b"") == expected
     assert run("", "SELECT i FROM things", 1, data) == expected
     with pytest.raises(ValidationError, match="write one SELECT"):

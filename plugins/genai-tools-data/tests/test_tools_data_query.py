@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from genai_tools_data.database import Column
-from genai_tools_data.query import Aggregate, Filter, Order, Query, statement
+from genai_tools_data.query import Aggregate, Filter, Order, SqlQuery, statement
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ TEXTS = st.sampled_from(["", "a", "A", "ab", "b'", '"', "%", "_", "\\", "ø"])
 ROWS = st.lists(st.tuples(st.none() | NUMBERS, st.none() | TEXTS), max_size=12)
 
 
-def asked(rows: Sequence[Row], query: Query) -> list[tuple[Any, ...]]:
+def asked(rows: Sequence[Row], query: SqlQuery) -> list[tuple[Any, ...]]:
     sql, parameters = statement(query, COLUMNS)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute('CREATE TABLE "ta""b]le" ("num""ber" INTEGER, "te;xt\' --" TEXT)')
@@ -81,7 +81,7 @@ FILTERS = st.lists(filters(NUMBER, NUMBERS) | filters(TEXT, TEXTS), max_size=3)
 def test_filters_choose_the_rows_that_they_say(
     rows: list[Row], chosen: list[Filter], limit: int, offset: int
 ) -> None:
-    found = asked(rows, Query(TABLE, filters=chosen, limit=limit, offset=offset))
+    found = asked(rows, SqlQuery(TABLE, filters=chosen, limit=limit, offset=offset))
     expected = [row for row in rows if all(holds(row, each) for each in chosen)]
     assert found == expected[offset : offset + limit + 1], "with one that tells of more"
 
@@ -90,7 +90,7 @@ def test_filters_choose_the_rows_that_they_say(
 def test_groups_are_counted_and_summed_up(rows: list[Row], chosen: list[Filter]) -> None:
     found = asked(
         rows,
-        Query(
+        SqlQuery(
             TABLE,
             filters=chosen,
             group_by=[TEXT],
@@ -118,7 +118,7 @@ def test_groups_are_counted_and_summed_up(rows: list[Row], chosen: list[Filter])
 @given(rows=ROWS, descending=st.booleans())
 def test_rows_come_in_order(rows: list[Row], descending: bool) -> None:
     order = [Order(NUMBER, descending), Order(TEXT)]
-    found = asked(rows, Query(TABLE, columns=[TEXT], order_by=order))
+    found = asked(rows, SqlQuery(TABLE, columns=[TEXT], order_by=order))
     numbered = sorted(rows, key=lambda row: (row[1] is not None, (row[1] or "").encode()))
     numbered.sort(key=lambda row: -100 if row[0] is None else row[0], reverse=descending)
     assert found == [(text,) for _, text in numbered]
@@ -135,7 +135,7 @@ FUNCTIONS = ["count", "count distinct", "sum", "avg", "min", "max"]
 
 @given(
     query=st.builds(
-        Query,
+        SqlQuery,
         st.just(TABLE),
         st.lists(ANYTHING, max_size=2),
         st.lists(
@@ -154,7 +154,7 @@ FUNCTIONS = ["count", "count distinct", "sum", "avg", "min", "max"]
         st.integers(),
     )
 )
-def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
+def test_whatever_is_asked_is_a_query_or_refused(query: SqlQuery) -> None:
     try:
         asked([(1, "a")], query)
     except ValidationError as error:
@@ -164,25 +164,37 @@ def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        (Query("t", ["numbr"]), "unknown column of t 'numbr': did you mean number? choose"),
-        (Query("t", ["zzz"]), "unknown column of t 'zzz': choose from: number, text"),
-        (Query("t", ["text"], aggregates=[Aggregate("count")]), "text is not grouped by: add it"),
-        (Query("t", aggregates=[Aggregate("sum")]), "sum needs a column"),
-        (Query("t", filters=[Filter("text", "in", "a")]), "filter of text takes a list for 'in'"),
-        (Query("t", filters=[Filter("text", "=", ["a"])]), "text takes one value for '='"),
-        (Query("t", filters=[Filter("text", "<")]), "filter of text has no value for '<'"),
-        (Query("t", filters=[Filter("text", "between", [1])]), "takes two values for 'between'"),
-        (Query("t", filters=[Filter("text", "=", 2**63)]), "is too large"),
-        (Query("t", filters=[Filter("text", "in", [1] * 501)]), "more than 500 values"),
-        (Query("t", filters=[Filter("text", "contains", "x" * 1001)]), "looks for more than 1000"),
-        (Query("t", filters=[Filter("text", "starts with", "x" * 1001)]), "for more than 1000"),
-        (Query("t", order_by=[Order("x")], group_by=["text"]), "unknown column of the result 'x'"),
-        (Query("t", limit=0), "limit must be at least 1"),
-        (Query("t", offset=-1), "offset must be at least 0"),
-        (Query("t", ["text"] * 101), "more than 100 items"),
+        (SqlQuery("t", ["numbr"]), "unknown column of t 'numbr': did you mean number? choose"),
+        (SqlQuery("t", ["zzz"]), "unknown column of t 'zzz': choose from: number, text"),
+        (
+            SqlQuery("t", ["text"], aggregates=[Aggregate("count")]),
+            "text is not grouped by: add it",
+        ),
+        (SqlQuery("t", aggregates=[Aggregate("sum")]), "sum needs a column"),
+        (
+            SqlQuery("t", filters=[Filter("text", "in", "a")]),
+            "filter of text takes a list for 'in'",
+        ),
+        (SqlQuery("t", filters=[Filter("text", "=", ["a"])]), "text takes one value for '='"),
+        (SqlQuery("t", filters=[Filter("text", "<")]), "filter of text has no value for '<'"),
+        (SqlQuery("t", filters=[Filter("text", "between", [1])]), "takes two values for 'between'"),
+        (SqlQuery("t", filters=[Filter("text", "=", 2**63)]), "is too large"),
+        (SqlQuery("t", filters=[Filter("text", "in", [1] * 501)]), "more than 500 values"),
+        (
+            SqlQuery("t", filters=[Filter("text", "contains", "x" * 1001)]),
+            "looks for more than 1000",
+        ),
+        (SqlQuery("t", filters=[Filter("text", "starts with", "x" * 1001)]), "for more than 1000"),
+        (
+            SqlQuery("t", order_by=[Order("x")], group_by=["text"]),
+            "unknown column of the result 'x'",
+        ),
+        (SqlQuery("t", limit=0), "limit must be at least 1"),
+        (SqlQuery("t", offset=-1), "offset must be at least 0"),
+        (SqlQuery("t", ["text"] * 101), "more than 100 items"),
     ],
 )
-def test_what_is_refused_says_what_would_do(query: Query, told: str) -> None:
+def test_what_is_refused_says_what_would_do(query: SqlQuery, told: str) -> None:
     with pytest.raises(ValidationError) as caught:
         statement(query, (Column("number", "INTEGER"), Column("text", "TEXT")))
     assert told in str(caught.value)
@@ -190,7 +202,9 @@ def test_what_is_refused_says_what_would_do(query: Query, told: str) -> None:
 
 def test_capitals_do_not_matter() -> None:
     sql, _ = statement(
-        Query("t", group_by=["TEXT"], aggregates=[Aggregate("count")], order_by=[Order("COUNT")]),
+        SqlQuery(
+            "t", group_by=["TEXT"], aggregates=[Aggregate("count")], order_by=[Order("COUNT")]
+        ),
         (Column("Text"),),
     )
     assert sql == (

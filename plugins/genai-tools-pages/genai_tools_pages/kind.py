@@ -7,7 +7,7 @@ import re
 from genai_host.errors import ValidationError
 from genai_tools_pages.charset import MARKS, name_in
 from genai_tools_pages.download import Body
-from genai_tools_pages.page import Kind
+from genai_tools_pages.page import PageKind
 
 _HEAD = 1024  # bytes to search for the PDF header: ISO 32000-2, Annex J of its predecessor
 _HTML = ("text/html", "application/xhtml+xml")
@@ -29,7 +29,7 @@ def check_type(given: str) -> None:
         )
 
 
-def kind_of(body: Body) -> Kind:
+def kind_of(body: Body) -> PageKind:
     """Return the kind; raises `ValidationError` if it is not a page, a PDF or text."""
     head, kind = body.data[:_HEAD], _bare(body.type)
     if b"%PDF-" in head:

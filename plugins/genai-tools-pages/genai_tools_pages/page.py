@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from attrs import field, frozen
 from attrs.validators import in_, instance_of
 
-Kind = Literal["html", "pdf", "text"]
+PageKind = Literal["html", "pdf", "text"]
 
 MOST_TITLE = 300
 """Maximum number of characters of a title."""
@@ -28,4 +28,4 @@ class Page:
     title: str = field(validator=instance_of(str))
     link: str = field(validator=instance_of(str))
     text: str = field(validator=instance_of(str))
-    kind: Kind = field(validator=in_(get_args(Kind)))
+    kind: PageKind = field(validator=in_(get_args(PageKind)))

@@ -8,7 +8,7 @@ from genai_tools_pages.charset import decoded
 from genai_tools_pages.download import Body, Downloader
 from genai_tools_pages.kind import check_type, kind_of
 from genai_tools_pages.link import link_of
-from genai_tools_pages.page import MOST_TEXT, MOST_TITLE, Kind, Page
+from genai_tools_pages.page import MOST_TEXT, MOST_TITLE, Page, PageKind
 from genai_tools_pages.tidy import one_line, tidy
 
 _PDF_SHARE = 0.6  # of the time limit, so that a part of a long PDF is returned
@@ -54,7 +54,7 @@ def read(given: str, downloader: Downloader, seconds: float) -> Page:
     return Page(title, body.link.address, text[:MOST_TEXT], kind)
 
 
-def _extracted(body: Body, kind: Kind, seconds: float) -> tuple[str, str]:
+def _extracted(body: Body, kind: PageKind, seconds: float) -> tuple[str, str]:
     if kind == "pdf":
         from genai_tools_pages.pdf_file import read_pdf
 

@@ -10,7 +10,7 @@ from genai_tools_pages.addresses import Addresses, is_usable
 from genai_tools_pages.download import Body, Downloader
 from genai_tools_pages.kind import check_type, kind_of
 from genai_tools_pages.link import link_of
-from genai_tools_pages.page import Kind, Page
+from genai_tools_pages.page import Page, PageKind
 from genai_tools_pages.process import read
 from genai_tools_pages.web_page import read_html
 
@@ -249,7 +249,7 @@ class TestKind:
             ("\r\n%PDF-1.7", "application/pdf", "pdf"),
         ],
     )
-    def test_it_is_by_the_content_and_its_type(self, body: str, type: str, kind: Kind) -> None:
+    def test_it_is_by_the_content_and_its_type(self, body: str, type: str, kind: PageKind) -> None:
         check_type(type)
         assert kind_of(Body(link_of("http://x.example"), type, body.encode())) == kind
 

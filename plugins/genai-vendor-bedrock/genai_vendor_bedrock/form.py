@@ -37,14 +37,16 @@ from genai_host.api import (
 from genai_host.errors import UnsupportedPart
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
 
-Block = Mapping[str, Any]
+ConverseBlock = Mapping[str, Any]
 _Said = tuple[str, bytes]
 
 _ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}", re.ASCII)
 _MESSAGE = b'{"role":"%b","content":[%b]}'
 
 
-def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> list[EncodedJson]:
+def wire_messages(
+    messages: Sequence[Message], mark: ConverseBlock | None = None
+) -> list[EncodedJson]:
     """Return the messages of the user and the model.
 
     Args:
@@ -82,7 +84,7 @@ def _said_in(message: Message, names: Iterator[str]) -> _Said:
     return role, b",".join(write_long_json(block) for block in _blocks(message, names))
 
 
-def _blocks(message: Message, names: Iterator[str]) -> Iterator[Block]:
+def _blocks(message: Message, names: Iterator[str]) -> Iterator[ConverseBlock]:
     citations: Sequence[Any] = ()
     for part in message.content:
         if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
@@ -104,7 +106,7 @@ def _blocks(message: Message, names: Iterator[str]) -> Iterator[Block]:
             yield _block(part, message, names)
 
 
-def _block(part: Part, message: Message, names: Iterator[str]) -> Block:
+def _block(part: Part, message: Message, names: Iterator[str]) -> ConverseBlock:
     role = message.role
     if role == "user" and isinstance(part, Image):
         return wire_image(part)
@@ -120,7 +122,7 @@ def _block(part: Part, message: Message, names: Iterator[str]) -> Block:
     raise unsupported(part, f"in a message of role {role}", NAME)
 
 
-def _tool_result(result: ToolResult) -> Block:
+def _tool_result(result: ToolResult) -> ConverseBlock:
     content = [
         {"text": part.text} if isinstance(part, Text) else _picture(part)
         for part in result.content
@@ -132,7 +134,7 @@ def _tool_result(result: ToolResult) -> Block:
     return {"toolResult": block}
 
 
-def _picture(image: Image) -> Block:
+def _picture(image: Image) -> ConverseBlock:
     try:
         return wire_image(image)
     except UnsupportedPart:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
-from genai_vendor_gemini.count_tokens import CountTokens
+from genai_vendor_gemini.count_tokens import GeminiCountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.gemini import GeminiProvider, GeminiSettings
 from genai_vendor_gemini.generate_content import GenerateContent
@@ -25,8 +25,8 @@ __all__ = [
     "CHAT",
     "CLAUDE",
     "EMBED",
-    "CountTokens",
     "EmbedContent",
+    "GeminiCountTokens",
     "GeminiProvider",
     "GeminiSettings",
     "GenerateContent",
@@ -37,7 +37,7 @@ __all__ = [
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    return [GenerateContent(), EmbedContent(), CountTokens()]
+    return [GenerateContent(), EmbedContent(), GeminiCountTokens()]
 
 
 @hookimpl

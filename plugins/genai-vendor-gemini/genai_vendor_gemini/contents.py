@@ -60,7 +60,7 @@ _MEDIA_TYPES: Mapping[str, str] = {
 """MIME types by file extension for content referenced by address: Vertex AI requires one."""
 
 
-class Form(NamedTuple):
+class ServiceVariant(NamedTuple):
     """Differences between services in the format of messages.
 
     Attributes:
@@ -88,7 +88,7 @@ class Form(NamedTuple):
         return role, b",".join(map(write_long_json, parts))
 
 
-def wire_contents(call: ChatCall, form: Form) -> list[EncodedJson]:
+def wire_contents(call: ChatCall, form: ServiceVariant) -> list[EncodedJson]:
     """Return the contents of the user and the model. Raises `UnsupportedPart`."""
     call = _with_names(call)
     said = [each for each in remember_each(call.messages, (NAME, form), form.said_in) if each[1]]

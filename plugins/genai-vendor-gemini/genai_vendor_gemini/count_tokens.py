@@ -12,7 +12,7 @@ from genai_host.api import ChatCall, CountDialect, DialectEndpoint, EncodedJson,
 from genai_vendor_gemini.generate_content import GenerateContent
 
 
-class CountTokens(CountDialect):
+class GeminiCountTokens(CountDialect):
     """Dialect for `countTokens`. Variant:
     - `wrapped`: whether the request contains a whole request for an answer, as in the Gemini API,
       or its fields, as in Vertex AI

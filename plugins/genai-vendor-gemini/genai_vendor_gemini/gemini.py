@@ -23,7 +23,7 @@ from genai_host.api import (
     malformed,
     string_in,
 )
-from genai_vendor_gemini.count_tokens import CountTokens
+from genai_vendor_gemini.count_tokens import GeminiCountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.failures import objects_in
 from genai_vendor_gemini.generate_content import GenerateContent
@@ -97,8 +97,8 @@ def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, Di
         EmbedContent.name: DialectEndpoint(
             _below(models, embed.path), model_ids="*embedding*", variant={"nested": nested}
         ),
-        CountTokens.name: DialectEndpoint(
-            _below(models, CountTokens.endpoint.path), variant={"wrapped": not nested}
+        GeminiCountTokens.name: DialectEndpoint(
+            _below(models, GeminiCountTokens.endpoint.path), variant={"wrapped": not nested}
         ),
     }
 

@@ -22,7 +22,7 @@ from genai_host.api import (
     standard_parameters,
 )
 from genai_host.errors import GenaiError
-from genai_vendor_gemini.contents import Form, wire_contents, wire_system
+from genai_vendor_gemini.contents import ServiceVariant, wire_contents, wire_system
 from genai_vendor_gemini.failures import explain_error
 from genai_vendor_gemini.replies import NAME, ReplyDecoder, read_completion
 
@@ -85,7 +85,9 @@ class GenerateContent(Dialect[ChatCall, Completion]):
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
-        body: dict[str, Any] = {"contents": wire_contents(call, Form(variant["unsigned_calls"]))}
+        body: dict[str, Any] = {
+            "contents": wire_contents(call, ServiceVariant(variant["unsigned_calls"]))
+        }
         system = wire_system(call.messages)
         if system is not None:
             body["systemInstruction"] = system

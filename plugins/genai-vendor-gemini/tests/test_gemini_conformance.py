@@ -11,7 +11,7 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_gemini
 import pytest
-from genai_vendor_gemini import CountTokens, EmbedContent, GenerateContent
+from genai_vendor_gemini import EmbedContent, GeminiCountTokens, GenerateContent
 
 from genai_host.api import Usage
 from genai_host.errors import (
@@ -91,7 +91,7 @@ class TestGenerateContent(DialectSuite):
 
 
 class TestCountTokens(CountDialectSuite):
-    dialect = CountTokens()
+    dialect = GeminiCountTokens()
     reply = written({"totalTokens": 12})
     count = 12
     refusals = REFUSALS

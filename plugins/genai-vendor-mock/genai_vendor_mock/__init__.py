@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from genai_host.api import Model, Provider, ProviderType, Services, hookimpl
-from genai_vendor_mock.script import Reply, Script, Settings
+from genai_vendor_mock.script import Script, ScriptedReply, Settings
 
 if TYPE_CHECKING:
     from genai_vendor_mock.provider import MockProvider
 
-__all__ = ["MockProvider", "Reply", "Script", "Settings"]
+__all__ = ["MockProvider", "Script", "ScriptedReply", "Settings"]
 
 
 def _open(settings: Settings, services: Services) -> Provider:

@@ -32,7 +32,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, GenaiError, IncompleteReply, ServiceUnavailable
-from genai_vendor_mock.script import Reply, Script, Settings, codec
+from genai_vendor_mock.script import Script, ScriptedReply, Settings, codec
 
 _REMEMBERED = 100
 _SIZE = 16
@@ -113,10 +113,10 @@ class MockProvider(Provider):
         self.requests.append(body)
         return body
 
-    def _next(self, body: dict[str, Any]) -> Reply:
+    def _next(self, body: dict[str, Any]) -> ScriptedReply:
         return self.script.next() if self.script else _echo(body)
 
-    def _begin(self, reply: Reply, nap: _Nap) -> ProviderReply | None:
+    def _begin(self, reply: ScriptedReply, nap: _Nap) -> ProviderReply | None:
         """Simulate everything before the first chunk; return a reply if there is none."""
         nap.take(reply.delay)
         if reply.fault == "refused":
@@ -134,7 +134,9 @@ class MockProvider(Provider):
             return ProviderReply(body)
         return None
 
-    def _events(self, reply: Reply, body: dict[str, Any], nap: _Nap) -> Iterator[StreamEvent]:
+    def _events(
+        self, reply: ScriptedReply, body: dict[str, Any], nap: _Nap
+    ) -> Iterator[StreamEvent]:
         for number, delta in enumerate(_pieces(reply)):
             if reply.fault == "cut" and number == reply.pieces:
                 return
@@ -193,20 +195,20 @@ class _Stream:
         self._nap.end()
 
 
-def _echo(body: dict[str, Any]) -> Reply:
+def _echo(body: dict[str, Any]) -> ScriptedReply:
     said = [message for message in body["messages"] if message["role"] == "user"]
     content = said[-1]["content"] if said else ()
-    return Reply("".join(part["text"] for part in content if part["type"] == "text"))
+    return ScriptedReply("".join(part["text"] for part in content if part["type"] == "text"))
 
 
-def _refusal(reply: Reply) -> ProviderReply:
+def _refusal(reply: ScriptedReply) -> ProviderReply:
     headers: dict[str, str] = {"fault": reply.fault or ""}
     if reply.retry_after is not None:
         headers["retry-after"] = f"{reply.retry_after:g}"
     return ProviderReply(b"{}", reply.status or 400, headers)
 
 
-def _pieces(reply: Reply) -> list[dict[str, Any]]:
+def _pieces(reply: ScriptedReply) -> list[dict[str, Any]]:
     """Return the chunks of a streamed reply, one per word."""
     pieces = [{"reasoning": reply.reasoning}] if reply.reasoning else []
     pieces += [{"text": word} for word in _words(reply.text)]
@@ -223,7 +225,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _completion(reply: Reply, body: dict[str, Any]) -> Completion:
+def _completion(reply: ScriptedReply, body: dict[str, Any]) -> Completion:
     content: list[Part] = [Reasoning(reply.reasoning)] if reply.reasoning else []
     content += [Text(reply.text)] if reply.text else []
     content += reply.tool_calls
@@ -238,7 +240,7 @@ def _tokens(body: dict[str, Any]) -> int:
     return len(json.dumps(body["messages"]).split())
 
 
-def _usual_finish(reply: Reply) -> FinishReason:
+def _usual_finish(reply: ScriptedReply) -> FinishReason:
     if reply.fault == "filtered":
         return "content_filter"
     return "tool_calls" if reply.tool_calls else "stop"

@@ -31,7 +31,7 @@ filtered   the answer ends with `content_filter`
 
 
 @frozen
-class Reply:
+class ScriptedReply:
     """One reply of the script.
 
     Attributes:
@@ -93,7 +93,7 @@ class Script:
     def __bool__(self) -> bool:
         return bool(self._replies)
 
-    def next(self) -> Reply:
+    def next(self) -> ScriptedReply:
         """Return the next reply. Raises `ServiceUnavailable` if there are no more."""
         with self._lock:
             number = self.index
@@ -117,15 +117,15 @@ def codec() -> Codec:
     return Codec()
 
 
-def _read(reply: Any, number: int) -> Reply:
-    if isinstance(reply, Reply):
+def _read(reply: Any, number: int) -> ScriptedReply:
+    if isinstance(reply, ScriptedReply):
         return reply
     if isinstance(reply, str):
-        return Reply(reply)
+        return ScriptedReply(reply)
     try:
         if isinstance(reply, Mapping) and isinstance(reply.get("tool_calls"), (list, tuple)):
             reply = {**reply, "tool_calls": [_with_tag(call) for call in reply["tool_calls"]]}
-        read: Reply = codec().from_json(reply, Reply)
+        read: ScriptedReply = codec().from_json(reply, ScriptedReply)
         return read
     except ValidationError as error:
         raise ConfigurationError(f"reply {number} of the script: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import genai_vendor_mock
-from genai_vendor_mock import Reply
+from genai_vendor_mock import ScriptedReply
 
 from genai_host.testing.suites import ModelSuite, ProviderSuite
 
@@ -13,7 +13,7 @@ class TestMock(ProviderSuite):
     provider = "mock"
     dialect = "plain"
     model_id = "mock"
-    slow = {"replies": [Reply("one two three", pace=1000)]}
+    slow = {"replies": [ScriptedReply("one two three", pace=1000)]}
 
 
 class TestMockModels(ModelSuite):

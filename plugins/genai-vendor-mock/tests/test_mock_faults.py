@@ -8,7 +8,7 @@ from typing import Any, get_args
 from unittest.mock import ANY
 
 import pytest
-from genai_vendor_mock import Reply
+from genai_vendor_mock import ScriptedReply
 from genai_vendor_mock.script import Fault
 
 from genai_host import Answer, Config, InMemoryRecord, TurnLimits
@@ -34,24 +34,34 @@ MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
 
 AT_ONCE = [
-    (Reply(fault="refused"), ServiceUnavailable, {"retryable": True}, "the connection was refused"),
-    (Reply(fault="reset"), ServiceUnavailable, {"retryable": True}, "the connection was reset"),
-    (Reply("text", fault="garbage"), MalformedReply, {}, "the reply is not JSON: "),
     (
-        Reply("text", fault="html"),
+        ScriptedReply(fault="refused"),
+        ServiceUnavailable,
+        {"retryable": True},
+        "the connection was refused",
+    ),
+    (
+        ScriptedReply(fault="reset"),
+        ServiceUnavailable,
+        {"retryable": True},
+        "the connection was reset",
+    ),
+    (ScriptedReply("text", fault="garbage"), MalformedReply, {}, "the reply is not JSON: "),
+    (
+        ScriptedReply("text", fault="html"),
         MalformedReply,
         {"hint": ANY},
         "the reply is a page of HTML, not JSON: 502 Bad Gateway",
     ),
-    (Reply("text", fault="empty"), MalformedReply, {"hint": ANY}, "the reply is empty"),
+    (ScriptedReply("text", fault="empty"), MalformedReply, {"hint": ANY}, "the reply is empty"),
     (
-        Reply("text", fault="overflow"),
+        ScriptedReply("text", fault="overflow"),
         ContextOverflow,
         {"status": 400},
         "the prompt is longer than the window",
     ),
     (
-        Reply("text", fault="overflow", status=413),
+        ScriptedReply("text", fault="overflow", status=413),
         ContextOverflow,
         {"status": 413},
         "the prompt is longer than the window",
@@ -66,7 +76,7 @@ AT_ONCE = [
 def test_a_fault_of_the_service_is_an_error_of_its_own(
     scripted: MakeHost,
     model: str,
-    reply: Reply,
+    reply: ScriptedReply,
     kind: type[GenaiError],
     fields: dict[str, Any],
     message: str,
@@ -104,7 +114,7 @@ def test_a_fault_of_the_service_is_an_error_of_its_own(
 def test_a_status_is_the_error_that_it_means(
     scripted: MakeHost, model: str, status: int, kind: type[GenaiError], retryable: bool
 ) -> None:
-    conversation = scripted(Reply("unheard", status=status)).open(model=model)
+    conversation = scripted(ScriptedReply("unheard", status=status)).open(model=model)
     with pytest.raises(GenaiError) as caught:
         conversation.say("hi")
     assert caught.value == kind(
@@ -121,7 +131,7 @@ def test_a_status_is_the_error_that_it_means(
 def test_the_seconds_that_a_service_asks_to_wait_reach_the_user(
     scripted: MakeHost, model: str, status: int, seconds: float
 ) -> None:
-    conversation = scripted(Reply(status=status, retry_after=seconds)).open(model=model)
+    conversation = scripted(ScriptedReply(status=status, retry_after=seconds)).open(model=model)
     with pytest.raises((RateLimited, ServiceUnavailable)) as caught:
         conversation.say("hi")
     assert caught.value.retry_after == seconds
@@ -129,7 +139,7 @@ def test_the_seconds_that_a_service_asks_to_wait_reach_the_user(
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_crash_is_a_fault_of_the_plugin(scripted: MakeHost, model: str) -> None:
-    conversation = scripted(Reply(fault="crash"), "fine again").open(model=model)
+    conversation = scripted(ScriptedReply(fault="crash"), "fine again").open(model=model)
     with pytest.raises(PluginError) as caught:
         conversation.say("hi")
     assert caught.value == PluginError(
@@ -144,7 +154,7 @@ def test_a_crash_is_a_fault_of_the_plugin(scripted: MakeHost, model: str) -> Non
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_filtered_answer_is_an_unexpected_finish(scripted: MakeHost, model: str) -> None:
-    conversation = scripted(Reply("As an AI", fault="filtered")).open(model=model)
+    conversation = scripted(ScriptedReply("As an AI", fault="filtered")).open(model=model)
     with pytest.raises(UnexpectedFinish) as caught:
         conversation.say("hi")
     assert caught.value == UnexpectedFinish(
@@ -162,7 +172,9 @@ def test_a_filtered_answer_is_an_unexpected_finish(scripted: MakeHost, model: st
     [(0, ""), (1, "one"), (2, "one two"), (3, "one two three"), (9, "one two three")],
 )
 def test_a_cut_stream_keeps_its_text(scripted: MakeHost, pieces: int, text: str) -> None:
-    conversation = scripted(Reply("one two three", fault="cut", pieces=pieces)).open(model="mock")
+    conversation = scripted(ScriptedReply("one two three", fault="cut", pieces=pieces)).open(
+        model="mock"
+    )
     events = conversation.stream("hi")
     heard: list[str] = []
 
@@ -180,7 +192,7 @@ def test_a_cut_stream_keeps_its_text(scripted: MakeHost, pieces: int, text: str)
 
 
 def test_what_was_thought_counts_as_a_piece_of_a_cut_stream(scripted: MakeHost) -> None:
-    reply = Reply("one two", reasoning="let me see", fault="cut", pieces=2)
+    reply = ScriptedReply("one two", reasoning="let me see", fault="cut", pieces=2)
     conversation = scripted(reply).open(model="mock")
     with pytest.raises(IncompleteReply) as caught:
         list(conversation.stream("hi"))
@@ -188,7 +200,9 @@ def test_what_was_thought_counts_as_a_piece_of_a_cut_stream(scripted: MakeHost) 
 
 
 def test_a_reply_in_one_piece_that_is_cut_is_none(scripted: MakeHost) -> None:
-    conversation = scripted(Reply("one two three", fault="cut", pieces=1)).open(model="whole")
+    conversation = scripted(ScriptedReply("one two three", fault="cut", pieces=1)).open(
+        model="whole"
+    )
     with pytest.raises(IncompleteReply) as caught:
         conversation.say("hi")
     assert caught.value.text == ""
@@ -198,7 +212,7 @@ def test_a_reply_in_one_piece_that_is_cut_is_none(scripted: MakeHost) -> None:
 def test_a_reply_that_hangs_ends_with_the_time_of_the_turn(
     scripted: MakeHost, clock: ManualClock, background: Callable[..., Future[Answer]], model: str
 ) -> None:
-    host = scripted(Reply("unheard", fault="hang"), "fine again", clock=clock)
+    host = scripted(ScriptedReply("unheard", fault="hang"), "fine again", clock=clock)
     conversation = host.open(model=model, turn_limits=TurnLimits(seconds=5))
     said = background(conversation.say, "hi")
     clock.wait_for_alarms(2)  # of the turn, and of the call: it is heard before the time is up
@@ -218,7 +232,7 @@ def test_every_kind_of_fault_is_tested_here() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_failed_turn_is_on_record_with_its_error(scripted: MakeHost, model: str) -> None:
-    conversation = scripted(Reply(fault="reset")).open(model=model)
+    conversation = scripted(ScriptedReply(fault="reset")).open(model=model)
     with pytest.raises(ServiceUnavailable) as caught:
         conversation.say("hi")
     record = conversation.record
@@ -231,7 +245,7 @@ def test_a_fault_of_one_instance_disturbs_no_other(
     make_host: MakeHost, background: Callable[..., Future[Answer]], fault: Fault
 ) -> None:
     providers = {
-        "faulty": InstanceConfig("mock", settings={"replies": [Reply("x", fault=fault)]}),
+        "faulty": InstanceConfig("mock", settings={"replies": [ScriptedReply("x", fault=fault)]}),
         "sound": InstanceConfig("mock", settings={"replies": ["fine", "still fine"]}),
     }
     host = make_host(config=Config(providers=providers))

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import genai_vendor_mock
 import pytest
-from genai_vendor_mock import MockProvider, Reply
+from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Host, Image, Message
 from genai_host.api import (
@@ -104,7 +104,7 @@ def test_tool_calls_reach_the_feature(scripted: MakeHost, model: str) -> None:
     calls = [ToolCall("1", "weather", {"city": "Oslo"}), ToolCall("2", "weather", {"city": "Rome"})]
     asking = Asking()
     host = scripted(
-        Reply("let me look", tool_calls=calls),
+        ScriptedReply("let me look", tool_calls=calls),
         {"tool_calls": [{"id": "3", "name": "weather", "arguments": {"city": "Bern"}}]},
         "sunny",
         plugins={"ask": asking.plugin()},
@@ -122,7 +122,7 @@ def test_tool_calls_reach_the_feature(scripted: MakeHost, model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_the_usage_of_a_reply_reaches_the_user(scripted: MakeHost, model: str) -> None:
     usage = Usage(7, 5, cached_tokens=3, reasoning_tokens=2)
-    answer = scripted(Reply("one", usage=usage)).open(model=model).say("hi")
+    answer = scripted(ScriptedReply("one", usage=usage)).open(model=model).say("hi")
     assert answer.usage == usage
 
 
@@ -138,7 +138,7 @@ def test_without_a_usage_it_counts_words(scripted: MakeHost) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_thought_is_no_part_of_the_answer(scripted: MakeHost, model: str) -> None:
     asking = Asking()
-    host = scripted(Reply("yes", reasoning="let me see"), plugins={"ask": asking.plugin()})
+    host = scripted(ScriptedReply("yes", reasoning="let me see"), plugins={"ask": asking.plugin()})
     deltas = [event.data for event in host.open("ask", model).stream("hi") if event.kind == "delta"]
     (completion,) = asking.completions
     assert completion.message.content == (Reasoning("let me see"), Text("yes"))
@@ -154,7 +154,7 @@ def test_a_reply_ends_for_the_reason_that_it_names(
     scripted: MakeHost, model: str, finish: FinishReason
 ) -> None:
     asking = Asking()
-    host = scripted(Reply("text", finish=finish), plugins={"ask": asking.plugin()})
+    host = scripted(ScriptedReply("text", finish=finish), plugins={"ask": asking.plugin()})
     host.open("ask", model).say("hi")
     (completion,) = asking.completions
     assert completion.finish == finish
@@ -165,7 +165,7 @@ def test_the_reason_that_a_reply_names_is_what_the_user_is_told(
     scripted: MakeHost, finish: FinishReason
 ) -> None:
     with pytest.raises(UnexpectedFinish, match=f"because of {finish}$") as caught:
-        scripted(Reply("text", finish=finish)).open(model="mock").say("hi")
+        scripted(ScriptedReply("text", finish=finish)).open(model="mock").say("hi")
     assert caught.value.reason == finish
 
 
@@ -188,7 +188,7 @@ def test_it_remembers_the_last_hundred_requests(host: Host) -> None:
 
 
 def test_a_request_that_fails_is_remembered_as_well(scripted: MakeHost) -> None:
-    host = scripted(Reply(status=500))
+    host = scripted(ScriptedReply(status=500))
     with pytest.raises(Exception, match="status 500"):
         host.open(model="mock").say("hi")
     assert len(mock_of(host).requests) == 1

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from genai_vendor_mock import MockProvider, Reply, Script, Settings
+from genai_vendor_mock import MockProvider, Script, ScriptedReply, Settings
 
 from genai_host import Config, Host
 from genai_host.api import ToolCall, Usage
@@ -21,7 +21,7 @@ from genai_host_testing.fixtures import MakeHost
 
 
 def test_replies_come_in_sequence(scripted: MakeHost) -> None:
-    conversation = scripted("one", Reply("two"), {"text": "three"}).open(model="mock")
+    conversation = scripted("one", ScriptedReply("two"), {"text": "three"}).open(model="mock")
     assert [conversation.say("go on").text for _ in range(3)] == ["one", "two", "three"]
 
 
@@ -84,31 +84,34 @@ def test_a_script_without_replies_has_nothing_to_say(repeat: bool) -> None:
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
-        ("hello", Reply("hello")),
-        ("", Reply("")),
-        (Reply("hello", fault="cut", pieces=1), Reply("hello", fault="cut", pieces=1)),
-        ({"text": "hello"}, Reply("hello")),
-        ({}, Reply()),
+        ("hello", ScriptedReply("hello")),
+        ("", ScriptedReply("")),
+        (
+            ScriptedReply("hello", fault="cut", pieces=1),
+            ScriptedReply("hello", fault="cut", pieces=1),
+        ),
+        ({"text": "hello"}, ScriptedReply("hello")),
+        ({}, ScriptedReply()),
         (
             {"reasoning": "hm", "delay": 1, "pace": 0.5, "finish": "length"},
-            Reply(reasoning="hm", delay=1.0, pace=0.5, finish="length"),
+            ScriptedReply(reasoning="hm", delay=1.0, pace=0.5, finish="length"),
         ),
         (
             {"fault": "overflow", "status": 429, "retry_after": 2, "pieces": 3},
-            Reply(fault="overflow", status=429, retry_after=2.0, pieces=3),
+            ScriptedReply(fault="overflow", status=429, retry_after=2.0, pieces=3),
         ),
-        ({"usage": {"input_tokens": 3, "output_tokens": 4}}, Reply(usage=Usage(3, 4))),
+        ({"usage": {"input_tokens": 3, "output_tokens": 4}}, ScriptedReply(usage=Usage(3, 4))),
         (
             {"tool_calls": [{"id": "1", "name": "f", "arguments": {"x": 1}}]},
-            Reply(tool_calls=(ToolCall("1", "f", {"x": 1}),)),
+            ScriptedReply(tool_calls=(ToolCall("1", "f", {"x": 1}),)),
         ),
         (
             {"tool_calls": [{"type": "tool_call", "id": "1", "name": "f"}]},
-            Reply(tool_calls=(ToolCall("1", "f"),)),
+            ScriptedReply(tool_calls=(ToolCall("1", "f"),)),
         ),
     ],
 )
-def test_replies_are_strings_or_tables_or_replies(written: Any, expected: Reply) -> None:
+def test_replies_are_strings_or_tables_or_replies(written: Any, expected: ScriptedReply) -> None:
     assert Script([written]).next() == expected
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genai_vendor_mock import MockProvider, Reply, Settings
+from genai_vendor_mock import MockProvider, ScriptedReply, Settings
 
 from genai_host import Answer, Event, TurnLimits
 from genai_host.api import ProviderReply, ProviderRequest, Services
@@ -45,7 +45,7 @@ class Watched(Cancellation):
         return registration
 
 
-def provider_of(clock: ManualClock, folder: Path, *replies: Reply) -> MockProvider:
+def provider_of(clock: ManualClock, folder: Path, *replies: ScriptedReply) -> MockProvider:
     return MockProvider(Settings(replies=replies), Services("mock", clock, folder, NO_HTTP))
 
 
@@ -53,7 +53,7 @@ def provider_of(clock: ManualClock, folder: Path, *replies: Reply) -> MockProvid
 def test_a_reply_waits_for_its_delay(
     scripted: MakeHost, clock: ManualClock, background: Background, model: str
 ) -> None:
-    host = scripted(Reply("at last", delay=2.5), clock=clock)
+    host = scripted(ScriptedReply("at last", delay=2.5), clock=clock)
     said: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
     clock.wait_for_alarm_in(2.5)
     clock.advance(2)
@@ -69,7 +69,7 @@ def test_a_reply_waits_for_its_delay(
 def test_each_further_piece_waits_for_its_pace(
     scripted: MakeHost, clock: ManualClock, background: Background
 ) -> None:
-    host = scripted(Reply("one two three", pace=0.25), clock=clock)
+    host = scripted(ScriptedReply("one two three", pace=0.25), clock=clock)
     events = host.open(model="mock", turn_limits=UNTIMED).stream("hi")
     assert next(events).text == "one"  # at once
     for piece in (" two", " three"):
@@ -86,7 +86,7 @@ def test_each_further_piece_waits_for_its_pace(
 def test_a_delay_comes_before_the_pace(
     scripted: MakeHost, clock: ManualClock, background: Background
 ) -> None:
-    host = scripted(Reply("one two", delay=3, pace=1), clock=clock)
+    host = scripted(ScriptedReply("one two", delay=3, pace=1), clock=clock)
     said: Future[Answer] = background(host.open(model="mock", turn_limits=UNTIMED).say, "hi")
     for seconds in (3.0, 1.0):
         clock.wait_for_alarm_in(seconds)
@@ -98,7 +98,7 @@ def test_a_delay_comes_before_the_pace(
 def test_a_reply_takes_as_long_in_one_piece_as_in_several(
     scripted: MakeHost, clock: ManualClock, background: Background, model: str
 ) -> None:
-    host = scripted(Reply("one two three", pace=1), clock=clock)
+    host = scripted(ScriptedReply("one two three", pace=1), clock=clock)
     said: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
     for _ in range(2):  # before each further piece
         clock.wait_for_alarm_in(1)
@@ -120,7 +120,7 @@ def test_a_reply_without_delay_asks_nothing_of_the_clock(
 def test_cancelling_ends_a_delay(
     scripted: MakeHost, clock: ManualClock, background: Background, model: str
 ) -> None:
-    host = scripted(Reply("unheard", delay=LONG), "fine again", clock=clock)
+    host = scripted(ScriptedReply("unheard", delay=LONG), "fine again", clock=clock)
     conversation = host.open(model=model, turn_limits=UNTIMED)
     said: Future[Answer] = background(conversation.say, "hi")
     clock.wait_for_alarm_in(LONG)
@@ -134,7 +134,7 @@ def test_cancelling_ends_a_delay(
 def test_cancelling_ends_a_stream_between_its_pieces(
     scripted: MakeHost, clock: ManualClock, background: Background
 ) -> None:
-    host = scripted(Reply("one two three", pace=LONG), "fine again", clock=clock)
+    host = scripted(ScriptedReply("one two three", pace=LONG), "fine again", clock=clock)
     conversation = host.open(model="mock", turn_limits=UNTIMED)
     events = conversation.stream("hi")
     assert next(events).text == "one"
@@ -148,9 +148,9 @@ def test_cancelling_ends_a_stream_between_its_pieces(
 
 
 def test_a_stream_that_is_dropped_cancels_its_turn(scripted: MakeHost, clock: ManualClock) -> None:
-    conversation = scripted(Reply("one two three", pace=LONG), "fine again", clock=clock).open(
-        model="mock", turn_limits=UNTIMED
-    )
+    conversation = scripted(
+        ScriptedReply("one two three", pace=LONG), "fine again", clock=clock
+    ).open(model="mock", turn_limits=UNTIMED)
     events = conversation.stream("hi")
     assert next(events).text == "one"
     events.close()
@@ -161,10 +161,10 @@ def test_a_stream_that_is_dropped_cancels_its_turn(scripted: MakeHost, clock: Ma
 
 @pytest.mark.parametrize("how", ["send", "stream"])
 @pytest.mark.parametrize(
-    "reply", [Reply(fault="hang"), Reply("x", delay=LONG)], ids=["hang", "delay"]
+    "reply", [ScriptedReply(fault="hang"), ScriptedReply("x", delay=LONG)], ids=["hang", "delay"]
 )
 def test_a_provider_that_waits_is_woken_by_its_limits(
-    clock: ManualClock, tmp_path: Path, background: Background, how: str, reply: Reply
+    clock: ManualClock, tmp_path: Path, background: Background, how: str, reply: ScriptedReply
 ) -> None:
     provider = provider_of(clock, tmp_path, reply)
     limits = Watched()
@@ -180,7 +180,7 @@ def test_a_provider_that_waits_is_woken_by_its_limits(
 def test_a_call_that_is_cancelled_already_brings_nothing(
     clock: ManualClock, tmp_path: Path, how: str, fault: Any
 ) -> None:
-    provider = provider_of(clock, tmp_path, Reply("unheard", fault=fault))
+    provider = provider_of(clock, tmp_path, ScriptedReply("unheard", fault=fault))
     limits = Cancellation()
     limits.cancel()
     with pytest.raises(Cancelled):
@@ -191,7 +191,7 @@ def test_closing_a_stream_ends_an_iteration_that_is_blocked(
     clock: ManualClock, tmp_path: Path, background: Background
 ) -> None:
     """As `ReplyStream.close` promises, whatever the limits of the call do."""
-    provider = provider_of(clock, tmp_path, Reply("one two three", pace=LONG))
+    provider = provider_of(clock, tmp_path, ScriptedReply("one two three", pace=LONG))
     limits = Cancellation()
     stream = provider.stream(REQUEST, limits)
     assert not isinstance(stream, ProviderReply)
@@ -205,7 +205,7 @@ def test_closing_a_stream_ends_an_iteration_that_is_blocked(
 
 
 def test_a_closed_stream_brings_no_more(clock: ManualClock, tmp_path: Path) -> None:
-    stream = provider_of(clock, tmp_path, Reply("one two")).stream(REQUEST, Cancellation())
+    stream = provider_of(clock, tmp_path, ScriptedReply("one two")).stream(REQUEST, Cancellation())
     assert not isinstance(stream, ProviderReply)
     stream.close()
     stream.close()  # any number of times
@@ -230,7 +230,7 @@ def test_whatever_ends_a_call_ends_its_delay(
     ending: str,
     error: GenaiError | type[GenaiError],
 ) -> None:
-    host = scripted(Reply("unheard", delay=LONG), clock=clock)
+    host = scripted(ScriptedReply("unheard", delay=LONG), clock=clock)
     conversation = host.open(model=model, turn_limits=UNTIMED)
     said: Future[Answer] = background(conversation.say, "hi")
     clock.wait_for_alarm_in(LONG)

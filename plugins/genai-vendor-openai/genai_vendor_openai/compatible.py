@@ -22,9 +22,9 @@ from genai_host.errors import ConfigurationError
 from genai_vendor_openai.openai import PATIENT
 from genai_vendor_openai.parameters import OF_SERVERS
 
-Dialect = Literal["openai-chat", "openai-responses", "openai-embed"]
+DialectName = Literal["openai-chat", "openai-responses", "openai-embed"]
 
-_VARIANTS: Mapping[Dialect, tuple[str, ...]] = {
+_VARIANTS: Mapping[DialectName, tuple[str, ...]] = {
     "openai-chat": (
         "max_tokens", "system_role", "stream_usage", "strict", "object_root", "image_detail",
         "reasoning",
@@ -57,7 +57,7 @@ class CompatibleSettings:
         factory=dict,
         metadata=about("further fields of the body, sent with each request, such as top_k"),
     )
-    serves: tuple[Dialect, ...] = field(
+    serves: tuple[DialectName, ...] = field(
         default=("openai-chat", "openai-embed"),
         metadata=about("dialects that the service supports, best first"),
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
-from genai_mcp.client.servers import Server
+from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 from genai_mcp.within import Within
 
@@ -28,7 +28,7 @@ class Run:
 
 
 def main(url: str) -> None:
-    source = McpSource(Server("peer", url=url))
+    source = McpSource(McpServer("peer", url=url))
     try:
         with Within(SECONDS, "all of it") as limits:
             tools = {tool.name: tool for tool in source.tools(limits)}

@@ -9,7 +9,7 @@ from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
 from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 from genai_host_testing.agents import calls
 
 RIVERS = b"The Rhine is 1233 km long. <img src=x onerror=hit()>"
@@ -19,7 +19,7 @@ MARK = re.compile(r"【[^】]+】")
 FILE: Any = {"name": "rivers.txt", "mimeType": "text/plain", "buffer": RIVERS}
 
 
-def searching(heard: RecordedPrompt) -> Said:
+def searching(heard: RecordedPrompt) -> FakeAnswer:
     """It searches, and cites what it finds."""
     last = heard.messages[-1]
     if last.role != "tool":
@@ -28,7 +28,7 @@ def searching(heard: RecordedPrompt) -> Said:
     return f"It is **1233 km** long.{mark} That is 🏞 long."
 
 
-def asking(heard: RecordedPrompt) -> Said:
+def asking(heard: RecordedPrompt) -> FakeAnswer:
     if heard.messages[-1].role != "tool":
         return calls("weather", what="all")
     return f"It is {result_of(heard)}"

@@ -10,7 +10,7 @@ import genai_feature_agent
 from genai_host import Host
 from genai_host.api import Completion, Message, ReactionType, Tool, ToolCall, ToolContext
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
-from genai_host.testing.fake_model import Said
+from genai_host.testing.fake_model import FakeAnswer
 
 MakeHost = Callable[..., Host]
 
@@ -41,7 +41,7 @@ def calls(*names: str, text: str = "", prefix: str = "", **arguments: Any) -> Co
     return Completion(Message("assistant", [*([text] if text else []), *asked]), "tool_calls")
 
 
-def in_turn(*answers: Said) -> FakeModel:
+def in_turn(*answers: FakeAnswer) -> FakeModel:
     """Return a model that gives these answers in order, and then repeats the last one."""
     return FakeModel(lambda heard: answers[min(heard.number, len(answers) - 1)])
 

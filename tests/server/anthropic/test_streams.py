@@ -25,7 +25,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
-from genai_host.server.anthropic.replies import Writer
+from genai_host.server.anthropic.replies import MessageWriter
 from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
@@ -110,7 +110,7 @@ def written(
         yield from deltas
         return Completion(Message("assistant", content))
 
-    writer = Writer("m", shows_thoughts=shows_thoughts)
+    writer = MessageWriter("m", shows_thoughts=shows_thoughts)
     whole = b"".join(writer.events(CompletionStream(answer())))
     return blocks_of(
         [json.loads(block.split("\ndata: ")[1]) for block in whole.decode().split("\n\n")[:-1]]

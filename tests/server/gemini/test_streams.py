@@ -289,7 +289,7 @@ def test_a_client_that_goes_ends_the_call(make_host: MakeHost) -> None:
 
 
 def test_deltas_without_anything_are_left_out() -> None:
-    from genai_host.server.gemini.replies import Writer
+    from genai_host.server.gemini.replies import ContentWriter
     from genai_host.serving.completion import CompletionStream
 
     def answer() -> Any:
@@ -297,7 +297,7 @@ def test_deltas_without_anything_are_left_out() -> None:
         yield Delta(tool_call=ToolCall("a", "b"))
         return Completion(Message("assistant", [ToolCall("a", "b")]), "tool_calls")
 
-    written = b"".join(Writer("m", False).array(CompletionStream(answer())))
+    written = b"".join(ContentWriter("m", False).array(CompletionStream(answer())))
     (only,) = json.loads(written)
     assert parts_in([only]) == [{"functionCall": {"id": "a", "name": "b", "args": {}}}]
 

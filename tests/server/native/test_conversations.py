@@ -256,7 +256,7 @@ def test_an_answer_that_is_not_kept_says_so(api: Api, monkeypatch: pytest.Monkey
 
     path = api.opened()
     with monkeypatch.context() as patched:
-        patched.setattr("genai_host.store.writer.Writer.add", add)
+        patched.setattr("genai_host.store.writer.EntryWriter.add", add)
         answer = api.said(path)["answer"]
         *_, (_, streamed) = api.events(f"{path}/turns", {"message": "hi"})
     for each in (answer, streamed):

@@ -15,7 +15,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Conflict, ServiceUnavailable, StoreError
 from genai_host.server.native import api as native
 from genai_host.server.native import idempotency, jobs
-from genai_host.store.writer import Addition, Writer
+from genai_host.store.writer import Addition, EntryWriter
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
 
@@ -55,16 +55,16 @@ def test_a_job_that_fails_says_why(api: Api) -> None:
 def test_a_job_whose_end_was_not_written_at_first_is_on_record(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = Writer.add
+    add = EntryWriter.add
     refused: list[Addition] = []
 
-    def fail_once(writer: Writer, addition: Addition) -> None:
+    def fail_once(writer: EntryWriter, addition: Addition) -> None:
         if not refused and addition.rows[-1].kind == "turn_ended":
             refused.append(addition)
             raise StoreError("another program holds the lock")
         add(writer, addition)
 
-    monkeypatch.setattr(Writer, "add", fail_once)
+    monkeypatch.setattr(EntryWriter, "add", fail_once)
     job = api.post("/jobs", {"message": "hi"})
     answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]
     assert refused
@@ -79,13 +79,13 @@ def test_the_end_of_a_turn_that_the_store_refused_is_recorded_later(
     with closing(api.host.open("chat", "mock", owner="")) as conversation:
         turn = conversation.begin("hi")
         ending = Cancellation()
-        add = Writer.add
+        add = EntryWriter.add
         with monkeypatch.context() as patched:
-            patched.setattr(Writer, "add", lambda *_: raised(StoreError("the disk is full")))
+            patched.setattr(EntryWriter, "add", lambda *_: raised(StoreError("the disk is full")))
             conversation.abandon()
             with pytest.raises(StoreError, match="disk is full"):
                 jobs.record_result(conversation, ending)
-        assert Writer.add is add
+        assert EntryWriter.add is add
         jobs.record_result(conversation, ending)
         [recorded] = api.get(f"/conversations/{conversation.id}")["turns"]
         assert (recorded["turn"], recorded["status"]) == (turn, "failed")
@@ -98,14 +98,14 @@ def raised(error: Exception) -> None:
 def test_a_job_keeps_an_answer_that_is_not_recorded(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = Writer.add
+    add = EntryWriter.add
 
-    def fail(writer: Writer, addition: Addition) -> None:
+    def fail(writer: EntryWriter, addition: Addition) -> None:
         if addition.rows[-1].kind == "turn_ended":
             raise StoreError("the disk is full")
         add(writer, addition)
 
-    monkeypatch.setattr(Writer, "add", fail)
+    monkeypatch.setattr(EntryWriter, "add", fail)
     monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
     job = api.post("/jobs", {"message": "hi"})
     answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]

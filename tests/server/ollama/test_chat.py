@@ -25,7 +25,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
-from genai_host.server.ollama.replies import Writer, as_message
+from genai_host.server.ollama.replies import ChatWriter, as_message
 from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
@@ -227,7 +227,7 @@ class TestErrors:
             yield Delta(reasoning="hm")
             raise IncompleteReply("it was cut")
 
-        writer = Writer("m", True, as_message, api.host.clock)
+        writer = ChatWriter("m", True, as_message, api.host.clock)
         said, thought, error = map(json.loads, writer.lines(CompletionStream(answer())))
         assert said["message"]["content"] == "so"
         assert thought["message"] == {"role": "assistant", "content": "", "thinking": "hm"}

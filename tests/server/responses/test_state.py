@@ -14,9 +14,9 @@ from genai_host import Config, Host
 from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, VendorPart
 from genai_host.config import ServerConfig
 from genai_host.errors import LimitExceeded, NotFound, StoreError
-from genai_host.server.memory import Memory
+from genai_host.server.memory import MemoryCache
 from genai_host.server.responses.api import Seals
-from genai_host.server.responses.state import CONVERSATIONS, RESPONSES, Kept
+from genai_host.server.responses.state import CONVERSATIONS, RESPONSES, ResponseStore
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock
@@ -236,7 +236,7 @@ def test_a_store_that_fails_keeps_nobody_from_an_answer(
 
 
 def test_the_memory_is_bounded() -> None:
-    memory = Memory(100)
+    memory = MemoryCache(100)
     mine, yours = memory.shelf("me", RESPONSES), memory.shelf("you", RESPONSES)
     mine.put("a", {"x": "y" * 20})
     yours.put("a", {"x": "z" * 20})
@@ -266,13 +266,13 @@ def test_a_conversation_stays_while_seconds_pass(make_host: MakeHost) -> None:
             self.advance(1)
             return super().now()
 
-    kept = Kept(make_host(clock=Hasty()))
+    kept = ResponseStore(make_host(clock=Hasty()))
     kept.keep_conversation("", "c", {"n": 0})
     assert kept.find("", CONVERSATIONS, "c") == {"n": 0}
 
 
 def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
-    kept = Kept(host)
+    kept = ResponseStore(host)
     kept.keep_conversation("", "c", {"n": 0})
     others = [10, 1]
 
@@ -306,9 +306,9 @@ class TestSeveralServers:
     ) -> None:
         config = Config(server=ServerConfig(workers=workers))
         with Store(tmp_path / "x.db") as one, Store(tmp_path / "x.db") as other:
-            kept = Kept(make_host(store=one, config=config))
+            kept = ResponseStore(make_host(store=one, config=config))
             kept.keep_response("", "resp_" + "0" * 48, {"n": 1}, asked=False)
-            elsewhere = Kept(make_host(store=other, config=config))
+            elsewhere = ResponseStore(make_host(store=other, config=config))
             if workers == 1:
                 with pytest.raises(NotFound):
                     elsewhere.find("", RESPONSES, "resp_" + "0" * 48)

@@ -32,11 +32,11 @@ from genai_host.api import Clock, Message, Reasoning, Text, Tool, ToolCall, Tool
 if TYPE_CHECKING:
     from typing import Self
 
-    from genai_feature_assistants.agents.backends import Backend
+    from genai_feature_assistants.agents.backends import AgentBackend
     from genai_feature_assistants.agents.client import ServiceClient
 
 
-Given = Iterable[Tool | Callable[..., Any]]
+Callables = Iterable[Tool | Callable[..., Any]]
 
 
 class OpenAIAssistantAgent:
@@ -75,7 +75,7 @@ class OpenAIAssistantAgent:
         cls,
         configuration: OpenAIServiceConfiguration,
         definition: OpenAIAssistantDefinition,
-        functions: Given = (),
+        functions: Callables = (),
         *,
         approve: Approve | None = None,
         polling: PollingOptions | None = None,
@@ -108,7 +108,7 @@ class OpenAIAssistantAgent:
         cls,
         configuration: OpenAIServiceConfiguration,
         id: str,
-        functions: Given = (),
+        functions: Callables = (),
         *,
         approve: Approve | None = None,
         polling: PollingOptions | None = None,
@@ -131,7 +131,7 @@ class OpenAIAssistantAgent:
     def _made(
         cls,
         configuration: OpenAIServiceConfiguration,
-        find: Callable[[Backend], OpenAIAssistantDefinition],
+        find: Callable[[AgentBackend], OpenAIAssistantDefinition],
         functions: Functions,
         pace: Pace,
     ) -> Self:
@@ -336,7 +336,7 @@ class OpenAIAssistantChannel:
     Source: document 002, "Class inventory".
     """
 
-    def __init__(self, backend: Backend, thread_id: str) -> None:
+    def __init__(self, backend: AgentBackend, thread_id: str) -> None:
         self._backend = backend
         self.thread_id = thread_id
 

@@ -1,6 +1,6 @@
 """The backend over the Assistants API, version 2.
 
-A run is polled (`PolledRun`) or streamed (`StreamedRun`).
+A run is polled (`PolledRun`) or streamed (`AssistantsStreamedRun`).
 
 Source: document 002, "Run processing"; OpenAI's OpenAPI document 2.3.0: `RunObject`,
 `RunStepObject`, `AssistantStreamEvent`, and the paths below `/assistants` and `/threads`.
@@ -24,6 +24,7 @@ from genai_feature_assistants.agents.client import ServiceClient, path_of
 from genai_feature_assistants.agents.content import (
     AgentDelta,
     AgentMessage,
+    Wire,
     read_message,
     written_message,
 )
@@ -55,8 +56,6 @@ from genai_host.api import (
     string_in,
 )
 from genai_host.errors import GenaiError, IncompleteReply, ProviderError, ProviderTimeout
-
-Wire = dict[str, Any]
 
 
 class _Run(ABC):
@@ -178,7 +177,7 @@ class PolledRun(_Run):
         return read_message(found, self.order.name)
 
 
-class StreamedRun(_Run):
+class AssistantsStreamedRun(_Run):
     """A run whose events are streamed: one stream until it requires functions, another after."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
@@ -311,7 +310,7 @@ class AssistantsBackend:
         return cast("Iterator[AgentMessage]", PolledRun(self._client, order, pace).told())
 
     def stream(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage | AgentDelta]:
-        return StreamedRun(self._client, order, pace).told()
+        return AssistantsStreamedRun(self._client, order, pace).told()
 
     def _name_of(self, id: str) -> str:
         """Return the name of an assistant; its id if it has no name, or was deleted."""

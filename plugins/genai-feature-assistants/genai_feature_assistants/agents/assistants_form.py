@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_feature_assistants.agents.content import written_message
+from genai_feature_assistants.agents.content import Wire, written_message
 from genai_feature_assistants.agents.definitions import (
     OpenAIAssistantDefinition,
     from_json,
@@ -29,8 +29,6 @@ from genai_host.errors import GenaiError, ValidationError
 
 RUN_OPTIONS = "__run_options"
 """Key of the execution options, as JSON, in the metadata of an assistant."""
-
-Wire = dict[str, Any]
 
 
 def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:

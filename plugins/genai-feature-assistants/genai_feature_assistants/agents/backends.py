@@ -1,6 +1,6 @@
 """The interface between an agent and an API, and the choice of a backend.
 
-`Backend` is the one interface between agents and the two APIs, the Assistants API and its
+`AgentBackend` is the one interface between agents and the two APIs, the Assistants API and its
 successor. `backend_of` returns the backend that the configuration of a client names.
 """
 
@@ -19,7 +19,7 @@ from genai_feature_assistants.agents.runs import RunOrder, ThreadSettings
 from genai_host.api import Message
 
 
-class Backend(Protocol):
+class AgentBackend(Protocol):
     """An API with definitions, threads and runs.
 
     Every method raises the errors of `ServiceClient`, and `ValidationError` before anything is
@@ -69,7 +69,7 @@ class Backend(Protocol):
         """Like `run`, but yield the deltas of a message before the message."""
 
 
-def backend_of(client: ServiceClient) -> Backend:
+def backend_of(client: ServiceClient) -> AgentBackend:
     """Return the backend that the configuration of a client names."""
     made: dict[str, type[AssistantsBackend] | type[ResponsesBackend]] = {
         "assistants": AssistantsBackend,

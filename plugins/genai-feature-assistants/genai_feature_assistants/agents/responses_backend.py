@@ -14,13 +14,13 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, cast
+from typing import cast
 
 import attrs
 
 from genai_feature_assistants.agents.assistants_form import assistant_request
 from genai_feature_assistants.agents.client import ServiceClient, path_of
-from genai_feature_assistants.agents.content import AgentDelta, AgentMessage
+from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Wire
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.errors import RunIncomplete
 from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace, TimeIsUp
@@ -59,8 +59,7 @@ from genai_host.api import (
 )
 from genai_host.errors import BadRequest, GenaiError, IncompleteReply, ProviderTimeout
 
-Wire = dict[str, Any]
-Told = AgentMessage | AgentDelta
+RunUpdate = AgentMessage | AgentDelta
 
 _OPEN = ("queued", "in_progress")
 _DELTAS = {
@@ -82,7 +81,7 @@ class _Run(ABC):
         self.teller = StepTeller(order)
         self._pending: list[ToolCall] = []  # that no response has been given the results of
 
-    def told(self) -> Iterator[Told]:
+    def told(self) -> Iterator[RunUpdate]:
         """Yield the messages of the run. Cancel an open response if the run is left."""
         body = response_request(self.order)
         try:
@@ -106,7 +105,7 @@ class _Run(ABC):
         raise endless(self.response, self.order, self.pace.options.round_trips)
 
     @abstractmethod
-    def _answered(self, body: Wire) -> Iterator[Told]:
+    def _answered(self, body: Wire) -> Iterator[RunUpdate]:
         """Get a response, and yield its deltas."""
 
     def update(self, response: Wire) -> None:
@@ -191,7 +190,7 @@ class _Run(ABC):
 class WholeRun(_Run):
     """A run whose responses are not streamed. A response in the background is polled."""
 
-    def _answered(self, body: Wire) -> Iterator[Told]:
+    def _answered(self, body: Wire) -> Iterator[RunUpdate]:
         self.update(self.client.post("responses", body, seconds=self.pace.options.timeout or None))
         try:
             self.pace.until(
@@ -206,14 +205,14 @@ class WholeRun(_Run):
         return self.response
 
 
-class StreamedRun(_Run):
+class ResponsesStreamedRun(_Run):
     """A run whose responses are streamed."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
         super().__init__(client, order, pace)
         self._text: list[str] = []
 
-    def _answered(self, body: Wire) -> Iterator[Told]:
+    def _answered(self, body: Wire) -> Iterator[RunUpdate]:
         ended = False
         seconds = self.pace.options.timeout
         try:
@@ -333,4 +332,4 @@ class ResponsesBackend:
         return cast("Iterator[AgentMessage]", WholeRun(self._client, order, pace).told())
 
     def stream(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage | AgentDelta]:
-        return StreamedRun(self._client, order, pace).told()
+        return ResponsesStreamedRun(self._client, order, pace).told()

@@ -15,6 +15,7 @@ from genai_feature_assistants.agents.content import (
     AgentMessage,
     Code,
     FileImage,
+    Wire,
     check_role,
     read_text,
 )
@@ -41,8 +42,6 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import InvalidParameter, UnsupportedPart, ValidationError
-
-Wire = dict[str, Any]
 
 THREAD_OPTIONS = "__thread_options"
 """Prefix of the keys of thread settings, as JSON, in the metadata of a conversation."""

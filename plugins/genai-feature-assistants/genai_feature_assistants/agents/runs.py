@@ -224,7 +224,7 @@ def endless(run: Mapping[str, Any], order: RunOrder, times: int) -> RunError:
     return run_error(run, order, RunStuck, f"it called functions {times} times")
 
 
-Wire = Mapping[str, Any]
+WireObject = Mapping[str, Any]
 
 
 @define
@@ -244,7 +244,7 @@ class StepTeller:
     results: dict[str, ToolResult] = field(factory=dict)
     _told: set[str] = field(factory=set)
 
-    def new(self, steps: Sequence[Wire]) -> list[Wire]:
+    def new(self, steps: Sequence[WireObject]) -> list[WireObject]:
         """Return the completed steps that were not returned before, tool calls before messages.
 
         Raises:
@@ -271,7 +271,7 @@ class StepTeller:
         """Store the results of functions until their step is completed."""
         self.results.update((each.id, each) for each in results)
 
-    def tool_messages(self, step: Wire) -> Iterator[AgentMessage]:
+    def tool_messages(self, step: WireObject) -> Iterator[AgentMessage]:
         """Yield the messages of a step of tool calls.
 
         These are visible code, and hidden results, with the hidden call if it was not yielded
@@ -301,7 +301,7 @@ class StepTeller:
             assistant_id=self.order.assistant_id,
         )
 
-    def _function_messages(self, data: Wire, step_id: str) -> Iterator[AgentMessage]:
+    def _function_messages(self, data: WireObject, step_id: str) -> Iterator[AgentMessage]:
         function = object_in(data, "function")
         id = string_in(data, "id")
         call = self.called.get(id)
@@ -312,11 +312,11 @@ class StepTeller:
         yield self.message([result], visible=False, id=step_id, role="tool")
 
 
-def _begun(step: Wire) -> int:
+def _begun(step: WireObject) -> int:
     return count_in(step, "created_at")
 
 
-def _code(data: Wire) -> Code:
+def _code(data: WireObject) -> Code:
     outputs = [each for each in list_in(data, "outputs") if isinstance(each, Mapping)]
     logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
     images = [

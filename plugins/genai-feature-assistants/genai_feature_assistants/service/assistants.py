@@ -20,7 +20,7 @@ from genai_feature_assistants.service.fields import (
     tools_in,
 )
 from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.vector_store_files import chunking_in
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
@@ -160,5 +160,5 @@ class Assistants:
             raise ValidationError("model must be a non-empty string", path="$.model")
         return kept
 
-    def _shelf(self, user: str) -> Shelf:
-        return Shelf(self._host, user, "assistant")
+    def _shelf(self, user: str) -> ObjectStore:
+        return ObjectStore(self._host, user, "assistant")

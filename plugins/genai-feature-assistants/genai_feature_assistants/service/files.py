@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError
 
@@ -196,5 +196,5 @@ class Files:
         """Return the bytes of a file. Raises `Missing`."""
         return b"".join(self._host.store_for(user).blobs().get(self.get(user, id)["_blob"]))
 
-    def _shelf(self, user: str) -> Shelf:
-        return Shelf(self._host, user, "file")
+    def _shelf(self, user: str) -> ObjectStore:
+        return ObjectStore(self._host, user, "file")

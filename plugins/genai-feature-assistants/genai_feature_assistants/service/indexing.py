@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.shelf import Object, Shelf
+from genai_feature_assistants.service.shelf import Object, ObjectStore
 from genai_host.api import (
     CancelToken,
     Job,
@@ -61,7 +61,7 @@ _UNCLOSED = frozenset(
 _BREAKS = ("\n\n", "\n", ". ", " ")
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A file has no readable text.
 
     Args:
@@ -89,7 +89,7 @@ def text_of(data: bytes, name: str) -> str:
         found = _decoded(data)
     found = well_formed(found)
     if not found.strip():
-        raise Unreadable("the file contains no text")
+        raise UnreadableFile("the file contains no text")
     return found
 
 
@@ -133,7 +133,7 @@ def _break_before(text: str, least: int, most: int) -> int:
 
 def _decoded(data: bytes) -> str:
     if not is_text(data):
-        raise Unreadable("the file is neither text nor of a supported type", _UNSUPPORTED)
+        raise UnreadableFile("the file is neither text nor of a supported type", _UNSUPPORTED)
     return decode_text(data)
 
 
@@ -145,7 +145,7 @@ def _of_html(text: str) -> str:
         if name.lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if closes else depth + 1
         if depth > _MOST_DEPTH:
-            raise Unreadable(f"the file is nested deeper than {_MOST_DEPTH} levels")
+            raise UnreadableFile(f"the file is nested deeper than {_MOST_DEPTH} levels")
     tree = LexborHTMLParser(text)
     for node in tree.css("script, style, noscript, template, svg, iframe"):
         node.decompose()
@@ -160,12 +160,12 @@ def _of_pdf(data: bytes) -> str:
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Unreadable("the file is encrypted")
+            raise UnreadableFile("the file is encrypted")
         return "\n\n".join(page.extract_text() for page in reader.pages[:_MOST_PDF_PAGES])
-    except Unreadable:
+    except UnreadableFile:
         raise
     except Exception as error:
-        raise Unreadable(f"not a readable PDF: {type(error).__name__}") from error
+        raise UnreadableFile(f"not a readable PDF: {type(error).__name__}") from error
 
 
 _UNSUPPORTED = "unsupported_file"
@@ -307,9 +307,9 @@ KIND = "file"
 _BATCH = 64  # texts that are embedded by one call
 
 
-def shelf_of(host: HostServices, user: str, store: str) -> Shelf:
+def shelf_of(host: HostServices, user: str, store: str) -> ObjectStore:
     """Return the files of a vector store."""
-    return Shelf(host, user, "vector store file", store)
+    return ObjectStore(host, user, "vector store file", store)
 
 
 def job_of(user: str, found: Object) -> Job:
@@ -336,9 +336,11 @@ class Indexing:
             if not _is_of(job, found):
                 return
             if job.is_exhausted:
-                raise Unreadable("reading it ended the worker process repeatedly", "invalid_file")
+                raise UnreadableFile(
+                    "reading it ended the worker process repeatedly", "invalid_file"
+                )
             self._end(shelf, job, self._index(user, found, limits))
-        except Unreadable as error:
+        except UnreadableFile as error:
             self._end(shelf, job, _failed(error.code, str(error)))
         except NotFound:  # it was removed meanwhile
             return
@@ -369,7 +371,7 @@ class Indexing:
         blob = self._host.store_for(user).blobs().put([data])
         return {"status": "completed", "usage_bytes": len(data), "_blob": blob}
 
-    def _end(self, shelf: Shelf, job: Job, fields: dict[str, Any]) -> None:
+    def _end(self, shelf: ObjectStore, job: Job, fields: dict[str, Any]) -> None:
         """Write the result, unless the file was removed or cancelled meanwhile."""
 
         def make(found: Any) -> tuple[Any, bool]:

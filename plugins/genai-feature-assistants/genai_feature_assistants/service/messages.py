@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.fields import metadata_in
 from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_host.api import (
     Image,
     JsonReader,
@@ -33,7 +33,7 @@ _MOST_TEXT = 1_000_000  # characters
 _DETAILS = ("auto", "low", "high")
 _TOOLS = ("code_interpreter", "file_search")
 
-Said = Mapping[str, Any]
+MessageText = Mapping[str, Any]
 """Role, content, attachments and metadata of a message."""
 
 
@@ -52,7 +52,7 @@ def read_message(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
     return said
 
 
-def made(shelf: Shelf, thread: str, said: Said) -> dict[str, Any]:
+def made(shelf: ObjectStore, thread: str, said: MessageText) -> dict[str, Any]:
     """Return a new message with all its fields."""
     return {
         "id": new_id("msg"),
@@ -73,7 +73,7 @@ def text_content(value: str, annotations: Sequence[Mapping[str, Any]] = ()) -> d
     return {"type": "text", "text": {"value": value, "annotations": list(annotations)}}
 
 
-def attached_to(said: Sequence[Said], tool: str) -> list[str]:
+def attached_to(said: Sequence[MessageText], tool: str) -> list[str]:
     """Return the ids of the files that are attached for a tool."""
     return [
         each["file_id"]
@@ -138,14 +138,14 @@ class Messages:
         self._host = host
         self._files = files
 
-    def shelf(self, user: str, thread: str) -> Shelf:
-        return Shelf(self._host, user, "message", thread)
+    def shelf(self, user: str, thread: str) -> ObjectStore:
+        return ObjectStore(self._host, user, "message", thread)
 
     def read(self, user: str, given: Iterable[JsonReader]) -> list[dict[str, Any]]:
         """Return the messages of a request. Raises `ValidationError`."""
         return [read_message(each, self._files, user) for each in given]
 
-    def add(self, user: str, thread: str, said: Said) -> Object:
+    def add(self, user: str, thread: str, said: MessageText) -> Object:
         shelf = self.shelf(user, thread)
         return shelf.add(made(shelf, thread, said))
 
@@ -214,7 +214,7 @@ class Messages:
             return file
         return name
 
-    def _shelf(self, request: RouteRequest) -> Shelf:
+    def _shelf(self, request: RouteRequest) -> ObjectStore:
         thread = request.parameters["thread"]
-        Shelf(self._host, request.user, "thread").get(thread)
+        ObjectStore(self._host, request.user, "thread").get(thread)
         return self.shelf(request.user, thread)

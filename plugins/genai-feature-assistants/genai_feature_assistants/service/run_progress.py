@@ -20,8 +20,14 @@ from genai_feature_assistants.service.run_states import (
     usage_of,
     without_content,
 )
-from genai_feature_assistants.service.run_tools import CODE, Given, Pieces, annotations_of, begun
-from genai_feature_assistants.service.shelf import Object, Shelf, shown
+from genai_feature_assistants.service.run_tools import (
+    CODE,
+    AnnotatedPieces,
+    CallResult,
+    annotations_of,
+    begun,
+)
+from genai_feature_assistants.service.shelf import Object, ObjectStore, shown
 
 _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
@@ -34,7 +40,13 @@ class RunProgress:
     """
 
     def __init__(
-        self, user: str, run: Object, states: RunStates, steps: Shelf, messages: Shelf, to: Streams
+        self,
+        user: str,
+        run: Object,
+        states: RunStates,
+        steps: ObjectStore,
+        messages: ObjectStore,
+        to: Streams,
     ) -> None:
         self.run = run
         self._user = user
@@ -43,7 +55,7 @@ class RunProgress:
         self._messages = messages
         self._to = to
         self._told = -1  # round of the message that was streamed
-        self._pieces = Pieces({}, {})  # of that
+        self._pieces = AnnotatedPieces({}, {})  # of that
 
     def begin(self, conversation: str) -> None:
         """Mark the run as in progress. `conversation` is the id of its event log."""
@@ -64,7 +76,7 @@ class RunProgress:
         message = self._message(round)
         if self._told != round:
             self._told = round
-            self._pieces = Pieces(*self._sources())
+            self._pieces = AnnotatedPieces(*self._sources())
             self._begin_message(round, message)
         for piece in self._pieces.add(text):
             self._tell_piece(message["id"], piece)
@@ -86,7 +98,7 @@ class RunProgress:
             return
         sources = self._sources()
         if self._told != round:
-            self._pieces = Pieces(*sources)
+            self._pieces = AnnotatedPieces(*sources)
             self._begin_message(round, message)
             for piece in self._pieces.add(text):
                 self._tell_piece(message["id"], piece)
@@ -117,7 +129,7 @@ class RunProgress:
         self._tell_calls(step["id"], list(enumerate(told)))
         return step
 
-    def called(self, step: Object, id: str, given: Given) -> Object:
+    def called(self, step: Object, id: str, given: CallResult) -> Object:
         """Add the result of a tool of the server, and return the step."""
 
         def make(found: Object) -> tuple[Object | None, Object]:

@@ -26,7 +26,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from genai_feature_assistants.service.shelf import Object, Shelf, shown
+from genai_feature_assistants.service.shelf import Object, ObjectStore, shown
 from genai_host.api import Job, RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import NotFound
 
@@ -70,7 +70,7 @@ def new_step(run: Object, round: int, kind: str, details: Any, now: int) -> dict
     }
 
 
-def end_steps(steps: Shelf, status: str, **fields: Any) -> list[Object]:
+def end_steps(steps: ObjectStore, status: str, **fields: Any) -> list[Object]:
     """End the steps in progress of a run that ends with a status, and return them."""
     ended = {"status": "cancelled" if status == "incomplete" else status, **fields}
     if status in _STEP_STAMPS:
@@ -79,7 +79,7 @@ def end_steps(steps: Shelf, status: str, **fields: Any) -> list[Object]:
     return [steps.update(step["id"], **ended) for step in begun]
 
 
-def usage_of(steps: Shelf) -> dict[str, int]:
+def usage_of(steps: ObjectStore) -> dict[str, int]:
     """Return the sum of the tokens of the steps."""
     used = [step["usage"] for step in steps.all() if step["usage"]]
     return {name: sum(each[name] for each in used) for name in _USED}
@@ -105,14 +105,14 @@ def without_content(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**call, "file_search": {**call["file_search"], "results": results}}
 
 
-class Steps:
+class RunSteps:
     """The steps of the runs of all users."""
 
     def __init__(self, host: HostServices) -> None:
         self._host = host
 
-    def shelf(self, user: str, run: str) -> Shelf:
-        return Shelf(self._host, user, "step", run)
+    def shelf(self, user: str, run: str) -> ObjectStore:
+        return ObjectStore(self._host, user, "step", run)
 
     def show(self, request: RouteRequest) -> RouteResponse:
         step = self._shelf(request).get(request.parameters["step"])
@@ -125,9 +125,9 @@ class Steps:
             shelf.page(request.query, lambda each: shown_step(each, content=content))
         )
 
-    def _shelf(self, request: RouteRequest) -> Shelf:
+    def _shelf(self, request: RouteRequest) -> ObjectStore:
         names = request.parameters
-        Shelf(self._host, request.user, "run", names["thread"]).get(names["run"])
+        ObjectStore(self._host, request.user, "run", names["thread"]).get(names["run"])
         return self.shelf(request.user, names["run"])
 
 
@@ -171,8 +171,8 @@ class RunStates:
         self._host = host
         self._worker = worker
 
-    def shelf(self, user: str, thread: str) -> Shelf:
-        return Shelf(self._host, user, "run", thread)
+    def shelf(self, user: str, thread: str) -> ObjectStore:
+        return ObjectStore(self._host, user, "run", thread)
 
     def get(self, user: str, thread: str, id: str) -> Object:
         """Return the current run. A run whose time is over has expired. Raises `Missing`."""
@@ -234,13 +234,13 @@ class RunStates:
 
     def end(self, user: str, run: Object, status: str, **fields: Any) -> Object:
         """End a run that no worker has, and its steps."""
-        usage = usage_of(Shelf(self._host, user, "step", run["id"]))
+        usage = usage_of(ObjectStore(self._host, user, "step", run["id"]))
         run, has_ended = self.move(user, run, status, usage=usage, _ends=True, **fields)
         return self.finish(user, run) if has_ended else run
 
     def finish(self, user: str, run: Object) -> Object:
         """End the steps of a run that has ended, and delete its event log. Its messages stay."""
-        end_steps(Shelf(self._host, user, "step", run["id"]), run["status"])
+        end_steps(ObjectStore(self._host, user, "step", run["id"]), run["status"])
         self.forget(user, run["_conversation"])
         if not run.get("_ends"):
             return run

@@ -1,11 +1,11 @@
 """Tools that the server itself runs, and citations of files.
 
 `RunTools` runs the file search and code. Each call returns the output for the model, and the call
-as the step shows it (`Given`).
+as the step shows it (`CallResult`).
 
 The model sees each passage with a mark, `【2:0†notes.txt】`, and writes the mark where it uses the
 passage. A file that code has created is cited as `sandbox:/mnt/data/NAME`. `annotations_of` and
-`Pieces` convert both to annotations of the text.
+`AnnotatedPieces` convert both to annotations of the text.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _annotation(
     }
 
 
-class Pieces:
+class AnnotatedPieces:
     """Splits a streamed text so that each annotated text is a piece of its own.
 
     Clients match an annotation with the text of the same piece.
@@ -198,7 +198,7 @@ def begun(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @frozen
-class Given:
+class CallResult:
     """The result of a call.
 
     Attributes:
@@ -251,7 +251,7 @@ class RunTools:
         call: Mapping[str, Any],
         place: tuple[int, int],
         limits: CancelToken,
-    ) -> Given:
+    ) -> CallResult:
         """Run a tool. A failure is an output for the model, unless it ends the run.
 
         Args:
@@ -262,7 +262,7 @@ class RunTools:
             limits: Ends the call.
         """
         if call["name"] not in [tool["type"] for tool in run["tools"]]:
-            return Given(f"unknown tool {call['name']!r}", begun(call))
+            return CallResult(f"unknown tool {call['name']!r}", begun(call))
         arguments = _arguments(call)
         if call["name"] == SEARCH:
             return self._search(user, run, call["id"], arguments, place, limits)
@@ -276,7 +276,7 @@ class RunTools:
         arguments: Mapping[str, Any],
         place: tuple[int, int],
         limits: CancelToken,
-    ) -> Given:
+    ) -> CallResult:
         wanted = next(each for each in run["tools"] if each["type"] == SEARCH).get(SEARCH, {})
         ranking = wanted.get(
             "ranking_options", {"ranker": "default_2024_08_21", "score_threshold": 0.0}
@@ -285,7 +285,7 @@ class RunTools:
         told: dict[str, Any] = {"ranking_options": ranking, "results": []}
         if not isinstance(query, str) or not query.strip():
             output = "query is missing: it must be a string"
-            return Given(output, {"id": id, "type": SEARCH, SEARCH: told})
+            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: told})
         try:
             hits = self._stores.found(
                 user,
@@ -299,7 +299,7 @@ class RunTools:
             raise
         except GenaiError as error:
             output = f"the search failed: {error.message}"
-            return Given(output, {"id": id, "type": SEARCH, SEARCH: told})
+            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: told})
         names = {hit.key: self._store_files.name_of(user, hit.key) for hit in hits}
         told["results"] = [
             {
@@ -317,7 +317,7 @@ class RunTools:
         ]
         output = "\n\n".join(passages) or "no results"
         files = [hit.key for hit in hits]
-        return Given(output, {"id": id, "type": SEARCH, SEARCH: told}, files)
+        return CallResult(output, {"id": id, "type": SEARCH, SEARCH: told}, files)
 
     def _code(
         self,
@@ -326,11 +326,11 @@ class RunTools:
         id: str,
         arguments: Mapping[str, Any],
         limits: CancelToken,
-    ) -> Given:
+    ) -> CallResult:
         code = _code_in(arguments)
         if code is None:
             told = {"input": "", "outputs": []}
-            return Given("code is missing", {"id": id, "type": CODE, CODE: told})
+            return CallResult("code is missing", {"id": id, "type": CODE, CODE: told})
         given = self._host.call_tool(
             SANDBOX,
             {
@@ -355,7 +355,7 @@ class RunTools:
         names = "".join(f"\n[written: sandbox:/mnt/data/{name}]" for name in made)
         shown = f"\n[{len(pictures)} images are shown to the user]" if pictures else ""
         output = (text + names + shown) or "[nothing was printed]"
-        return Given(output, {"id": id, "type": CODE, CODE: done}, files=made)
+        return CallResult(output, {"id": id, "type": CODE, CODE: done}, files=made)
 
     def _sent(self, user: str, files: Sequence[str]) -> list[dict[str, str]]:
         """Return files as the sandbox takes them. Deleted files are left out."""

@@ -21,9 +21,15 @@ from attrs import frozen
 from genai_feature_assistants.service.fields import schema_of
 from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_progress import RunProgress
-from genai_feature_assistants.service.run_states import ACTIVE, RunStates, Steps, Streams, owner_of
+from genai_feature_assistants.service.run_states import (
+    ACTIVE,
+    RunStates,
+    RunSteps,
+    Streams,
+    owner_of,
+)
 from genai_feature_assistants.service.run_tools import GUIDE, SCHEMAS, SEARCH, RunTools
-from genai_feature_assistants.service.shelf import Object, Shelf
+from genai_feature_assistants.service.shelf import Object, ObjectStore
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import Answer, Cancellation, Job, Message, ended_with
 from genai_host.errors import (
@@ -63,7 +69,7 @@ class RunWork:
 
     host: HostServices
     states: RunStates
-    steps: Steps
+    steps: RunSteps
     messages: Messages
     tools: RunTools
     stores: VectorStores
@@ -84,7 +90,9 @@ class RunWork:
             if run["status"] not in ACTIVE:
                 self.states.finish(user, run)
         except NotFound:
-            if Shelf(self.host, user, "thread").find(about["thread"]) is None:  # it was deleted
+            if (
+                ObjectStore(self.host, user, "thread").find(about["thread"]) is None
+            ):  # it was deleted
                 self.steps.shelf(user, about["run"]).clear()
                 self.messages.shelf(user, about["thread"]).clear()
         finally:
@@ -304,7 +312,7 @@ def _system(run: Object) -> list[Message]:
 
 
 def _context(run: Object) -> dict[str, Any]:
-    """Return the context, as `assistant.Context` has it."""
+    """Return the context, as `assistant.RunContext` has it."""
     chosen = run["tool_choice"]
     if isinstance(chosen, Mapping):
         chosen = chosen["function"]["name"] if chosen["type"] == "function" else chosen["type"]

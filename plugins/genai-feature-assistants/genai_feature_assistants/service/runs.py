@@ -24,7 +24,7 @@ from genai_feature_assistants.service.fields import (
     tools_in,
     truncation_in,
 )
-from genai_feature_assistants.service.messages import Messages, Said, attached_to
+from genai_feature_assistants.service.messages import Messages, MessageText, attached_to
 from genai_feature_assistants.service.run_states import (
     DONE,
     RunStates,
@@ -244,7 +244,11 @@ class Runs:
         return self._reply(user, run, streams=streams, first=())
 
     def _begin(
-        self, request: RouteRequest, given: JsonReader, thread: Object, said: Sequence[Said] = ()
+        self,
+        request: RouteRequest,
+        given: JsonReader,
+        thread: Object,
+        said: Sequence[MessageText] = (),
     ) -> Object:
         """Make the run of a request, and make it the active run of its thread.
 

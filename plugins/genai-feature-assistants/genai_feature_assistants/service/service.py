@@ -10,7 +10,7 @@ from genai_feature_assistants.service.assistants import Assistants, Resources
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Indexing
 from genai_feature_assistants.service.messages import Messages
-from genai_feature_assistants.service.run_states import KIND, RunStates, Steps, Streams
+from genai_feature_assistants.service.run_states import KIND, RunStates, RunSteps, Streams
 from genai_feature_assistants.service.run_tools import RunTools
 from genai_feature_assistants.service.run_work import RunWork
 from genai_feature_assistants.service.runs import Runs
@@ -26,7 +26,7 @@ JOBS = "assistants/jobs"
 """Queue of runs, and of files to be indexed."""
 
 
-class Service:
+class AssistantsService:
     """The Assistants API of a host. One object for each host and process.
 
     Its worker continues unfinished runs, of this process or of others, until `close`.
@@ -48,7 +48,7 @@ class Service:
         self.threads = Threads(
             host, self.messages, resources, self.vector_stores, self.store_files, states
         )
-        self.steps = Steps(host)
+        self.steps = RunSteps(host)
         tools = RunTools(host, self.files, self.vector_stores, self.store_files)
         streams = Streams()
         self.runs = Runs(

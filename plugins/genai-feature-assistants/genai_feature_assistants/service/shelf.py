@@ -38,7 +38,7 @@ def shown(value: Object) -> dict[str, Any]:
     return {name: each for name, each in value.items() if not name.startswith("_")}
 
 
-class Shelf:
+class ObjectStore:
     """The objects of one kind of a user, or those that belong to another object.
 
     Args:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.assistants import Resources
 from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_in
-from genai_feature_assistants.service.messages import Messages, Said
+from genai_feature_assistants.service.messages import Messages, MessageText
 from genai_feature_assistants.service.run_states import RunStates
-from genai_feature_assistants.service.shelf import Missing, Object, Shelf, new_id, shown
+from genai_feature_assistants.service.shelf import Missing, Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
@@ -79,7 +79,7 @@ class Threads:
         runs = self._states.shelf(user, id)
         for each in runs.all():
             self._states.forget(user, each["_conversation"])
-            Shelf(self._host, user, "step", each["id"]).clear()
+            ObjectStore(self._host, user, "step", each["id"]).clear()
         runs.clear()
         self._messages.shelf(user, id).clear()
         self.shelf(user).delete(id)
@@ -118,7 +118,7 @@ class Threads:
         """Return the resources of tools of a request. Raises `ValidationError`."""
         return self._resources.read(user, given)
 
-    def say(self, user: str, thread: str, said: Sequence[Said]) -> list[Object]:
+    def say(self, user: str, thread: str, said: Sequence[MessageText]) -> list[Object]:
         """Add messages, and give their attachments to the tools.
 
         Raises:
@@ -140,8 +140,8 @@ class Threads:
         """Return a thread. Raises `Missing`."""
         return self.shelf(user).get(id)
 
-    def shelf(self, user: str) -> Shelf:
-        return Shelf(self._host, user, "thread")
+    def shelf(self, user: str) -> ObjectStore:
+        return ObjectStore(self._host, user, "thread")
 
     def occupy(self, user: str, id: str, run: str) -> None:
         """Make a run the active run of a thread.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from genai_feature_assistants.service.fields import attributes_in, count_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
-from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NotFound, ValidationError
 
@@ -153,7 +153,7 @@ class StoreFiles:
         for file in shelf.all():
             self._forget(user, file)
         shelf.clear()
-        Shelf(self._host, user, "batch", store).clear()
+        ObjectStore(self._host, user, "batch", store).clear()
 
     def _forget(self, user: str, file: Object) -> None:
         self._end(user, file)
@@ -180,14 +180,14 @@ class StoreFiles:
     def _store(self, request: RouteRequest) -> str:
         """Return the id of the vector store. Raises `Missing`."""
         id = request.parameters["store"]
-        Shelf(self._host, request.user, "vector store").get(id)
+        ObjectStore(self._host, request.user, "vector store").get(id)
         return id
 
-    def _shelf(self, request: RouteRequest) -> Shelf:
+    def _shelf(self, request: RouteRequest) -> ObjectStore:
         return shelf_of(self._host, request.user, self._store(request))
 
-    def _batches(self, request: RouteRequest) -> Shelf:
-        return Shelf(self._host, request.user, "batch", self._store(request))
+    def _batches(self, request: RouteRequest) -> ObjectStore:
+        return ObjectStore(self._host, request.user, "batch", self._store(request))
 
 
 def chunking_in(given: JsonReader) -> dict[str, Any] | None:

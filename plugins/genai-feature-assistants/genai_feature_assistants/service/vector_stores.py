@@ -16,7 +16,7 @@ from genai_feature_assistants.service.fields import (
     ranking_in,
 )
 from genai_feature_assistants.service.indexing import Held, Hit, nearest, shelf_of, unit_rows
-from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles, chunking_in
 from genai_host.api import (
     CancelToken,
@@ -222,8 +222,8 @@ class VectorStores:
             return "expired"
         return "in_progress" if "in_progress" in states else "completed"
 
-    def _shelf(self, user: str) -> Shelf:
-        return Shelf(self._host, user, "vector store")
+    def _shelf(self, user: str) -> ObjectStore:
+        return ObjectStore(self._host, user, "vector store")
 
 
 def _end_of(store: Object) -> int | None:

@@ -33,7 +33,7 @@ from genai_host.errors import (
     error_of_status,
 )
 from genai_mcp import rpc
-from genai_mcp.client.servers import Server, SessionGone, filled
+from genai_mcp.client.servers import McpServer, SessionGone, filled
 from genai_mcp.mirrored import header_value
 from genai_mcp.rpc import CANCELLED, CHANGED, HEARD, LARGEST, MODERN, one_line
 from genai_mcp.within import Within
@@ -55,7 +55,7 @@ class HttpConnection:
         ConfigurationError: The address or a header is invalid.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: McpServer) -> None:
         self.version = ""
         self.changed = False
         self._name = server.name
@@ -169,7 +169,7 @@ class HttpConnection:
         if reply.status == 404 and session:
             raise SessionGone
         for message in messages:
-            if isinstance(message, rpc.Answer) and (
+            if isinstance(message, rpc.RpcAnswer) and (
                 message.id == number or (message.id is None and message.error is not None)
             ):
                 return message.value()
@@ -181,7 +181,7 @@ class HttpConnection:
         try:
             with limits.on_cancel(events.close):
                 for message in self._messages(events):
-                    if isinstance(message, rpc.Answer):
+                    if isinstance(message, rpc.RpcAnswer):
                         if message.id == number:
                             return message.value()
                     elif isinstance(message, rpc.Notification):
@@ -228,7 +228,7 @@ class HttpConnection:
         """Process events; `heard` is whether the server is already known to send notifications."""
         self._heard = self.changed = heard
         for message in self._messages(events):
-            if isinstance(message, rpc.Answer):
+            if isinstance(message, rpc.RpcAnswer):
                 return
             if isinstance(message, rpc.Notification):
                 if message.method == HEARD:

@@ -7,7 +7,7 @@ The user's servers are in the file `mcp.json`, in the format that other MCP clie
                              "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"}}}}
 
 The file is read when the plugin loads. References to environment variables are resolved when a
-server is started. Both transports implement `Connection`.
+server is started. Both transports implement `McpConnection`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SessionGone(Exception):
     """The server has lost the session and has not processed the request."""
 
 
-class Connection(Protocol):
+class McpConnection(Protocol):
     """Connection to a server. Thread-safe.
 
     Attributes:
@@ -98,7 +98,7 @@ _HTTP = ("http", "streamable-http", "streamableHttp")
 
 
 @frozen
-class Server:
+class McpServer:
     """A configured server. Only its repr may be displayed: the other fields can contain secrets.
 
     Attributes:
@@ -128,7 +128,7 @@ def file() -> str:
     return os.path.abspath(named) if named else os.path.join(paths.config_dir(), FILE)
 
 
-def read_servers() -> list[Server]:
+def read_servers() -> list[McpServer]:
     """Return the configured servers, with unresolved references. Without a file there are none,
     unless the environment variable names one. An invalid entry becomes a server with a fault.
 
@@ -152,7 +152,7 @@ def read_servers() -> list[Server]:
     return _servers(data, path)
 
 
-def _servers(data: bytes, path: str) -> list[Server]:
+def _servers(data: bytes, path: str) -> list[McpServer]:
     try:
         text = data.decode(encoding_of(data))
         value = json.loads(text)
@@ -168,7 +168,7 @@ def _servers(data: bytes, path: str) -> list[Server]:
     servers = value.get("mcpServers") if isinstance(value, dict) else None
     if not isinstance(servers, dict):
         raise _wrong('no object "mcpServers"', path, 1)
-    found: dict[str, Server] = {}
+    found: dict[str, McpServer] = {}
     for name, entry in servers.items():
         if isinstance(entry, dict) and entry.get("disabled") is True:
             continue
@@ -178,8 +178,8 @@ def _servers(data: bytes, path: str) -> list[Server]:
 
 
 def _server(
-    name: str, entry: Any, path: str, line: int | None, others: Mapping[str, Server]
-) -> Server:
+    name: str, entry: Any, path: str, line: int | None, others: Mapping[str, McpServer]
+) -> McpServer:
     usable = _usable(name, others)
     try:
         if name != usable:
@@ -189,7 +189,7 @@ def _server(
             )
         return _checked(name, entry)
     except ValueError as error:
-        return Server(usable, fault=_wrong(str(error), path, line))
+        return McpServer(usable, fault=_wrong(str(error), path, line))
 
 
 def _wrong(what: str, path: str, line: int | None = None) -> ConfigurationError:
@@ -197,7 +197,7 @@ def _wrong(what: str, path: str, line: int | None = None) -> ConfigurationError:
     return ConfigurationError(f"{place}: {what}", file=path, line=line)
 
 
-def _usable(name: str, others: Mapping[str, Server]) -> str:
+def _usable(name: str, others: Mapping[str, McpServer]) -> str:
     """Return a valid and unique name based on the given one."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:32]
     if _NAME.fullmatch(name):
@@ -211,7 +211,7 @@ def _usable(name: str, others: Mapping[str, Server]) -> str:
     return found
 
 
-def _checked(name: str, entry: Any) -> Server:
+def _checked(name: str, entry: Any) -> McpServer:
     """Validate an entry; raises `ValueError` with the reason."""
     if not isinstance(entry, dict):
         raise ValueError(f"{name} must be an object")
@@ -228,7 +228,7 @@ def _checked(name: str, entry: Any) -> Server:
         raise ValueError(f"the args of {name} must be a list of strings")
     if not _is_text(cwd):
         raise ValueError(f"the cwd of {name} must be a string")
-    return Server(
+    return McpServer(
         name,
         command=command,
         args=tuple(args),
@@ -259,7 +259,7 @@ def _line(text: str, name: str) -> int | None:
     return text.count("\n", 0, found.start()) + 1 if found else None
 
 
-def filled(server: Server, text: str) -> str:
+def filled(server: McpServer, text: str) -> str:
     """Replace `${NAME}` and `${NAME:-default}` in a text by environment variables. Raises
     `ConfigurationError` for an unset variable.
     """

@@ -1,6 +1,6 @@
 """The MCP handshake and the fields of each request, in each version of the protocol.
 
-Session.open → server/discover → it speaks 2026-07-28, which has no sessions
+ClientSession.open → server/discover → it speaks 2026-07-28, which has no sessions
              → initialize, notifications/initialized → an older version
 """
 
@@ -20,7 +20,7 @@ from genai_host.errors import (
     ProviderTimeout,
     ServiceUnavailable,
 )
-from genai_mcp.client.servers import Connection, SessionGone
+from genai_mcp.client.servers import McpConnection, SessionGone
 from genai_mcp.rpc import HANDSHAKES, LISTEN, MODERN, OWN, RpcError, one_line
 from genai_mcp.within import Within
 
@@ -37,14 +37,14 @@ _CLIENT = {"name": "genai-host", "version": __version__}
 _log = logging.getLogger(__name__)
 
 
-class Session:
+class ClientSession:
     """Session with a server. Thread-safe.
 
     Attributes:
         server: Name and version of the server, as `name version`; empty before `open`.
     """
 
-    def __init__(self, name: str, connection: Connection, probe: float = PROBE) -> None:
+    def __init__(self, name: str, connection: McpConnection, probe: float = PROBE) -> None:
         self.server = ""
         self._name = name
         self._connection = connection

@@ -1,6 +1,6 @@
 """The tools of one server as a tool source: definitions and contents.
 
-    McpSource.tools → Session.tools → tools_of; Tool.run → Session.call → output_of
+    McpSource.tools → ClientSession.tools → tools_of; Tool.run → ClientSession.call → output_of
 
 All data from a server is untrusted: a description can try to manipulate a model, and an annotation
 can be false. So a human approves each call, unless the user configures otherwise (`approvals`), and
@@ -35,8 +35,8 @@ from genai_host.api import (
 )
 from genai_host.errors import MalformedReply, ServiceUnavailable, ValidationError
 from genai_mcp import mirrored
-from genai_mcp.client.servers import Connection, Server
-from genai_mcp.client.session import PROBE, Session
+from genai_mcp.client.servers import McpConnection, McpServer
+from genai_mcp.client.session import PROBE, ClientSession
 from genai_mcp.rpc import MODERN, clean, one_line
 
 _MOST_PARTS = 1001  # one more than the toolbox keeps, so that it reports the truncation
@@ -109,14 +109,14 @@ MOST_TOOLS = 1000
 _LONGEST = 64  # maximum number of characters of a tool's full name
 _BETWEEN = "__"
 
-Call = Callable[[str, Mapping[str, Any], Mapping[str, str], ToolContext], ToolOutput]
+RpcCall = Callable[[str, Mapping[str, Any], Mapping[str, str], ToolContext], ToolOutput]
 """Calls a tool, with its name at the server, its arguments and the headers for them."""
 
 _log = logging.getLogger(__name__)
 
 
 def tools_of(
-    server: str, definitions: Iterable[Any], call: Call, *, has_headers: bool
+    server: str, definitions: Iterable[Any], call: RpcCall, *, has_headers: bool
 ) -> list[Tool]:
     """Return the usable tools, and log why the others are ignored. `has_headers` is whether the
     transport repeats arguments in headers.
@@ -139,7 +139,7 @@ def tools_of(
     return list(found.values())
 
 
-def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
+def _tool(server: str, definition: Any, call: RpcCall, has_headers: bool) -> Tool:
     """Convert one definition; raises `ValidationError` if it is unusable."""
     if not isinstance(definition, Mapping):
         raise ValidationError("it is not an object")
@@ -198,14 +198,14 @@ class McpSource(ToolSource):
         probe: Seconds to wait for the server's protocol version.
     """
 
-    def __init__(self, server: Server, probe: float = PROBE) -> None:
+    def __init__(self, server: McpServer, probe: float = PROBE) -> None:
         self.name = server.name
         self._server = server
         self._probe = probe
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._connection: Connection | None = None
-        self._session: Session | None = None
+        self._connection: McpConnection | None = None
+        self._session: ClientSession | None = None
         self._tools: list[Tool] | None = None
         self._until = 0.0
 
@@ -263,7 +263,7 @@ class McpSource(ToolSource):
         self._until = time.monotonic() + min(max(seconds, usual), _LONGEST_LIFE)
         return self._tools
 
-    def _live(self) -> tuple[Session, Connection]:
+    def _live(self) -> tuple[ClientSession, McpConnection]:
         if self._server.fault is not None:
             raise copy.copy(self._server.fault)
         if not self._closed.is_set() and not self._is_alive():
@@ -273,7 +273,7 @@ class McpSource(ToolSource):
                 before.close()
             self._tools = None
             self._connection = _connected(self._server)
-            self._session = Session(self.name, self._connection, self._probe)
+            self._session = ClientSession(self.name, self._connection, self._probe)
             if self._closed.is_set():  # closed while connecting
                 self._connection.close()
         if self._closed.is_set():
@@ -293,7 +293,7 @@ class McpSource(ToolSource):
         return output_of(session.call(name, arguments, run.limits, headers))
 
 
-def _connected(server: Server) -> Connection:
+def _connected(server: McpServer) -> McpConnection:
     """Create a connection. HTTP takes long to import and is often not needed."""
     if server.transport == "http":
         from genai_mcp.client.http import HttpConnection

@@ -32,7 +32,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_mcp import rpc
-from genai_mcp.client.servers import Server, filled
+from genai_mcp.client.servers import McpServer, filled
 from genai_mcp.rpc import CANCELLED, CHANGED, HEARD, LARGEST, MODERN, Lines, one_line
 
 MOST_UNASKED = 100_000
@@ -61,7 +61,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.answer: rpc.Answer | None = None
+        self.answer: rpc.RpcAnswer | None = None
 
 
 class StdioConnection:
@@ -71,7 +71,7 @@ class StdioConnection:
         ConfigurationError: The server cannot be started.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: McpServer) -> None:
         self.version = ""
         self.changed = False
         self._name = server.name
@@ -209,7 +209,7 @@ class StdioConnection:
             _log.debug("%s wrote a line that is not a message: %s", self._name, error)
             return
         for message in messages:
-            if isinstance(message, rpc.Answer):
+            if isinstance(message, rpc.RpcAnswer):
                 self._answered(message)
             elif isinstance(message, rpc.Notification):
                 self._told(message)
@@ -217,7 +217,7 @@ class StdioConnection:
                 with contextlib.suppress(ServiceUnavailable):
                     self._send(rpc.write_answer(message))
 
-    def _answered(self, answer: rpc.Answer) -> None:
+    def _answered(self, answer: rpc.RpcAnswer) -> None:
         with self._lock:
             waiting = None if answer.id is None else self._waiting.pop(answer.id, None)
             if waiting is not None:
@@ -292,7 +292,7 @@ class StdioConnection:
             os.killpg(self._process.pid, getattr(signal, name))
 
 
-def _started(server: Server) -> subprocess.Popen[bytes]:
+def _started(server: McpServer) -> subprocess.Popen[bytes]:
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     env = {**passed_on, **{name: filled(server, value) for name, value in server.env.items()}}
     command = filled(server, server.command)

@@ -1,13 +1,14 @@
 """Execution of tool calls, with approval and cancellation.
 
-    Calls.answer → _taken_up → Work.go_on → News (progress)
-                                          → Question (Asking.ask, or Waiting.keep)
-                                          → Done (the result)
+    SessionCalls.answer → _taken_up → RunningCall.go_on → News (progress)
+                                                        → Question (Asking.ask, or Waiting.keep)
+                                                        → Done (the result)
 
-An `Exchange` is one request of a client and the messages sent back for it. `Work` is one call from
-its beginning to its result. It can outlive a request if the client has to ask its user (`Waiting`).
-Before 2026-07-28 the client is asked while it waits for the answer (`Asking`). `Caller` has the
-properties of a client that affect the answer. The sessions of all clients share one `Service`.
+A `RequestExchange` is one request of a client and the messages sent back for it. `RunningCall` is
+one call from its beginning to its result. It can outlive a request if the client has to ask its
+user (`Waiting`). Before 2026-07-28 the client is asked while it waits for the answer (`Asking`).
+`Caller` has the properties of a client that affect the answer. The sessions of all clients share
+one `SharedState`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from genai_mcp.rpc import (
     MODERN,
     OWN,
     Id,
-    Request,
     RpcError,
+    RpcRequest,
     one_line,
 )
 from genai_mcp.server import messages
@@ -54,7 +55,7 @@ MOST_KEPT = 64
 """Maximum number of waiting calls; beyond it the oldest one ends."""
 
 
-class Work:
+class RunningCall:
     """A call. One thread at a time runs it; any thread can end it.
 
     Its steps start with the first `go_on`.
@@ -92,7 +93,7 @@ class Done:
 
 @frozen
 class _Kept:
-    work: Work
+    work: RunningCall
     question: Question
     until: float
 
@@ -109,7 +110,7 @@ class Waiting:
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
 
-    def keep(self, work: Work, question: Question) -> str:
+    def keep(self, work: RunningCall, question: Question) -> str:
         """Store a call and return its name."""
         name = secrets.token_urlsafe(24)
         with self._lock:
@@ -146,7 +147,7 @@ SLOW = ("tools/call", "tools/list")
 Sending: TypeAlias = "Generator[Outgoing, None, None]"
 
 
-class Exchange:
+class RequestExchange:
     """One request and the messages sent back for it. Iterate once, in any thread. The last message
     is the answer; a cancelled exchange has none.
 
@@ -161,21 +162,21 @@ class Exchange:
 
     def __init__(
         self,
-        request: Request,
-        send: Callable[[Exchange], Sending],
+        request: RpcRequest,
+        send: Callable[[RequestExchange], Sending],
         refusal: RpcError | None = None,
     ) -> None:
         self.request = request
         self.refusal = refusal
         self.is_quick = refusal is not None or request.method not in SLOW
         self.cancelled = False
-        self.work: Work | None = None
+        self.work: RunningCall | None = None
         self._send = send
 
     def __iter__(self) -> Sending:
         return self._send(self)
 
-    def begin(self, work: Work) -> None:
+    def begin(self, work: RunningCall) -> None:
         self.work = work
         if self.cancelled:  # while it was running
             work.end()
@@ -195,7 +196,7 @@ SECONDS = 600.0
 class _Asked:
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.answer: rpc.Answer | None = None
+        self.answer: rpc.RpcAnswer | None = None
 
 
 class Asking:
@@ -227,7 +228,7 @@ class Asking:
             return False
         return asked.answer.error is None and messages.is_allowed(asked.answer.result)
 
-    def answered(self, answer: rpc.Answer) -> None:
+    def answered(self, answer: rpc.RpcAnswer) -> None:
         """Record an answer of the client; answers without a question are ignored."""
         with self._lock:
             asked = self._open.pop(answer.id, None) if answer.id is not None else None
@@ -254,13 +255,13 @@ class Caller:
     asks: bool
 
 
-def is_alone(request: Request) -> bool:
+def is_alone(request: RpcRequest) -> bool:
     """Whether a request contains what a session would otherwise provide."""
     meta = request.params.get("_meta")
     return isinstance(meta, Mapping) and any(name in meta for name in _OF_REQUEST)
 
 
-def caller_of(request: Request, version: str, capabilities: Mapping[str, Any]) -> Caller:
+def caller_of(request: RpcRequest, version: str, capabilities: Mapping[str, Any]) -> Caller:
     """Return the properties of the client that sent a request.
 
     Args:
@@ -299,7 +300,7 @@ MOST_CALLS = 32
 """Maximum number of concurrent requests of all clients."""
 
 
-class Service:
+class SharedState:
     """State shared by the sessions of all clients. Thread-safe.
 
     Args:
@@ -325,14 +326,14 @@ MOST_NEWS = 1000
 _APPROVAL = "approval"  # key of the approval in requests and answers
 
 
-class Calls:
+class SessionCalls:
     """The calls of one session. Thread-safe."""
 
-    def __init__(self, service: Service, asking: Asking) -> None:
+    def __init__(self, service: SharedState, asking: Asking) -> None:
         self._service = service
         self._asking = asking
 
-    def answer(self, exchange: Exchange, caller: Caller) -> Sending:
+    def answer(self, exchange: RequestExchange, caller: Caller) -> Sending:
         """Run a call and yield the messages for it. Raises `RpcError`."""
         request = exchange.request
         work, question, given = self._taken_up(request, caller)
@@ -366,8 +367,8 @@ class Calls:
                 work.drop()
 
     def _taken_up(
-        self, request: Request, caller: Caller
-    ) -> tuple[Work, Question | None, bool | None]:
+        self, request: RpcRequest, caller: Caller
+    ) -> tuple[RunningCall, Question | None, bool | None]:
         """Start a call, or find the waiting one. Returns it with its unanswered question, or with
         the answer. Raises `RpcError`.
         """
@@ -387,9 +388,15 @@ class Calls:
         if offered is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {one_line(name)}")
         begin = self._service.offer.begin
-        return Work(name, arguments, lambda limits: begin(offered, arguments, limits)), None, None
+        return (
+            RunningCall(name, arguments, lambda limits: begin(offered, arguments, limits)),
+            None,
+            None,
+        )
 
-    def _input_required(self, request: Request, work: Work, question: Question) -> Outgoing:
+    def _input_required(
+        self, request: RpcRequest, work: RunningCall, question: Question
+    ) -> Outgoing:
         """Return the answer that makes the client ask its user and repeat the call."""
         asked = {"method": messages.ELICIT, "params": messages.elicitation(question)}
         value = {
@@ -400,14 +407,14 @@ class Calls:
         return messages.result(request.id, value, modern=True)
 
 
-def _next(work: Work, given: bool | None) -> News | Question | Done:
+def _next(work: RunningCall, given: bool | None) -> News | Question | Done:
     try:
         return work.go_on(given)
     except GenaiError as error:
         return Done(result_of_error(error))
 
 
-def _refused(request: Request, question: Question, caller: Caller) -> Outgoing:
+def _refused(request: RpcRequest, question: Question, caller: Caller) -> Outgoing:
     """Return the answer for a client that would have to ask its user and cannot."""
     if not caller.modern:
         return messages.result(request.id, failed(question.refusal), modern=False)

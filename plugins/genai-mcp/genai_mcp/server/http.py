@@ -1,7 +1,7 @@
 """The server over HTTP ("Streamable HTTP"), as a route of the host at `/mcp`.
 
-    Endpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
-                  → Session.receive → Exchange → one message as JSON, several as events
+    McpEndpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
+                  → ServerSession.receive → RequestExchange → one message as JSON, several as events
 
 The host has already checked the client's access. Up to 2025-11-25 there is a session, which the
 client names and can end. In 2026-07-28 each request is self-contained, and a client that
@@ -25,18 +25,18 @@ from urllib.parse import urlsplit
 from genai_host.api import RouteRequest, RouteResponse, json_response, write_json
 from genai_host.errors import ValidationError
 from genai_mcp import mirrored, rpc
-from genai_mcp.rpc import HANDSHAKES, INVALID_REQUEST, OWN, Request, RpcError, WrongMessage
+from genai_mcp.rpc import HANDSHAKES, INVALID_REQUEST, OWN, RpcError, RpcRequest, WrongMessage
 from genai_mcp.server import messages
-from genai_mcp.server.calls import Exchange, Service, is_alone
+from genai_mcp.server.calls import RequestExchange, SharedState, is_alone
 from genai_mcp.server.messages import HEADER_MISMATCH, Outgoing
 from genai_mcp.server.offer import Offer
-from genai_mcp.server.session import Session
+from genai_mcp.server.session import ServerSession
 
 if TYPE_CHECKING:
     from genai_host.api import HostServices
 
 
-def check_headers(request: Request, headers: Mapping[str, str], offer: Offer) -> None:
+def check_headers(request: RpcRequest, headers: Mapping[str, str], offer: Offer) -> None:
     """Check that the headers, in lower case, match the body. Raises `RpcError`."""
     version = request.params["_meta"].get(f"{OWN}protocolVersion")
     if isinstance(version, str):  # otherwise it is rejected for the type
@@ -112,13 +112,13 @@ _STATUS = {
 }
 
 
-class Endpoint:
+class McpEndpoint:
     """The MCP endpoint of one host. Thread-safe."""
 
     def __init__(self, host: HostServices) -> None:
-        self._service = Service(Offer(host))
+        self._service = SharedState(Offer(host))
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
 
     def post(self, request: RouteRequest) -> RouteResponse:
         refusal = _refusal(request)
@@ -131,7 +131,7 @@ class Endpoint:
         if rpc.is_batch(request.body):
             return self._of_session(request, received, is_batch=True)
         [message] = received
-        if isinstance(message, Request):
+        if isinstance(message, RpcRequest):
             if is_alone(message) or _is_modern(request):
                 return self._alone(request, message)
             if message.method == "initialize":
@@ -158,19 +158,19 @@ class Endpoint:
             session.close()
         self._service.close()
 
-    def _alone(self, request: RouteRequest, message: Request) -> RouteResponse:
+    def _alone(self, request: RouteRequest, message: RpcRequest) -> RouteResponse:
         """Answer a self-contained request."""
         if is_alone(message):
             try:
                 check_headers(message, request.headers, self._service.offer)
             except RpcError as error:
                 return json_response(messages.of_error(message.id, error), _STATUS[error.code])
-        exchange = Session(self._service).receive(message)
+        exchange = ServerSession(self._service).receive(message)
         assert exchange is not None  # true for a request
         return _reply(exchange, request, modern=True)
 
-    def _opened(self, message: Request) -> RouteResponse:
-        session = Session(self._service)
+    def _opened(self, message: RpcRequest) -> RouteResponse:
+        session = ServerSession(self._service)
         exchange = session.receive(message)
         assert exchange is not None  # true for a request
         [answer] = exchange
@@ -250,7 +250,7 @@ def _is_modern(request: RouteRequest) -> bool:
     return bool(version) and version not in HANDSHAKES and "mcp-session-id" not in request.headers
 
 
-def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteResponse:
+def _reply(exchange: RequestExchange, request: RouteRequest, *, modern: bool) -> RouteResponse:
     """Return the messages for a request: one as JSON, several as events. If the first one takes
     long, the headers are sent meanwhile, so that all are events."""
     body = _Body(exchange, request, modern=modern)
@@ -260,7 +260,7 @@ def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteR
 class _Body:
     """The messages for a request, as events."""
 
-    def __init__(self, exchange: Exchange, request: RouteRequest, *, modern: bool) -> None:
+    def __init__(self, exchange: RequestExchange, request: RouteRequest, *, modern: bool) -> None:
         self._registration = request.limits.on_cancel(exchange.cancel) if modern else None
         self._sent = iter(exchange)
         self._first: Outgoing | None = None
@@ -290,7 +290,7 @@ class _Body:
 class _Batch:
     """The messages for the requests of a batch, as events."""
 
-    def __init__(self, exchanges: Iterable[Exchange]) -> None:
+    def __init__(self, exchanges: Iterable[RequestExchange]) -> None:
         self._sent = itertools.chain.from_iterable(exchanges)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -313,4 +313,4 @@ def _error(status: int, code: int, message: str, id: rpc.Id | None = None) -> Ro
 
 def _id(received: list[rpc.Message]) -> rpc.Id | None:
     only = received[0] if len(received) == 1 else None
-    return only.id if isinstance(only, Request) else None
+    return only.id if isinstance(only, RpcRequest) else None

@@ -1,6 +1,7 @@
 """The messages of one client and the replies to them, without I/O.
 
-    Session.receive → Exchange → _answer → _initialize | _discover | _list | Calls.answer ...
+    ServerSession.receive → RequestExchange → _answer → _initialize | _discover | _list
+                                                      | SessionCalls.answer
 
 Both generations of the protocol are supported, per request. A request with a version is
 self-contained (2026-07-28). Other requests belong to the session opened by `initialize`.
@@ -26,12 +27,20 @@ from genai_mcp.rpc import (
     MODERN,
     OWN,
     Id,
-    Request,
     RpcError,
+    RpcRequest,
     one_line,
 )
 from genai_mcp.server import messages
-from genai_mcp.server.calls import SLOW, Asking, Calls, Exchange, Sending, Service, caller_of
+from genai_mcp.server.calls import (
+    SLOW,
+    Asking,
+    RequestExchange,
+    Sending,
+    SessionCalls,
+    SharedState,
+    caller_of,
+)
 
 PAGE = 100
 """Number of tools per page of a list."""
@@ -39,7 +48,7 @@ PAGE = 100
 _log = logging.getLogger(__name__)
 
 
-class Session:
+class ServerSession:
     """Session of one client. Thread-safe.
 
     Attributes:
@@ -47,21 +56,21 @@ class Session:
             version.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: SharedState) -> None:
         self.version = ""
         self._service = service
         self._capabilities: Mapping[str, Any] = {}
         self._asking = Asking()
-        self._calls = Calls(service, self._asking)
+        self._calls = SessionCalls(service, self._asking)
         self._lock = threading.Lock()
-        self._under_way: dict[Id, Exchange] = {}
+        self._under_way: dict[Id, RequestExchange] = {}
         self._closed = False
 
-    def receive(self, message: rpc.Message) -> Exchange | None:
+    def receive(self, message: rpc.Message) -> RequestExchange | None:
         """Accept a message. For a request, return an exchange, which starts when it is iterated;
         its place is reserved until its end. For other messages, return None.
         """
-        if isinstance(message, rpc.Answer):
+        if isinstance(message, rpc.RpcAnswer):
             self._asking.answered(message)
             return None
         if isinstance(message, rpc.Notification):
@@ -69,7 +78,7 @@ class Session:
                 self._cancel(message.params.get("requestId"))
             return None
         with self._lock:
-            exchange = Exchange(message, self._send, self._refusal(message))
+            exchange = RequestExchange(message, self._send, self._refusal(message))
             if exchange.refusal is None:
                 self._under_way[message.id] = exchange
         return exchange
@@ -82,7 +91,7 @@ class Session:
         for exchange in exchanges:
             exchange.cancel()
 
-    def _refusal(self, request: Request) -> RpcError | None:
+    def _refusal(self, request: RpcRequest) -> RpcError | None:
         """Return why a request is rejected, or reserve a place for it if it needs one."""
         if self._closed:
             return RpcError(rpc.INTERNAL_ERROR, "the session is closed")
@@ -98,7 +107,7 @@ class Session:
         if exchange is not None and exchange.request.method != "initialize":
             exchange.cancel()
 
-    def _send(self, exchange: Exchange) -> Sending:
+    def _send(self, exchange: RequestExchange) -> Sending:
         request = exchange.request
         if exchange.refusal is not None:
             yield messages.of_error(request.id, exchange.refusal)
@@ -119,7 +128,7 @@ class Session:
             if not exchange.is_quick:
                 self._service.places.release()
 
-    def _answer(self, exchange: Exchange) -> Sending:
+    def _answer(self, exchange: RequestExchange) -> Sending:
         request = exchange.request
         caller = caller_of(request, self.version, self._capabilities)
         if request.method == "tools/call":
@@ -174,11 +183,18 @@ class Session:
         return {**self._list(params), **messages.CACHED}
 
 
-_OLD = {"initialize": Session._initialize, "ping": Session._ping, "tools/list": Session._list}
-_MODERN = {"server/discover": Session._discover, "tools/list": Session._list_for_a_while}
+_OLD = {
+    "initialize": ServerSession._initialize,
+    "ping": ServerSession._ping,
+    "tools/list": ServerSession._list,
+}
+_MODERN = {
+    "server/discover": ServerSession._discover,
+    "tools/list": ServerSession._list_for_a_while,
+}
 
 
-def _no_news(request: Request) -> Sending:
+def _no_news(request: RpcRequest) -> Sending:
     """End a subscription immediately, because the server reports no changes."""
     of = {f"{OWN}subscriptionId": request.id}
     yield messages.notification(HEARD, {"_meta": of, "notifications": {}})

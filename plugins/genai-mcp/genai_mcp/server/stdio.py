@@ -1,6 +1,6 @@
 """The server over the standard streams of its process. Messages are lines.
 
-    StdioServer.run → _read (thread) → Lines → _take → Session.receive → Exchange
+    StdioServer.run → _read (thread) → Lines → _take → ServerSession.receive → RequestExchange
                                                        → _send (a thread each) → Outbox
 
 One thread of the `Outbox` writes to the client, in order. Quick exchanges are answered in the
@@ -21,8 +21,8 @@ from genai_host.errors import MalformedReply
 from genai_mcp import rpc
 from genai_mcp.rpc import Lines, WrongMessage
 from genai_mcp.server import messages
-from genai_mcp.server.calls import Exchange, Service
-from genai_mcp.server.session import Session
+from genai_mcp.server.calls import RequestExchange, SharedState
+from genai_mcp.server.session import ServerSession
 
 MOST = 64 << 20
 """Maximum number of unwritten bytes; beyond it, writers wait."""
@@ -123,9 +123,9 @@ class StdioServer:
         writer: File descriptor of the output.
     """
 
-    def __init__(self, service: Service, reader: int, writer: int) -> None:
+    def __init__(self, service: SharedState, reader: int, writer: int) -> None:
         self._reader = reader
-        self._session = Session(service)
+        self._session = ServerSession(service)
         self._outbox = Outbox(writer)
         self._ended = threading.Event()
         self._threads: set[threading.Thread] = set()
@@ -181,13 +181,13 @@ class StdioServer:
             else:
                 self._begin(exchange)
 
-    def _begin(self, exchange: Exchange) -> None:
+    def _begin(self, exchange: RequestExchange) -> None:
         thread = threading.Thread(target=self._send, args=(exchange,), name="mcp call", daemon=True)
         with self._lock:
             self._threads.add(thread)
         thread.start()
 
-    def _send(self, exchange: Exchange) -> None:
+    def _send(self, exchange: RequestExchange) -> None:
         try:
             for sent in exchange:
                 self._outbox.put(write_json(sent), waits=True)
