@@ -101,13 +101,19 @@ def test_where_nothing_can_be_written_what_is_there_can_be_read(
 def test_where_no_file_may_grow_the_answer_still_reaches_the_user(tmp_path: Path) -> None:
     """A disk that is full, for all files of the process."""
     code = f"""
-import logging, resource, signal, sys
-sys.path.insert(0, {str(Path(__file__).parents[1] / "helpers")!r})
-from writing import host_of
+import logging, resource, signal
+import genai_feature_chat, genai_host.dialects, genai_vendor_mock
+from genai_host import Config, Host, StaticPlugins
 from genai_host.store import Store
+plugins = StaticPlugins(
+    {{"dialects": genai_host.dialects, "mock": genai_vendor_mock, "chat": genai_feature_chat}}
+)
 logging.disable()
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with Store({str(tmp_path / "x.db")!r}) as store, host_of(store) as host:
+with (
+    Store({str(tmp_path / "x.db")!r}) as store,
+    Host(config=Config(), discovery=plugins, store=store) as host,
+):
     conversation = host.open("chat", "mock")
     assert conversation.say("before").text == "before"
     assert conversation.record_error is None
