@@ -69,7 +69,7 @@ def routes() -> Iterable[HttpRoute]:
             yield HttpRoute(
                 method,  # type: ignore[arg-type] # they are those of the table above
                 f"/v1{path}",
-                f"genai_feature_assistants.service.service:Service.{name}",
+                f"genai_feature_assistants.service.service:AssistantsService.{name}",
                 max_body_size=_UPLOAD if name == "files.create" else _BODY,
                 rate_limited=method != "GET",  # runs are polled
                 run_at_startup=name == "assistants.page",
