@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from attrs import field, frozen
 
 from genai_host.api.json_text import write_json, write_long_json
-from genai_host.api.messages import Message, ToolCall, Usage, VendorPart
+from genai_host.api.messages import NO_USAGE, Message, ToolCall, Usage, VendorPart
 from genai_host.errors import ErrorPlace
 
 Operation = Literal["chat", "embed", "moderate", "count"]
@@ -384,7 +384,7 @@ class Completion:
 
     message: Message
     finish: FinishReason = "stop"
-    usage: Usage = field(factory=Usage)
+    usage: Usage = NO_USAGE
     value: Any = None
     vendor_finish: str = ""
     route: RouteInfo | None = None
@@ -433,7 +433,7 @@ class Embeddings:
 
     vectors: Sequence[Sequence[float]]
     model: str = ""
-    usage: Usage = field(factory=Usage)
+    usage: Usage = NO_USAGE
     route: RouteInfo | None = None
     seconds: float = 0.0
     cost: float | None = None

@@ -28,7 +28,7 @@ from genai_host.api.calls import (
     Delta,
     Operation,
 )
-from genai_host.api.messages import Image, Message, Usage
+from genai_host.api.messages import NO_USAGE, Image, Message, Usage
 from genai_host.api.settings import SETTINGS
 from genai_host.api.steps import Step
 from genai_host.api.validators import (
@@ -133,7 +133,7 @@ class Answer:
         default=None, converter=convert.optional(_messages), validator=_MESSAGES
     )
     state: Any = None
-    usage: Usage = field(factory=Usage)
+    usage: Usage = NO_USAGE
     cost: Cost = field(factory=Cost)
     images: Sequence[Image] = field(default=(), converter=_images, validator=_IMAGES)
 

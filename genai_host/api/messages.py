@@ -319,6 +319,8 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
+        if self is NO_USAGE:
+            return other
         return Usage(
             _sum(self.input_tokens, other.input_tokens),
             _sum(self.output_tokens, other.output_tokens),
@@ -328,6 +330,9 @@ class Usage:
             _sum(self.cache_write_1h_tokens, other.cache_write_1h_tokens),
         )
 
+
+NO_USAGE = Usage()
+"""No tokens. It is shared, since converting the counts of a new one takes as long as a sum."""
 
 FORMER_USAGE = {
     "input": "input_tokens",

@@ -92,9 +92,10 @@ def merged_parameters(*levels: Mapping[str, Any]) -> dict[str, Any]:
     for level in levels:
         before = merged.get(EXTRA_BODY)
         merged.update(level)
-        now = merged.get(EXTRA_BODY)
-        if isinstance(before, Mapping) and isinstance(now, Mapping):
-            merged[EXTRA_BODY] = {**before, **now}
+        if before is not None:
+            now = merged[EXTRA_BODY]
+            if isinstance(before, Mapping) and isinstance(now, Mapping):
+                merged[EXTRA_BODY] = {**before, **now}
     return merged
 
 

@@ -17,6 +17,7 @@ from attrs import field, frozen
 from genai_host.api import Clock, Completion, Delta, Embeddings, RouteInfo, Usage
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.features import RetryWait
+from genai_host.api.messages import NO_USAGE
 from genai_host.calls.middleware import CallMiddleware, around
 from genai_host.calls.route import Route
 from genai_host.errors import (
@@ -30,7 +31,6 @@ from genai_host.errors import (
 from genai_host.plugins.observers import CallRecord
 from genai_host.util import concurrency
 
-_NO_USAGE = Usage()
 _TOLD = 1.0  # seconds; shorter waits are not reported
 
 
@@ -53,7 +53,7 @@ class Attempt:
     seconds: float
     code: str
     status: int | None = None
-    usage: Usage = field(factory=Usage)
+    usage: Usage = NO_USAGE
     cost: float | None = None
 
 
@@ -93,7 +93,7 @@ def called(
     seconds = clock.monotonic() - report.sent
     began = clock.now().timestamp() - seconds
     result = report.result
-    usage = result.usage if isinstance(result, (Completion, Embeddings)) else _NO_USAGE
+    usage = result.usage if isinstance(result, (Completion, Embeddings)) else NO_USAGE
     cost = 0.0 if report.refused else result.cost if result is not None else None
     code, status = ("", None) if error is None else (error.code, error.status)
     return Attempt(route, began, seconds, code, status, usage=usage, cost=cost)

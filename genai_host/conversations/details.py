@@ -31,9 +31,9 @@ from genai_host.api import (
     Step,
     TokenCount,
     ToolOutput,
-    Usage,
 )
 from genai_host.api.calls import cost_of_call
+from genai_host.api.messages import NO_USAGE
 from genai_host.api.services import TurnLimits
 from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import StepPath
@@ -214,7 +214,7 @@ class TurnUsage:
     """
 
     def __init__(self, history: Iterable[Message], turn_limits: TurnLimits, codec: Codec) -> None:
-        self.usage = Usage()
+        self.usage = NO_USAGE
         self._limits = turn_limits
         self._codec = codec
         self._lock = threading.Lock()

@@ -36,6 +36,7 @@ from genai_host.api.dialects import (
     text_in,
 )
 from genai_host.api.finish_reasons import finish_word, read_finish, weightier
+from genai_host.api.messages import NO_USAGE
 from genai_host.api.tool_calls import (
     ToolCallAssembler,
     arguments_as_text,
@@ -90,7 +91,7 @@ class ChatDecoder:
         self._is_answered = False
         self._has_begun = False
         self._finish = ""
-        self._usage = Usage()
+        self._usage = NO_USAGE
         self.done = False
 
     @property
@@ -257,7 +258,7 @@ def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
 def read_usage(data: Any) -> Usage:
     """Token usage, if reported."""
     if not isinstance(data, dict):
-        return Usage()
+        return NO_USAGE
     return Usage(
         input_tokens=count_in(data, "prompt_tokens"),
         output_tokens=count_in(data, "completion_tokens"),

@@ -33,6 +33,7 @@ from genai_host.api.dialects import (
     string_in,
 )
 from genai_host.api.finish_reasons import finish_word, read_finish
+from genai_host.api.messages import NO_USAGE
 from genai_host.api.tool_calls import arguments_as_text, read_tool_call
 from genai_host.dialects.openai_common import error_in, read_event_object
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
@@ -277,7 +278,7 @@ def _failure(data: Mapping[str, Any]) -> GenaiError:
 
 def _read_usage(data: Any) -> Usage:
     if not isinstance(data, dict):
-        return Usage()
+        return NO_USAGE
     return Usage(
         input_tokens=count_in(data, "input_tokens"),
         output_tokens=count_in(data, "output_tokens"),

@@ -44,7 +44,7 @@ class Watchdog:
         self.now = _no_time if clock is None else clock.monotonic
         self._clock = clock
         self._owner = owner
-        self._watched: dict[int, Watched] = {}
+        self._watched: set[Watched] = set()
         self._lock = threading.Lock()
         self._is_set = clock is None
 
@@ -69,21 +69,21 @@ class Watchdog:
         return Watched(self, kind, name, method, plugin, limits)
 
     def enter(self, watched: Watched) -> None:
-        self._watched[id(watched)] = watched
+        self._watched.add(watched)
         if not self._is_set:
             self._set(HANGS)
 
     def leave(self, watched: Watched) -> None:
-        del self._watched[id(watched)]
-        self.returned(watched)
+        self._watched.discard(watched)
+        if watched.hangs:
+            self.returned(watched)
 
     def returned(self, watched: Watched) -> None:
         """Log that code that hung has returned."""
-        if watched.hangs:
-            watched.hangs = False
-            seconds = self.now() - watched.since
-            self._warn("plugin %s has returned from %s after %.0f seconds", watched, seconds)
-            self._find_hanging()
+        watched.hangs = False
+        seconds = self.now() - watched.since
+        self._warn("plugin %s has returned from %s after %.0f seconds", watched, seconds)
+        self._find_hanging()
 
     def _set(self, seconds: float) -> None:
         with self._lock:
@@ -96,7 +96,7 @@ class Watchdog:
         self._is_set = False  # before the code is listed, so that none is missed
         now = self.now()
         due = math.inf
-        for each in list(self._watched.values()):
+        for each in list(self._watched):
             if each.limits is not None and ended_with(each.limits) is None:
                 each.since = now
             since = each.since
@@ -121,7 +121,7 @@ class Watchdog:
 
     def _find_hanging(self) -> None:
         with self._lock:
-            every = list(self._watched.values())
+            every = list(self._watched)
             self.hanging = frozenset(e.plugin for e in every if e.hangs and e.kind == "hook")
 
 
