@@ -53,31 +53,30 @@ def is_set(variable: str, environ: Mapping[str, str]) -> bool:
 def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables with our prefix that match no key, each with a hint. Empty variables and those that
     Kubernetes and image builds set are omitted."""
+    found = [
+        variable
+        for variable in _ours(environ)
+        if not variable.startswith((_PROVIDERS, _TOOLS))
+        and variable not in VARIABLES
+        and not _NOT_OURS.match(f"{variable}={environ[variable]}")
+    ]
+    if not found:
+        return {}
     known = [*sorted(variable_of(*key.split(".")) for key in known_keys()), *VARIABLES]
-    places = (_OF_TESTS, _PROVIDERS, _TOOLS)
-    return {
-        variable: hint_for(
-            variable, [*known, f"{_PROVIDERS}NAME__SETTING", f"{_TOOLS}NAME__SETTING"]
-        )
-        for variable, value in sorted(environ.items())
-        if variable.startswith(_PREFIX)
-        and value
-        and variable not in (*known, *_variables())
-        and not variable.startswith(places)
-        and not _NOT_OURS.match(f"{variable}={value}")
-    }
+    named = [*known, f"{_PROVIDERS}NAME__SETTING", f"{_TOOLS}NAME__SETTING"]
+    usual = _variables()
+    return {each: hint_for(each, named) for each in sorted(found) if each not in usual}
 
 
 def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Places in the file, with dots, to the variables that override them."""
+    ours = _ours(environ)
+    if not ours:
+        return {}
     usual = _variables()
     found: dict[str, str] = {}
     # old names first, so that the current one takes precedence
-    for variable in sorted(environ, key=lambda each: (usual.get(each, "") in known_keys(), each)):
-        if not environ[variable] or not variable.startswith(_PREFIX):
-            continue
-        if variable.startswith(_OF_TESTS):
-            continue
+    for variable in sorted(ours, key=lambda each: (usual.get(each, "") in known_keys(), each)):
         if variable in usual:
             key = new_key(usual[variable])
         elif variable.startswith(_PROVIDERS):
@@ -88,6 +87,12 @@ def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
             continue
         found[key] = variable
     return found
+
+
+def _ours(environ: Mapping[str, str]) -> list[str]:
+    """Variables with our prefix that are not empty, except those of tests."""
+    ours = (each for each in environ if each.startswith(_PREFIX) and environ[each])
+    return [each for each in ours if not each.startswith(_OF_TESTS)]
 
 
 def _variables() -> dict[str, str]:
