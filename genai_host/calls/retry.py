@@ -236,7 +236,7 @@ class _Tries:
         if self._failed is not None and isinstance(error, _UNSENT):
             self._go_on_with(self._routes[1:], self._failed)
             return 0.0
-        called = self._patience.wait_for_circuit or not isinstance(error, CircuitOpen)
+        called = self._waits_for_circuit() or not isinstance(error, CircuitOpen)
         self._calls += called
         self._calls_here += called
         refused = self._patience.failover_on_auth_error and isinstance(error, AuthenticationFailed)
@@ -253,8 +253,7 @@ class _Tries:
 
     def _seconds_before_the_same(self, error: GenaiError) -> float | None:
         """None if the same route is not retried."""
-        waits = self._patience.wait_for_circuit and not self._others()
-        if isinstance(error, CircuitOpen) and not waits:
+        if isinstance(error, CircuitOpen) and not self._waits_for_circuit():
             return None
         if self._calls_here >= self._patience.max_attempts:
             return None
@@ -267,6 +266,10 @@ class _Tries:
     def _turn_to_another(self, error: GenaiError) -> None:
         """Select the next route at another provider."""
         self._go_on_with(self._others(), error)
+
+    def _waits_for_circuit(self) -> bool:
+        """Whether a call waits while the circuit of the current route is open."""
+        return self._patience.wait_for_circuit and not self._others()
 
     def _others(self) -> list[Route]:
         """Routes at other providers than the current one."""

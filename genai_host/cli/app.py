@@ -28,10 +28,10 @@ PATIENCE = 5.0
 @contextlib.contextmanager
 def no_output_of_plugins() -> Iterator[None]:
     """Context for loading plugins. What they print goes to standard error, since a program may read
-    standard output. So does the output of C libraries and child processes, which use the descriptor
-    of standard output."""
+    standard output. So does what bypasses `sys.stdout`, for example the output of child processes,
+    but not text that a C library keeps in its own buffer."""
     kept = None
-    with contextlib.suppress(OSError):  # one of them is closed
+    with contextlib.suppress(OSError, ValueError):  # one of them is closed
         if sys.stdout is not None:
             sys.stdout.flush()
         kept = os.dup(1)

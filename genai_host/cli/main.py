@@ -162,14 +162,17 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    code = run(arguments)
-    if "genai_host.plugins.discovery" in sys.modules:  # plugins may have been loaded
-        _end_soon(code)
+    code = 1  # if `run` raises an error
+    try:
+        code = run(arguments)
+    finally:
+        if "genai_host.plugins.discovery" in sys.modules:  # plugins may have been loaded
+            _end_soon(code)
     sys.exit(code)
 
 
 EXIT_SECONDS = (5.0, 15.0)
-"""Seconds after which a process that does not exit names the plugin, and then is ended."""
+"""Seconds until a process that does not exit names the plugin, and from then until it is ended."""
 _EXIT_INTERVAL = 0.1  # seconds between checks
 
 
@@ -190,8 +193,9 @@ def _end_soon(code: int) -> None:
                 note(f"warning: {each} keeps the process from exiting", fg="yellow")
                 named.add(each)
             never.wait(_EXIT_INTERVAL)
-        with contextlib.suppress(OSError, ValueError):  # else done after all threads have ended
-            sys.stdout.flush()
+        with contextlib.suppress(OSError, ValueError):
+            if sys.stdout is not None:  # the interpreter flushes it after all threads
+                sys.stdout.flush()
         os._exit(code)
 
     threading.Thread(target=end, name="exit", daemon=True).start()

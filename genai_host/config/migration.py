@@ -95,8 +95,11 @@ def migrated(
     """
     prefixes = {path[:depth] for path in paths for depth in range(len(table) + 1, len(path) + 1)}
     for path in sorted(prefixes & found.keys(), key=len):
-        key, new = rf"(?<![\w\"'-])([\"']?){re.escape(path[-1])}\1(?=\s*[=.\]])", found[path][-1]
-        statement = re.sub(key, new, statement, count=1)
+        parent = re.escape(found.get(path[:-1], path[:-1])[-1]) if len(path) > 1 else ""
+        before = rf"(^\s*|[{{,]\s*|(?<![\w-]){parent}[\"']?\s*\.\s*)" if parent else r"(^\s*)"
+        key = rf"{before}([\"']?){re.escape(path[-1])}\2(?=\s*[=.\]])"
+        new = found[path][-1]
+        statement = re.sub(key, rf"\g<1>{new}", statement, count=1, flags=re.MULTILINE)
         for value, text in VALUES.get(pattern_of(path), {}).items():
             old = rf"({new}\s*=\s*){str(value).lower()}\b"
             statement = re.sub(old, rf'\g<1>"{text}"', statement, count=1)

@@ -81,7 +81,7 @@ class Watchdog:
     def returned(self, watched: Watched) -> None:
         """Log that code that hung has returned."""
         watched.hangs = False
-        seconds = self.now() - watched.since
+        seconds = max(self.now() - watched.since, HANGS)
         self._warn("plugin %s has returned from %s after %.0f seconds", watched, seconds)
         self._find_hanging()
 
@@ -97,10 +97,10 @@ class Watchdog:
         now = self.now()
         due = math.inf
         for each in list(self._watched):
-            if each.limits is not None and ended_with(each.limits) is None:
-                each.since = now
+            if each.limits is not None and each.since == math.inf and ended_with(each.limits):
+                each.since = now  # its code was cancelled since the last look, or just now
             since = each.since
-            if now - since >= HANGS and not each.hangs:
+            if now - since >= HANGS and not each.hangs and each in self._watched:
                 each.hangs = True
                 what = "plugin %s has not returned from %s for %.0f seconds: its caller waits"
                 if each.kind == "hook":
@@ -129,7 +129,8 @@ class Watched:
     """A context in which code of a plugin runs, except while it is paused.
 
     Attributes:
-        since: When the code was called; infinite while it is paused.
+        since: When the code was called, or was seen to be cancelled if it may run until then;
+            infinite before, and while it is paused.
         hangs: Whether the code was logged as hanging.
     """
 
@@ -154,7 +155,8 @@ class Watched:
         self._watchdog = watchdog
 
     def __enter__(self) -> Watched:
-        self.since = self._watchdog.now()
+        if self.limits is None:
+            self.since = self._watchdog.now()
         self._watchdog.enter(self)
         return self
 

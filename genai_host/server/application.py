@@ -70,6 +70,7 @@ class RequestHandler:
         self._user = ""
         self._more: dict[str, str] = {}
         self._head: Head | None = None
+        self._is_answering = False  # whether the function of the route has been called
         self._found: RouteMatch | HttpProblem | None = None
         self._limits = Cancellation()
         self._outbox = ResponseBuffer(self._loop, shared.errands)
@@ -105,9 +106,10 @@ class RequestHandler:
         """End a request whose thread does not return: with an error, unless its reply has begun."""
         if self._head is not None:
             path, headers = self._head.path, self._head.headers
-            plugin = self._shared.plugin_of(self._found)
-            who = f"plugin {plugin}" if plugin else "the server"
-            _log.warning("%s has not returned from %s %s", who, self._head.method, path)
+            if self._is_answering:
+                plugin = self._shared.plugin_of(self._found)
+                who = f"plugin {plugin}" if plugin else "the server"
+                _log.warning("%s has not returned from %s %s", who, self._head.method, path[:200])
             self._outbox.put_reply(error_reply(path, headers, _STOPPING))
         self._outbox.end(is_broken=True)
         self._shared.errands.wake()
@@ -235,7 +237,9 @@ class RequestHandler:
     def _reply(
         self, request: RouteRequest, found: RouteMatch | HttpProblem, watched: Observation
     ) -> None:
+        self._is_answering = True
         reply = self._sendable(self._shared.answer(request, found, self._begins), request)
+        self._is_answering = False
         wanted = self._outbox.put_reply(reply)
         reply = self._outbox.sent or reply  # the reply whose head was sent earlier, if any
         if self._begun is not None and self._begun is not reply:

@@ -194,10 +194,11 @@ class HttpRoutes:
         return pattern.route, parameters
 
     def _handler(self, route: HttpRoute) -> Handler:
-        if route.key not in self._handlers:
+        handler = self._handlers.get(route.key)
+        if handler is None:
             with self._lock, self._watching(route, "load"):
-                self._handlers[route.key] = self._loaded(route)
-        return self._handlers[route.key]
+                self._handlers[route.key] = handler = self._loaded(route)
+        return handler
 
     def _watching(
         self, route: HttpRoute, method: str, limits: CancelToken | None = None

@@ -88,38 +88,34 @@ def _open(path: str, flags: int) -> int:
     """Open a file. `os.open` waits for the writer of a named pipe, and has no timeout."""
     if not stat.S_ISFIFO(os.stat(path).st_mode):
         return os.open(path, flags)
-    opened: list[int | OSError] = []
+    from concurrent.futures import Future, InvalidStateError
+
+    opened: Future[int] = Future()
 
     def wait() -> None:
         try:
-            opened.append(os.open(path, flags))
+            descriptor = os.open(path, flags)
         except OSError as error:
-            opened.append(error)
+            with contextlib.suppress(InvalidStateError):
+                opened.set_exception(error)
+            return
+        try:
+            opened.set_result(descriptor)
+        except InvalidStateError:  # nobody waits any more
+            os.close(descriptor)
 
     thread = threading.Thread(target=wait, name="pipe", daemon=True)
     thread.start()
-    is_late = True
     try:
-        thread.join(_WRITER_SECONDS)
-        is_late = thread.is_alive()
-    finally:
-        if is_late:  # also after Ctrl-C
-            _release(path, thread, opened)
-    if is_late:
-        raise OSError(errno.ETIMEDOUT, "no process writes to this pipe", path)
-    if isinstance(opened[0], OSError):
-        raise opened[0]
-    return opened[0]
-
-
-def _release(path: str, thread: threading.Thread, opened: list[int | OSError]) -> None:
-    """End a thread that waits for the writer of a pipe."""
-    with contextlib.suppress(OSError):
-        writer = os.open(path, os.O_RDWR)
-        thread.join()
-        os.close(writer)
-    if opened and isinstance(opened[0], int):
-        os.close(opened[0])
+        return opened.result(_WRITER_SECONDS)
+    except TimeoutError:
+        raise OSError(errno.ETIMEDOUT, "no process writes to this pipe", path) from None
+    finally:  # also after Ctrl-C
+        if opened.cancel():
+            with contextlib.suppress(OSError):  # not if this process may not write to the pipe
+                writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+                thread.join()
+                os.close(writer)
 
 
 def read_text(path: str) -> str | None:

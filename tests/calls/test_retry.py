@@ -167,6 +167,11 @@ class TestHowOften:
         assert attempt(shut, "a", patience=patience) == CircuitOpen("x")
         assert shut.calls == ["a"] * 3
 
+    def test_an_open_circuit_that_is_not_waited_for_is_no_attempt(self) -> None:
+        patience = RetryPolicy(wait_for_circuit=True, jitter=lambda _: 0.0)
+        service = Service(**{each: [CircuitOpen("x")] for each in "abcdefgh"}, i=["yes"])
+        assert attempt(service, *"abcdefghi", patience=patience) == "yes"
+
 
 class TestHowLong:
     def test_the_wait_is_random_and_its_bound_doubles(self) -> None:

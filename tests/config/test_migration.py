@@ -145,6 +145,12 @@ def test_a_file_reads_alike_before_and_after(file: Path, terminal: Terminal, end
             "[providers]\nx.type = 'y'\nx.calls.line=1",
             "[providers]\nx.type = 'y'\nx.limits.queue_size=1",
         ),
+        ("providers.total.calls.total = 5", "providers.total.limits.timeout = 5"),
+        ("[providers.calls.calls]\nidle = 3", "[providers.calls.limits]\nread_timeout = 3"),
+        (
+            'providers.x.calls = { proxy = "http://p/?total=1", total = 5 }',
+            'providers.x.limits = { proxy = "http://p/?total=1", timeout = 5 }',
+        ),
         ("[providers.calls]\ntype = 'y'\nidle = 3", "[providers.calls]\ntype = 'y'\nidle = 3"),
         ("[server.users.log]\ntoken = {env = 'A'}", "[server.users.log]\ntoken = {env = 'A'}"),
     ],
@@ -197,7 +203,7 @@ def test_an_old_key_beside_new_ones_is_an_error(file: Path, text: str, hint: str
 
 
 def test_what_cannot_be_migrated_names_the_keys() -> None:
-    text = "server = { root_path = '/at_once = ', at_once = 3 }"
+    text = "server = { root_path = '/, at_once = ', at_once = 3 }"
     with pytest.raises(ConfigurationError, match="cannot migrate file") as caught:
         migrate(text, "file")
     assert "server.at_once is now server.max_concurrency" in caught.value.hint

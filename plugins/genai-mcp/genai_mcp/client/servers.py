@@ -36,7 +36,7 @@ class McpConnection(Protocol):
     """Connection to a server. Thread-safe.
 
     Attributes:
-        version: Version of the protocol, set by the `Session`.
+        version: Version of the protocol, set by the `ClientSession`.
         changed: Whether the server reported changed tools; reset by the caller.
         listens: Whether the server is known to report changes.
     """
