@@ -107,7 +107,7 @@ class Api:
 
     def upload(self, name: str = "a.txt", data: str = "hello") -> str:
         parts = ("purpose", "assistants"), (f'file"; filename="{name}', data)
-        head = 'content-disposition: form-data; name="'
+        head = 'Content-Disposition: form-data; name="'
         form = "".join(f'--x\r\n{head}{field}"\r\n\r\n{each}\r\n' for field, each in parts)
         sent = f"{form}--x--\r\n".encode(errors="surrogatepass")
         status, file = self.send("POST", "/files", sent, headers=_FORM)
