@@ -97,8 +97,9 @@ class Watchdog:
         now = self.now()
         due = math.inf
         for each in list(self._watched):
-            if each.limits is not None and each.since == math.inf and ended_with(each.limits):
-                each.since = now  # its code was cancelled since the last look, or just now
+            is_waiting = each.since == math.inf
+            if is_waiting and each.limits is not None and ended_with(each.limits) is not None:
+                each.since = now  # it was cancelled since the last look
             since = each.since
             if now - since >= HANGS and not each.hangs and each in self._watched:
                 each.hangs = True

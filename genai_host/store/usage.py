@@ -81,7 +81,7 @@ def add_usage(connection: Connection, tally: UsageAggregate) -> None:
 
 
 def _stored(key: UsageKey) -> dict[str, Any]:
-    """The columns of a key, whose names may come from a client."""
+    """A key as columns. Names that a client chose are made storable, and truncated."""
     names = {name: each for name, each in key._asdict().items() if name not in ("owner", "bucket")}
     return {**key._asdict(), **{name: _short(each) for name, each in names.items()}}
 

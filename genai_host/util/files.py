@@ -101,7 +101,7 @@ def _open(path: str, flags: int) -> int:
             return
         try:
             opened.set_result(descriptor)
-        except InvalidStateError:  # nobody waits any more
+        except InvalidStateError:  # the caller has timed out
             os.close(descriptor)
 
     thread = threading.Thread(target=wait, name="pipe", daemon=True)
