@@ -136,6 +136,11 @@ class Live:
         with self._lock:
             return id in self._turns or id in self._held
 
+    def must_be_idle(self, id: str) -> None:
+        """Raises `ConversationBusy` if a turn of the conversation is in progress."""
+        if self.is_busy(id):
+            raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
+
 
 @frozen
 class TurnRequest:
@@ -179,8 +184,7 @@ def next_turn(
 ) -> TurnTask:
     """Return the next turn of a conversation. An interrupted turn is abandoned. Raises
     `ConversationBusy` if a turn is in progress."""
-    if live.is_busy(conversation.id):
-        raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
+    live.must_be_idle(conversation.id)
     leave_interrupted(host, user, conversation)
 
     def take() -> Generator[Event, None, None]:

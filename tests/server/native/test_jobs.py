@@ -185,7 +185,7 @@ def test_who_leaves_does_not_wait_on(api: Api, monkeypatch: pytest.MonkeyPatch) 
     assert api.fake.hanging.wait(30)
     left.cancel()
     asked = RouteRequest("GET", "/x", {"id": job}, query={"wait": "3600"}, limits=left)
-    assert server.result(asked).status == 202
+    assert server.jobs.result(asked).status == 202
     server.close()
 
 
