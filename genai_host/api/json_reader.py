@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from genai_host.api.http_routes import RouteRequest
-from genai_host.errors import (
-    ValidationError,
-)
+from genai_host.errors import ValidationError
 from genai_host.util.text import short_repr
 from genai_host.util.text_encoding import decode_base64
 
@@ -27,6 +25,8 @@ MOST_LEVELS = 100
 
 MOST_DROPPED = 20
 """Maximum number of ignored fields that a reply lists."""
+
+N = TypeVar("N", int, float)
 
 _HUMP = re.compile(r"_([a-z0-9])")
 
@@ -71,21 +71,23 @@ class JsonReader:
         self.value: Mapping[str, Any] = value
         self.dropped = [] if dropped is None else dropped
         self._camel = camel
-        self._names: dict[str, str] = {}  # original spelling
+        self._names: dict[str, str] = {}  # original spelling; empty without `camel`
         self.read: set[str] = set()
-        for written, each in value.items():
-            name = _in_camel_case(written) if camel else written
+        for written, each in value.items() if camel else ():
+            name = _in_camel_case(written)
             if name in self._names:
                 raise ValidationError(f"duplicate field {name}", path=f"{path}.{written}")
             if each is not None:
                 self._names[name] = written
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        return self.value.get(self._names.get(name, name)) is not None
 
     def names(self) -> Iterable[tuple[str, str]]:
         """Name and original spelling of each field."""
-        return self._names.items()
+        if self._camel:
+            return self._names.items()
+        return [(name, name) for name, value in self.value.items() if value is not None]
 
     def at(self, name: str) -> str:
         """Path of a field, even if it is missing."""
@@ -94,7 +96,7 @@ class JsonReader:
     def raw(self, name: str) -> Any:
         """Any value; None if it is missing."""
         self.read.add(name)
-        return self.value[self._names[name]] if name in self._names else None
+        return self.value.get(self._names.get(name, name))
 
     def text(self, name: str, usual: str = "") -> str:
         value = self.raw(name)
@@ -103,6 +105,13 @@ class JsonReader:
         if not isinstance(value, str):
             raise self.wrong(name, "not a string")
         return value
+
+    def text_or_none(self, name: str, most: int | None = None) -> str | None:
+        """A string of at most `most` characters; None if it is missing."""
+        value = self.text(name)
+        if most is not None and len(value) > most:
+            raise ValidationError(f"{name} must have at most {most} characters", path=self.at(name))
+        return value if name in self else None
 
     def choice(self, name: str, choices: Collection[str], usual: str = "") -> str:
         """A string out of several."""
@@ -117,22 +126,35 @@ class JsonReader:
             raise self.wrong(name, "neither true nor false")
         return value
 
-    def whole(self, name: str) -> int | None:
+    def whole(self, name: str, least: int | None = None, most: int | None = None) -> int | None:
         """An integer in any spelling: `3`, `3.0`, `"3"`."""
         value = self.raw(name)
-        if value is None or type(value) is int:
-            return value
+        if value is None:
+            return None
         if isinstance(value, float) and value.is_integer():
-            return int(value)
+            value = int(value)
         if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII):
-            return int(value)
-        raise self.wrong(name, "not an integer")
+            value = int(value)
+        if type(value) is not int:
+            raise self.wrong(name, "not an integer")
+        return self._bounded(name, value, least, most)
 
-    def number(self, name: str) -> int | float | None:
+    def number(
+        self, name: str, least: float | None = None, most: float | None = None
+    ) -> int | float | None:
         value = self.raw(name)
-        if value is not None and type(value) not in (int, float):
+        if value is None:
+            return None
+        if type(value) not in (int, float):
             raise self.wrong(name, "not a number")
-        return value  # type: ignore[no-any-return]  # it was looked at
+        found: int | float = self._bounded(name, value, least, most)
+        return found
+
+    def _bounded(self, name: str, value: N, least: float | None, most: float | None) -> N:
+        if (least is None or value >= least) and (most is None or value <= most):
+            return value
+        bounds = f"at least {least:g}" if most is None else f"from {least or 0:g} to {most:g}"
+        raise ValidationError(f"{name} must be {bounds}", path=self.at(name))
 
     def data(self, name: str) -> bytes:
         """Decoded base64, in either alphabet."""
@@ -154,11 +176,11 @@ class JsonReader:
                 )
         return values
 
-    def object(self, name: str) -> JsonReader | None:
+    def object(self, name: str) -> Self | None:
         value = self.raw(name)
         return None if value is None else self._inner(value, self.at(name))
 
-    def objects(self, name: str) -> Sequence[JsonReader]:
+    def objects(self, name: str) -> Sequence[Self]:
         return [
             self._inner(each, f"{self.at(name)}[{number}]")
             for number, each in enumerate(self.values(name))
@@ -190,7 +212,7 @@ class JsonReader:
     def drop_others(self) -> None:
         """Ignore all fields not read so far. Formats grow, and an answer seldom depends on new
         fields."""
-        self.drop(*(name for name in self._names if name not in self.read))
+        self.drop(*(name for name, _ in self.names() if name not in self.read))
 
     def nothing_else(self) -> None:
         """Check that all fields were read.
@@ -198,12 +220,12 @@ class JsonReader:
         Raises:
             ValidationError: There is another field.
         """
-        for name, written in self._names.items():
+        for name, written in self.names():
             if name not in self.read:
                 raise ValidationError(f"unknown field {short_repr(written)} here", path=self.path)
 
-    def _inner(self, value: Any, path: str) -> JsonReader:
-        return JsonReader(value, path, camel=self._camel, dropped=self.dropped)
+    def _inner(self, value: Any, path: str) -> Self:
+        return type(self)(value, path, camel=self._camel, dropped=self.dropped)
 
     def wrong(self, name: str, why: str) -> ValidationError:
         return ValidationError(f"{name}: {short_repr(self.raw(name))} is {why}", path=self.at(name))

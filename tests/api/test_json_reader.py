@@ -61,6 +61,18 @@ class TestFields:
         with wrong(path="$.a"):
             getattr(JsonReader({"a": value}, "$"), read)("a")
 
+    @pytest.mark.parametrize("bounds", [(2, None), (None, 0), (-1, 0), (2, 3)])
+    @pytest.mark.parametrize("read", ["whole", "number"])
+    def test_out_of_bounds(self, read: str, bounds: tuple[int | None, int | None]) -> None:
+        with wrong(path="$.a"):
+            getattr(JsonReader({"a": 1}, "$"), read)("a", *bounds)
+
+    def test_a_text_or_none(self) -> None:
+        given = JsonReader({"a": "abc", "b": ""}, "$")
+        assert [given.text_or_none(name, 3) for name in "abc"] == ["abc", "", None]
+        with wrong(path="$.a"):
+            given.text_or_none("a", 2)
+
     def test_what_nobody_read(self) -> None:
         given = JsonReader({"a": 1, "b": None, "c": 2}, "$.d")
         given.raw("a")

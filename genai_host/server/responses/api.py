@@ -22,12 +22,13 @@ from functools import partial
 from typing import Any
 
 from genai_host.api import CancelToken, Completion, RouteRequest, RouteResponse, json_response
-from genai_host.api.json_reader import body_of, number_in
+from genai_host.api.json_reader import number_in
 from genai_host.api.json_text import read_json, write_json
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, StoreError, ValidationError
 from genai_host.host import Host
 from genai_host.server.responses.items import (
+    Fields,
     Item,
     MissingParameter,
     Unseal,
@@ -237,14 +238,14 @@ class ResponsesApi:
         return self._page(kept["input"], request)
 
     def create_conversation(self, request: RouteRequest) -> RouteResponse:
-        given = fields_of(body_of(request).value if request.body else {})
+        given = fields_of(request) if request.body else Fields({}, "$")
         return json_response(self._conversations.create(request.user, given, self._unseal(request)))
 
     def show_conversation(self, request: RouteRequest) -> RouteResponse:
         return json_response(self._conversations.show(request.user, _conversation(request)))
 
     def update_conversation(self, request: RouteRequest) -> RouteResponse:
-        given = fields_of(body_of(request).value)
+        given = fields_of(request)
         must_have(given, "metadata")
         return json_response(
             self._conversations.update(request.user, _conversation(request), given)
@@ -258,7 +259,7 @@ class ResponsesApi:
         return self._page(items, request)
 
     def add_items(self, request: RouteRequest) -> RouteResponse:
-        given = fields_of(body_of(request).value)
+        given = fields_of(request)
         must_have(given, "items")
         items = read_new_items(given, self._unseal(request))
         added = self._conversations.add(request.user, _conversation(request), items)
@@ -280,8 +281,7 @@ class ResponsesApi:
         self, request: RouteRequest
     ) -> tuple[ResponsesRequest, ResponseHead, list[Item], list[Item]]:
         """The request, its reply, its items, and all items with previous ones."""
-        body = body_of(request)
-        wanted = read_request(body.value, self._unseal(request), body)
+        wanted = read_request(fields_of(request), self._unseal(request))
         reply = ResponseHead(wanted, self._kept.now())
         before = self._context.before(request.user, wanted)
         said = self._context.input(request.user, wanted.input, before, reply.new_tail)
@@ -327,4 +327,4 @@ def _includes_encrypted(request: RouteRequest) -> bool:
     names = ("include", "include[]", "include[0]")
     given = [request.query[name] for name in names if name in request.query]
     words = [word for each in given for word in each.split(",")]
-    return reads_encrypted(fields_of({"include": words}))
+    return reads_encrypted(Fields({"include": words}, "$"))

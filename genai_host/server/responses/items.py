@@ -14,15 +14,12 @@ by this host.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from attrs import frozen
-
-from genai_host.api.json_reader import bytes_of
+from genai_host.api import RouteRequest
+from genai_host.api.json_reader import JsonReader, body_of, bytes_of
 from genai_host.errors import NotFound, ValidationError
-
-K = TypeVar("K")
 
 
 class UnsupportedParameter(ValidationError):
@@ -61,77 +58,26 @@ class ItemNotFound(NotFound):
     code = "item_not_found"
 
 
-@frozen
-class Fields:
-    """A JSON object of a request.
+class Fields(JsonReader):
+    """A JSON object of a request, with the errors of this API."""
 
-    Attributes:
-        path: Its path in the request, for example `$.input[0]`.
-    """
-
-    value: Mapping[str, Any]
-    path: str
-
-    def at(self, name: str) -> str:
-        return f"{self.path}.{name}"
-
-    def text(self, name: str) -> str | None:
-        return self._of(name, str, "a string")
-
-    def boolean(self, name: str) -> bool | None:
-        return self._of(name, bool, "true or false")
-
-    def list(self, name: str) -> list[Any] | None:
-        return self._of(name, list, "a list")
-
-    def object(self, name: str) -> Fields | None:
-        value = self._of(name, dict, "an object")
-        return None if value is None else Fields(value, self.at(name))
-
-    def integer(self, name: str, least: int) -> int | None:
-        value = self.value.get(name)
-        if value is None:
-            return None
-        if type(value) is not int or value < least:
-            raise self.wrong(name, f"a whole number of at least {least}")
-        return value
-
-    def number(self, name: str, least: float, most: float) -> float | None:
-        value = self.value.get(name)
-        if value is None:
-            return None
-        if type(value) not in (int, float) or not least <= value <= most:
-            raise self.wrong(name, f"a number from {least:g} to {most:g}")
-        return float(value)
-
-    def choice(self, name: str, words: Collection[str]) -> str | None:
-        value = self.text(name)
-        if value is not None and value not in words:
-            raise self.wrong(name, " or ".join(words))
-        return value
+    __slots__ = ()
 
     def needed(self, name: str) -> str:
         """Return a required string."""
-        value = self.text(name)
-        if value is None:
+        if name not in self:
             raise MissingParameter(f"{name} is missing", path=self.at(name))
-        return value
+        return self.text(name)
 
-    def wrong(self, name: str, wanted: str) -> ValidationError:
+    def must_be(self, name: str, wanted: str) -> ValidationError:
         return ValidationError(f"{name} must be {wanted}", path=self.at(name))
 
-    def _of(self, name: str, kind: type[K], wanted: str) -> K | None:
-        value = self.value.get(name)
-        if value is None or isinstance(value, kind):
-            return value
-        raise self.wrong(name, wanted)
 
-
-def fields_of(value: Any, path: str = "$") -> Fields:
-    """Return the fields of an object. Raises `ValidationError` if the value is not an object."""
-    if not isinstance(value, dict):
-        raise ValidationError(f"{path} must be an object", path=path)
-    return Fields(value, path)
+def fields_of(request: RouteRequest) -> Fields:
+    """Return the fields of the body of a request. Raises `ValidationError` if it is not an object,
+    or nested too deeply."""
+    body = body_of(request)
+    return Fields(body.value, body.path, dropped=body.dropped)
 
 
 Item = dict[str, Any]
@@ -161,20 +107,18 @@ def with_id(item: Item, tail: str) -> Item:
     return {"id": item.get("id") or f"{_PREFIXES.get(item['type'], 'msg')}_{tail}", **item}
 
 
-def read_items(value: Any, path: str, unseal: Unseal) -> list[Item]:
-    """Read the items of a request. A string is a user message; references are not resolved. Raises
+def read_items(given: Fields, name: str, unseal: Unseal) -> list[Item]:
+    """Read the items of a field. A string is a user message; references are not resolved. Raises
     `ValidationError`."""
-    if isinstance(value, str):
-        return [_message("user", [{"type": "input_text", "text": value}])]
-    if not isinstance(value, list):
-        raise ValidationError("must be a string or a list of items", path=path)
-    return [_read_item(fields_of(each, f"{path}[{at}]"), unseal) for at, each in enumerate(value)]
+    if isinstance(given.raw(name), str):
+        return [_message("user", [{"type": "input_text", "text": given.text(name)}])]
+    return [_read_item(each, unseal) for each in given.objects(name)]
 
 
 def _read_item(item: Fields, unseal: Unseal) -> Item:
     kind = item.text("type")
-    if kind is None:  # messages and references may omit the type
-        kind = "item_reference" if "role" not in item.value and "id" in item.value else "message"
+    if not kind:  # messages and references may omit the type
+        kind = "item_reference" if "role" not in item and "id" in item else "message"
     if kind == "item_reference":
         return {"type": kind, "id": item.needed("id")}
     readers: Mapping[str, Callable[[Fields], Item]] = {
@@ -199,29 +143,24 @@ def _message(role: str, content: Sequence[Item], status: str = "completed") -> I
 
 def _read_message(item: Fields) -> Item:
     role = item.choice("role", ("user", "assistant", "system", "developer"))
-    if role is None:
+    if not role:
         raise MissingParameter("role is missing", path=item.at("role"))
     read_part = _read_said if role == "assistant" else _read_part
-    content = item.value.get("content")
-    if isinstance(content, str):
+    if isinstance(item.raw("content"), str):
         kind = "output_text" if role == "assistant" else "input_text"
-        parts = [_text_part(kind, content)]
-    elif isinstance(content, list):
-        parts = [read_part(part) for part in _each(content, item.at("content"))]
+        parts = [_text_part(kind, item.text("content"))]
+    elif "content" in item:
+        parts = [read_part(part) for part in item.objects("content")]
     else:
-        raise item.wrong("content", "a string or a list of parts")
+        raise item.must_be("content", "a string or a list of parts")
     if not parts and role != "assistant":
-        raise item.wrong("content", "at least one part")
+        raise item.must_be("content", "at least one part")
     read = _message(role, parts, item.choice("status", _STATUSES) or "completed")
     phase = item.choice("phase", _PHASES) if role == "assistant" else None
     return {**read, "phase": phase} if phase else read
 
 
 _STATUSES = ("in_progress", "completed", "incomplete")
-
-
-def _each(values: Sequence[Any], path: str) -> Iterator[Fields]:
-    return (fields_of(value, f"{path}[{at}]") for at, value in enumerate(values))
 
 
 def _text_part(kind: str, text: str) -> Item:
@@ -240,11 +179,11 @@ def _read_said(part: Fields) -> Item:
 
 def _read_part(part: Fields) -> Item:
     kind = part.choice("type", ("input_text", "input_image", "input_file"))
-    if kind is None:
+    if not kind:
         raise MissingParameter("type is missing", path=part.at("type"))
     if kind == "input_text":
         return _text_part(kind, part.needed("text"))
-    if part.text("file_id") is not None:
+    if "file_id" in part:
         raise UnsupportedParameter(
             "the Files API is not supported: send the content or its URL",
             path=part.at("file_id"),
@@ -261,14 +200,14 @@ def _read_image(part: Fields) -> Item:
 
 
 def _read_file(part: Fields) -> Item:
-    given = {name: part.text(name) for name in ("filename", "file_data", "file_url")}
-    read = {name: value for name, value in given.items() if value is not None}
+    names = ("filename", "file_data", "file_url")
+    read = {name: part.text(name) for name in names if name in part}
     if ("file_data" in read) == ("file_url" in read):
         raise MissingParameter("give either file_data or file_url", path=part.path)
     if "file_data" in read:
         inline(read["file_data"], part.at("file_data"), bare=True)
     elif not _ADDRESS.fullmatch(read["file_url"]):
-        raise part.wrong("file_url", "an http or https address")
+        raise part.must_be("file_url", "an http or https address")
     return {"type": "input_file", **read}
 
 
@@ -312,11 +251,11 @@ def _read_call(item: Fields) -> Item:
 
 def _read_output(item: Fields) -> Item:
     call = item.needed("call_id")
-    output = item.value.get("output")
+    output = item.raw("output")
     if isinstance(output, list):
-        output = [_read_part(part) for part in _each(output, item.at("output"))]
+        output = [_read_part(part) for part in item.objects("output")]
     elif not isinstance(output, str):
-        raise item.wrong("output", "a string or a list of parts")
+        raise item.must_be("output", "a string or a list of parts")
     status = item.choice("status", _STATUSES) or "completed"
     return {"type": "function_call_output", "call_id": call, "output": output, "status": status}
 
@@ -331,7 +270,7 @@ def _read_picture(item: Fields) -> Item:
 def _read_reasoning(item: Fields, unseal: Unseal) -> Item:
     """Data that was not sealed by this host is ignored."""
     read: Item = {"type": "reasoning", "summary": _texts(item, "summary", "summary_text")}
-    if item.list("content"):
+    if item.values("content"):
         read["content"] = _texts(item, "content", "reasoning_text")
     sealed = item.text("encrypted_content")
     opaque = unseal(sealed) if sealed else None
@@ -339,5 +278,4 @@ def _read_reasoning(item: Fields, unseal: Unseal) -> Item:
 
 
 def _texts(item: Fields, name: str, kind: str) -> list[Item]:
-    parts = _each(item.list(name) or (), item.at(name))
-    return [{"type": kind, "text": part.needed("text")} for part in parts]
+    return [{"type": kind, "text": part.needed("text")} for part in item.objects(name)]

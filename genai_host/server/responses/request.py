@@ -15,7 +15,6 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import ToolSchema
-from genai_host.api.json_reader import JsonReader
 from genai_host.errors import ValidationError
 from genai_host.server.responses.items import (
     Fields,
@@ -24,7 +23,6 @@ from genai_host.server.responses.items import (
     PreviousNotFound,
     Unseal,
     UnsupportedParameter,
-    fields_of,
     is_id,
     read_items,
 )
@@ -56,19 +54,17 @@ class Tools:
 def read_tools(request: Fields) -> Tools:
     """Read the tools and the tool choice. Raises `ValidationError`."""
     path = request.at("tools")
-    told = [
-        _read_tool(fields_of(each, f"{path}[{at}]"))
-        for at, each in enumerate(request.list("tools") or ())
-    ]
+    told = [_read_tool(each) for each in request.objects("tools")]
     schemas = each_once((_schema(tool, f"{path}[{at}]") for at, tool in enumerate(told)), path)
     names = frozenset(schema.name for schema in schemas)
     chosen: str | RepeatedTool = "auto"
     allowed, choice = names, None
-    if isinstance(request.value.get("tool_choice"), dict):
-        given = Fields(request.value["tool_choice"], request.at("tool_choice"))
+    if isinstance(request.raw("tool_choice"), dict):
+        given = request.object("tool_choice")
+        assert given is not None
         allowed, choice, chosen = _read_choice(given, names)
     else:
-        choice = request.choice("tool_choice", CHOICES)
+        choice = request.choice("tool_choice", CHOICES) or None
         chosen = choice or "auto"
     if choice == "required" and not allowed:
         raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
@@ -85,16 +81,15 @@ def _read_tool(tool: Fields) -> RepeatedTool:
         )
     name = tool.needed("name")
     if not _NAME.fullmatch(name):
-        raise tool.wrong("name", "of letters, digits, _ and -, and at most 128 characters long")
-    if tool.boolean("defer_loading"):
+        raise tool.must_be("name", "of letters, digits, _ and -, and at most 128 characters long")
+    if tool.flag("defer_loading"):
         raise UnsupportedParameter("tool search is not supported", path=tool.at("defer_loading"))
-    parameters = tool.object("parameters")
     return {
         "type": kind,
         "name": name,
-        "description": tool.text("description"),
-        "parameters": None if parameters is None else parameters.value,
-        "strict": tool.boolean("strict") is not False,
+        "description": tool.text_or_none("description"),
+        "parameters": tool.mapping("parameters"),
+        "strict": tool.flag("strict") is not False,
     }
 
 
@@ -116,11 +111,7 @@ def _read_choice(
         return names, name, told
     if kind != "allowed_tools":
         raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
-    tools = [
-        fields_of(each, f"{chosen.at('tools')}[{at}]")
-        for at, each in enumerate(chosen.list("tools") or ())
-    ]
-    allowed = [_named(tool, names) for tool in tools]
+    allowed = [_named(tool, names) for tool in chosen.objects("tools")]
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
     told_tools = [{"type": "function", "name": name} for name in allowed]
     return frozenset(allowed), mode, {"type": kind, "mode": mode, "tools": told_tools}
@@ -191,43 +182,35 @@ class ResponsesRequest:
     told: Mapping[str, Any]
 
 
-def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) -> ResponsesRequest:
+def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
     """Read a request.
-
-    Args:
-        value: The JSON body.
-        unseal: Reads sealed data.
-        dropped: Receives the names of ignored fields.
 
     Raises:
         ValidationError: The request is invalid.
         PreviousNotFound: The id of the previous response is malformed.
     """
-    given = fields_of(value)
     _refuse(given)
-    if dropped is not None:
-        dropped.drop(*_left_out(given))
+    given.drop(*_left_out(given))
     tools = read_tools(given)
     schema, text = _read_text(given)
     effort, summary = _read_reasoning(given)
     previous, conversation = _read_ids(given)
-    parallel = given.boolean("parallel_tool_calls")
+    parallel = given.flag("parallel_tool_calls")
     parameters: dict[str, Any] = {
         "temperature": given.number("temperature", 0, 2),
         "top_p": given.number("top_p", 0, 1),
-        "max_tokens": given.integer("max_output_tokens", 1),
+        "max_tokens": given.whole("max_output_tokens", 1),
         "reasoning_effort": effort,
         "reasoning_summary": summary,
         # the default is not sent, because some models do not support it
         "verbosity": None if text["verbosity"] == "medium" else text["verbosity"],
         "parallel_tool_calls": False if parallel is False and tools.offered else None,
     }
-    said = [] if given.value.get("input") is None else given.value["input"]
-    instructions = given.text("instructions")
+    instructions = given.text_or_none("instructions")
     told = {
         "instructions": instructions,
         "max_output_tokens": parameters["max_tokens"],
-        "max_tool_calls": given.integer("max_tool_calls", 0),
+        "max_tool_calls": given.whole("max_tool_calls", 0),
         "metadata": read_metadata(given),
         "parallel_tool_calls": parallel is not False,
         "previous_response_id": previous,
@@ -241,16 +224,16 @@ def read_request(value: Any, unseal: Unseal, dropped: JsonReader | None = None) 
         **_read_neutral(given),
     }
     return ResponsesRequest(
-        model=given.text("model"),
-        input=read_items(said, given.at("input"), unseal),
+        model=given.text_or_none("model"),
+        input=read_items(given, "input", unseal),
         instructions=instructions,
         previous=previous,
         conversation=conversation,
         tools=tools,
         schema=schema,
         parameters={name: value for name, value in parameters.items() if value is not None},
-        store=given.boolean("store"),
-        stream=bool(given.boolean("stream")),
+        store=given.flag("store"),
+        stream=bool(given.flag("stream")),
         encrypted=reads_encrypted(given),
         told=told,
     )
@@ -281,19 +264,18 @@ def _read_neutral(given: Fields) -> dict[str, str]:
     given.object("prompt_cache_options")
     given.choice("service_tier", _TIERS)
     given.choice("prompt_cache_retention", ("in_memory", "in-memory", "24h"))
-    texts = {name: given.text(name) for name in ("prompt_cache_key", "safety_identifier", "user")}
-    return {name: text for name, text in texts.items() if text is not None}
+    names = ("prompt_cache_key", "safety_identifier", "user")
+    return {name: given.text(name) for name in names if name in given}
 
 
 def read_metadata(given: Fields) -> dict[str, str]:
     """Read metadata: at most 16 strings of up to 512 characters, with names of up to 64."""
-    found = given.object("metadata")
-    values = {} if found is None else dict(found.value)
+    values = dict(given.mapping("metadata") or {})
     if len(values) > 16:
-        raise given.wrong("metadata", "of at most 16 entries")
+        raise given.must_be("metadata", "of at most 16 entries")
     for name, value in values.items():
         if len(name) > 64 or not isinstance(value, str) or len(value) > 512:
-            raise given.wrong(
+            raise given.must_be(
                 "metadata", "of strings: names of up to 64 characters, values of up to 512"
             )
     return values
@@ -301,24 +283,21 @@ def read_metadata(given: Fields) -> dict[str, str]:
 
 def reads_encrypted(given: Fields) -> bool:
     """Whether `include` has sealed reasoning; no other value is supported."""
-    included = given.list("include") or []
-    for at, each in enumerate(included):
-        path = f"{given.at('include')}[{at}]"
-        if not isinstance(each, str):
-            raise ValidationError("must be a string", path=path)
-        if each == _LOGPROBS:
-            raise UnsupportedParameter("log probabilities are not available", path=path)
+    included = given.texts("include")
+    if _LOGPROBS in included:
+        path = f"{given.at('include')}[{included.index(_LOGPROBS)}]"
+        raise UnsupportedParameter("log probabilities are not available", path=path)
     return _ENCRYPTED in included
 
 
 def _read_ids(given: Fields) -> tuple[str | None, str | None]:
     """The ids of the previous response and of the conversation."""
-    previous = given.text("previous_response_id")
-    conversation = given.value.get("conversation")
-    if isinstance(conversation, dict):
-        conversation = Fields(conversation, given.at("conversation")).needed("id")
-    elif conversation is not None:
-        conversation = given.text("conversation")
+    previous = given.text_or_none("previous_response_id")
+    if isinstance(given.raw("conversation"), dict):
+        inner = given.object("conversation")
+        conversation = None if inner is None else inner.needed("id")
+    else:
+        conversation = given.text_or_none("conversation")
     if previous is not None and conversation is not None:
         raise ValidationError(
             "give either previous_response_id or conversation", path=given.at("conversation")
@@ -335,7 +314,7 @@ def _read_reasoning(given: Fields) -> tuple[str | None, str | None]:
         return None, None
     summary = reasoning.choice("summary", _SUMMARIES)
     older = reasoning.choice("generate_summary", _SUMMARIES)
-    return reasoning.choice("effort", _EFFORTS), summary or older
+    return reasoning.choice("effort", _EFFORTS) or None, summary or older or None
 
 
 def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
@@ -343,26 +322,26 @@ def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]
     text = given.object("text") or Fields({}, given.at("text"))
     told: dict[str, Any] = {
         "format": {"type": "text"},
-        "verbosity": text.choice("verbosity", _VERBOSITIES),
+        "verbosity": text.choice("verbosity", _VERBOSITIES) or None,
     }
     form = text.object("format")
     if form is None:
         return None, told
     kind = form.choice("type", ("text", "json_object", "json_schema"))
-    if kind is None:
+    if not kind:
         raise MissingParameter("type is missing", path=form.at("type"))
     told["format"] = {"type": kind}
     if kind == "text":
         return None, told
     if kind == "json_object":
         return {"type": "object"}, told
-    schema = form.object("schema")
+    schema = form.mapping("schema")
     if schema is None:
         raise MissingParameter("schema is missing", path=form.at("schema"))
-    check_schema(schema.value, schema.path)
-    more = {"description": form.text("description"), "strict": form.boolean("strict")}
+    check_schema(schema, form.at("schema"))
+    more = {"description": form.text_or_none("description"), "strict": form.flag("strict")}
     told["format"].update(
-        {"name": form.needed("name"), "schema": schema.value},
+        {"name": form.needed("name"), "schema": schema},
         **{name: value for name, value in more.items() if value is not None},
     )
-    return schema.value, told
+    return schema, told

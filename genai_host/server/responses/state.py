@@ -142,10 +142,9 @@ StoredValue = Mapping[str, Any]
 def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
     """Read the items that a client adds. Raises `ValidationError`."""
     path = given.at("items")
-    values = given.list("items") or []
-    if len(values) > _MOST:
+    if len(given.values("items")) > _MOST:
         raise ValidationError(f"at most {_MOST} items can be added per request", path=path)
-    items = read_items(values, path, unseal)
+    items = read_items(given, "items", unseal)
     for at, item in enumerate(items):
         if item["type"] == "item_reference":
             raise ValidationError("send the item itself", path=f"{path}[{at}]")

@@ -21,6 +21,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
+from genai_host.server.responses.items import Fields
 from genai_host.server.responses.replies import Events, ResponseHead
 from genai_host.server.responses.request import read_request
 from genai_host.serving.completion import CompletionStream, streamed
@@ -135,7 +136,7 @@ def told(pieces: list[Delta], end: Completion | GenaiError, **more: Any) -> list
             raise end
         return end
 
-    request = read_request({"model": "m", "input": "hi"}, lambda text: None)
+    request = read_request(Fields({"model": "m", "input": "hi"}, "$"), lambda text: None)
     reply = ResponseHead(request, 1)
     events = Events(reply, lambda item: item, lambda c, o: reply.finished(c, o, 2), **more)
     data = b"".join(events.write(CompletionStream(answer()))).decode()
@@ -242,7 +243,7 @@ def test_a_stream_that_nobody_reads_is_closed(api: Api) -> None:
         finally:
             closed.set()
 
-    reply = ResponseHead(read_request({"input": "hi"}, lambda text: None), 1)
+    reply = ResponseHead(read_request(Fields({"input": "hi"}, "$"), lambda text: None), 1)
     events = Events(reply, lambda item: item, lambda c, o: {}, hold=False)
     answering = CompletionStream(answer())
     found: RouteResponse = streamed(answering, events.write)

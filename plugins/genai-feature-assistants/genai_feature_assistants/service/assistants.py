@@ -15,8 +15,6 @@ from genai_feature_assistants.service.fields import (
     MOST_CODE_FILES,
     format_in,
     metadata_in,
-    number_within,
-    text_in,
     tools_in,
 )
 from genai_feature_assistants.service.files import Files
@@ -141,15 +139,15 @@ class Assistants:
         """Return the fields of a request. A field with null gets its default."""
         read: dict[str, Any] = {
             "model": given.text("model"),
-            "name": text_in(given, "name", _NAME),
-            "description": text_in(given, "description", _DESCRIPTION),
-            "instructions": text_in(given, "instructions", _INSTRUCTIONS),
+            "name": given.text_or_none("name", _NAME),
+            "description": given.text_or_none("description", _DESCRIPTION),
+            "instructions": given.text_or_none("instructions", _INSTRUCTIONS),
             "tools": tools_in(given),
             "metadata": metadata_in(given),
-            "temperature": number_within(given, "temperature", 0, 2),
-            "top_p": number_within(given, "top_p", 0, 1),
+            "temperature": given.number("temperature", 0, 2),
+            "top_p": given.number("top_p", 0, 1),
             "response_format": format_in(given),
-            "reasoning_effort": text_in(given, "reasoning_effort", 20),
+            "reasoning_effort": given.text_or_none("reasoning_effort", 20),
         }
         given.raw("tool_resources")
         given.nothing_else()

@@ -44,32 +44,6 @@ def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
     return dict(found)
 
 
-def text_in(given: JsonReader, name: str, most: int) -> str | None:
-    """Return a text, or None if it is missing. Raises `ValidationError`."""
-    if name not in given:
-        given.raw(name)
-        return None
-    value = given.text(name)
-    if len(value) > most:
-        raise ValidationError(f"{name} must have at most {most} characters", path=given.at(name))
-    return value
-
-
-def number_within(given: JsonReader, name: str, least: float, most: float) -> float | None:
-    value = given.number(name)
-    if value is not None and not least <= value <= most:
-        raise ValidationError(f"{name} must be from {least:g} to {most:g}", path=given.at(name))
-    return value
-
-
-def count_in(given: JsonReader, name: str, least: int, most: int | None = None) -> int | None:
-    value = given.whole(name)
-    if value is not None and (value < least or (most is not None and value > most)):
-        bound = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValidationError(f"{name} must be {bound}", path=given.at(name))
-    return value
-
-
 def tools_in(given: JsonReader, most: int = 128) -> list[dict[str, Any]]:
     """Return the tools, as the API shows them. Raises `ValidationError`."""
     found = [_tool(each) for each in given.objects("tools")]
@@ -125,7 +99,7 @@ def _function(given: JsonReader) -> dict[str, Any]:
 
 def _search(given: JsonReader) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    most = count_in(given, "max_num_results", 1, 50)
+    most = given.whole("max_num_results", 1, 50)
     if most is not None:
         found["max_num_results"] = most
     ranking = given.object("ranking_options")
@@ -140,7 +114,7 @@ def ranking_in(given: JsonReader) -> dict[str, Any]:
     given.raw("ranker")
     return {
         "ranker": "default_2024_08_21",
-        "score_threshold": number_within(given, "score_threshold", 0, 1) or 0.0,
+        "score_threshold": given.number("score_threshold", 0, 1) or 0.0,
     }
 
 
@@ -203,7 +177,7 @@ def truncation_in(given: JsonReader) -> dict[str, Any]:
     if strategy is None:
         return {"type": "auto", "last_messages": None}
     kind = strategy.choice("type", ("auto", "last_messages"), "auto")
-    last = count_in(strategy, "last_messages", 1)
+    last = strategy.whole("last_messages", 1)
     if kind == "last_messages" and last is None:
         raise ValidationError("last_messages must be a number", path=strategy.at("last_messages"))
     return {"type": kind, "last_messages": last if kind == "last_messages" else None}

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any
 from genai_feature_assistants.service.assistants import Assistants
 from genai_feature_assistants.service.fields import (
     choice_in,
-    count_in,
     format_in,
     metadata_in,
-    number_within,
-    text_in,
     tools_in,
     truncation_in,
 )
@@ -68,10 +65,10 @@ def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -
     """
     tools = tools_in(given, _MOST_TOOLS) if "tools" in given else list(assistant["tools"])
     given.raw("tools")
-    instructions = text_in(given, "instructions", _INSTRUCTIONS)
+    instructions = given.text_or_none("instructions", _INSTRUCTIONS)
     if instructions is None:
         instructions = assistant["instructions"] or ""
-    more = text_in(given, "additional_instructions", _INSTRUCTIONS)
+    more = given.text_or_none("additional_instructions", _INSTRUCTIONS)
     run: dict[str, Any] = {
         "id": new_id("run"),
         "object": "thread.run",
@@ -91,10 +88,10 @@ def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -
         "tools": tools,
         "metadata": metadata_in(given),
         "usage": None,
-        "temperature": _or(number_within(given, "temperature", 0, 2), assistant["temperature"]),
-        "top_p": _or(number_within(given, "top_p", 0, 1), assistant["top_p"]),
-        "max_prompt_tokens": count_in(given, "max_prompt_tokens", _LEAST_TOKENS),
-        "max_completion_tokens": count_in(given, "max_completion_tokens", _LEAST_TOKENS),
+        "temperature": _or(given.number("temperature", 0, 2), assistant["temperature"]),
+        "top_p": _or(given.number("top_p", 0, 1), assistant["top_p"]),
+        "max_prompt_tokens": given.whole("max_prompt_tokens", _LEAST_TOKENS),
+        "max_completion_tokens": given.whole("max_completion_tokens", _LEAST_TOKENS),
         "truncation_strategy": truncation_in(given),
         "tool_choice": choice_in(given, tools),
         "parallel_tool_calls": given.flag("parallel_tool_calls") is not False,
@@ -107,7 +104,7 @@ def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -
         "_content": content,
         "_submitted": {},
         "_resources": None,  # until all else of the run is stored
-        "_effort": text_in(given, "reasoning_effort", 20) or assistant.get("reasoning_effort"),
+        "_effort": given.text_or_none("reasoning_effort", 20) or assistant.get("reasoning_effort"),
     }
     given.raw("response_format")
     for name in _OWN:

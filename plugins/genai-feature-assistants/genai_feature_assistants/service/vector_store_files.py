@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from genai_feature_assistants.service.fields import attributes_in, count_in
+from genai_feature_assistants.service.fields import attributes_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
 from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
@@ -198,8 +198,8 @@ def chunking_in(given: JsonReader) -> dict[str, Any] | None:
     static = strategy.object("static")
     if static is None:
         raise ValidationError("static is missing", path=strategy.at("static"))
-    size = count_in(static, "max_chunk_size_tokens", _LEAST, _MOST) or _SIZE
-    overlap = count_in(static, "chunk_overlap_tokens", 0)
+    size = static.whole("max_chunk_size_tokens", _LEAST, _MOST) or _SIZE
+    overlap = static.whole("chunk_overlap_tokens", 0)
     overlap = min(_OVERLAP, size // 2) if overlap is None else overlap
     if overlap > size // 2:
         raise ValidationError(

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.fields import (
-    count_in,
     matches,
     metadata_in,
     must_be_filter,
@@ -94,7 +93,7 @@ class VectorStores:
         )
         if not any(query.strip() for query in queries):
             raise ValidationError("query is missing", path="$.query")
-        most = count_in(given, "max_num_results", 1, 50) or 10
+        most = given.whole("max_num_results", 1, 50) or 10
         ranking = given.object("ranking_options")
         least = ranking_in(ranking)["score_threshold"] if ranking is not None else 0.0
         filters = given.mapping("filters")
@@ -236,7 +235,7 @@ def _expires_in(given: JsonReader) -> dict[str, Any] | None:
     if after is None:
         return None
     anchor = after.choice("anchor", ("last_active_at",), "last_active_at")
-    days = count_in(after, "days", 1, 365)
+    days = after.whole("days", 1, 365)
     if days is None:
         raise ValidationError("days must be a number", path=after.at("days"))
     return {"anchor": anchor, "days": days}
