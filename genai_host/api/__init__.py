@@ -165,7 +165,7 @@ from genai_host.api.steps import (
     RateLimit,
     Step,
 )
-from genai_host.api.streamed_body import StreamedBody
+from genai_host.api.streamed_body import StreamedBody, prefers_events, sse_event
 from genai_host.api.tools import (
     Approval,
     AvailableTool,
@@ -367,6 +367,7 @@ __all__ = [
     "one_line",
     "output_of",
     "picture_in_words",
+    "prefers_events",
     "read_event",
     "read_finish",
     "read_json",
@@ -379,6 +380,7 @@ __all__ = [
     "run_in_child",
     "schema_of",
     "service_error",
+    "sse_event",
     "standard_parameters",
     "string_in",
     "system_texts",

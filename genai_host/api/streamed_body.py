@@ -1,14 +1,35 @@
-"""Bodies of streamed replies whose first chunk may take long, for example while a model thinks."""
+"""Streamed replies: server-sent events, and bodies whose first chunk may take long, for example
+while a model thinks.
+
+Source of the events: HTML Living Standard, "Server-sent events".
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from genai_host.api.http_routes import RouteRequest
+from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, PluginError
 
+_EVENTS = "text/event-stream"
+
 _log = logging.getLogger(__name__)
+
+
+def sse_event(name: str, data: Any) -> bytes:
+    """Write a server-sent event with JSON as its data."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), write_json(data))
+
+
+def prefers_events(request: RouteRequest) -> bool:
+    """Whether a client prefers server-sent events to JSON, by order in `Accept`."""
+    accepted = request.headers.get("accept", "").lower().split(",")
+    kinds = [each.split(";")[0].strip() for each in accepted]
+    return next((kind for kind in kinds if kind in (_EVENTS, "application/json")), "") == _EVENTS
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from genai_host.api import (
     json_response,
 )
 from genai_host.api.json_text import write_json
+from genai_host.api.streamed_body import sse_event
 from genai_host.errors import GenaiError
 from genai_host.server.anthropic.conversation import MALFORMED, OWN
 from genai_host.serving.completion import CompletionStream, finish_word
@@ -136,7 +137,7 @@ _PARAGRAPH = "\n\n"
 
 
 def event(kind: str, data: Mapping[str, Any]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), write_json({"type": kind, **data}))
+    return sse_event(kind, {"type": kind, **data})
 
 
 PING = event("ping", {})
@@ -299,9 +300,7 @@ class MessageWriter:
             completion = answering.completion
             end = {"delta": self._end(completion), "usage": _usage(completion.usage)}
         except GenaiError as error:
-            yield (
-                b"event: error\ndata: " + write_json(error_object(HttpProblem.of(error))) + b"\n\n"
-            )
+            yield sse_event("error", error_object(HttpProblem.of(error)))
             return
         yield from stream.end(completion)
         yield event("message_delta", end)

@@ -24,13 +24,13 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_reader import body_of
+from genai_host.api.streamed_body import sse_event
 from genai_host.errors import Conflict, GenaiError, PermissionDenied, PluginError, ProviderTimeout
 from genai_host.host import Host
 from genai_host.providers.instance import ProviderInstance
 from genai_host.serializers.listings import listed_rows
 from genai_host.server.native.fields import failed
 from genai_host.server.native.providers import instance_named, instance_row
-from genai_host.server.native.turns import sse_event
 from genai_host.serving.completion import COMMENT
 from genai_host.util.text import describe_exception
 

@@ -33,7 +33,7 @@ from genai_host.api import (
 )
 from genai_host.api.features import Event
 from genai_host.api.json_reader import JsonReader, body_of
-from genai_host.api.json_text import write_json
+from genai_host.api.streamed_body import sse_event
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused, ValidationError
 from genai_host.host import Host
@@ -284,10 +284,6 @@ def _told(error: GenaiError) -> dict[str, Any]:
     """An error with `retry_after`, which a started stream cannot send as a header."""
     seconds = HttpProblem.of(error).retry_after
     return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})
-
-
-def sse_event(name: str, data: Any) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), write_json(data))
 
 
 def say(host: Host, live: Live, request: RouteRequest) -> RouteResponse:

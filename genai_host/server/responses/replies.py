@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import Completion, Delta, FinishReason, HttpProblem, Usage
-from genai_host.api.json_text import write_json
+from genai_host.api.streamed_body import sse_event
 from genai_host.errors import GenaiError
 from genai_host.server.responses.items import Item
 from genai_host.server.responses.messages import (
@@ -307,9 +307,9 @@ class Events:
         return self._event(name, **self._of(item), summary_index=at, part=summary_part(text))
 
     def _event(self, kind: str, **fields: Any) -> bytes:
-        data = write_json({"type": kind, "sequence_number": self._number, **fields})
+        number = self._number
         self._number += 1
-        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+        return sse_event(kind, {"type": kind, "sequence_number": number, **fields})
 
 
 def _parts_of(item: Item) -> list[Item]:

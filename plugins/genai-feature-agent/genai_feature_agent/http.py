@@ -17,20 +17,25 @@ from attrs import frozen
 
 from genai_feature_agent.request import StatelessAgent, error_json
 from genai_feature_agent.stream import PieceStream, failure, in_events, in_lines, pieces
-from genai_host.api import RouteRequest, RouteResponse, StreamedBody, http_status, json_response
+from genai_host.api import (
+    RouteRequest,
+    RouteResponse,
+    StreamedBody,
+    http_status,
+    json_response,
+    prefers_events,
+)
 from genai_host.errors import NoRoute
 
 if TYPE_CHECKING:
     from genai_host.api import HostServices
-
-_EVENTS = "text/event-stream"
 
 
 def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     """Return the whole reply as JSON. If the turn fails, the status is that of the error, and the
     body has the error and the messages so far.
     """
-    if _accepts_events(request):
+    if prefers_events(request):
         return _streamed(request, host, _AS_EVENTS)
     agent = StatelessAgent(host)
     asked = agent.read(request.json())
@@ -62,7 +67,7 @@ class _Format:
 
 
 _AS_EVENTS = _Format(
-    in_events, {"content-type": _EVENTS, "cache-control": "no-cache"}, b": ping\n\n"
+    in_events, {"content-type": "text/event-stream", "cache-control": "no-cache"}, b": ping\n\n"
 )
 _AS_LINES = _Format(
     in_lines,
@@ -102,10 +107,3 @@ def _bytes(texts: Generator[str, None, None]) -> Generator[bytes, None, None]:
 def _without_model(error: NoRoute) -> RouteResponse:
     """Return 503: the host lacks a model; the client can name only models of the host."""
     return json_response({"error": error_json(error)}, 503)
-
-
-def _accepts_events(request: RouteRequest) -> bool:
-    """Whether the client prefers server-sent events to JSON, by order in `Accept`."""
-    accepted = request.headers.get("accept", "").lower().split(",")
-    kinds = [each.split(";")[0].strip() for each in accepted]
-    return next((kind for kind in kinds if kind in (_EVENTS, "application/json")), "") == _EVENTS

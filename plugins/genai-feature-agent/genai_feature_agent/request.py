@@ -27,6 +27,7 @@ from genai_feature_agent.wire import from_wire, to_wire
 from genai_host.api import (
     Answer,
     CancelToken,
+    JsonReader,
     Message,
     Progress,
     Usage,
@@ -131,24 +132,25 @@ class StatelessAgent:
         """Parse and validate a JSON request body. Raises `ValidationError`, with the path, also for
         a body that exceeds the limits in the settings.
         """
-        if not isinstance(body, Mapping):
-            raise ValidationError("a request must be an object", path="$")
+        given = JsonReader(body, "$")
         must_be_flat(body)
         settings = read_settings(Settings, self._settings or {}, owner="agent")
         must_be_bounded(body, settings.history_messages, settings.characters)
-        history = from_wire(_or(body.get("history"), ()), self._host.codec)
-        approvals = _approvals(body.get("approvals"))
-        decides = bool(approvals) and bool(Envelope(history).pending)
-        is_silent = decides and body.get("message") is None
+        history = from_wire(given.values("history"), self._host.codec)
+        approvals = _approvals(given)
+        message = given.text("message")
+        is_silent = approvals and Envelope(history).pending and "message" not in given
+        if not is_silent and not message.strip():
+            raise ValidationError("the message must be a non-blank string", path="$.message")
         request: dict[str, Any] = {
-            "message": "" if is_silent else _message(body.get("message")),
-            "context": _context(body.get("context")),
+            "message": message,
+            "context": _context(given),
             "history": history,
             "approvals": approvals,
-            "model": self._alias(body.get("model")),
+            "model": self._alias(given.raw("model")),
         }
-        if body.get("session_id") is not None:
-            request["session_id"] = _session_id(body["session_id"])
+        if "session_id" in given:
+            request["session_id"] = _session_id(given)
         return AgentRequest(**request)
 
     def _alias(self, given: Any) -> str | None:
@@ -280,42 +282,30 @@ class TurnState:
                 yield event
 
 
-def _message(given: Any) -> str:
-    if not isinstance(given, str) or not given.strip():
-        raise ValidationError("the message must be a non-blank string", path="$.message")
-    return given
-
-
-def _context(given: Any) -> Mapping[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise ValidationError("the context must be an object", path="$.context")
+def _context(given: JsonReader) -> Mapping[str, Any]:
+    context = given.mapping("context") or {}
     try:
-        check_numbers(given)
+        check_numbers(context)
     except ValidationError as error:
         raise ValidationError(f"the context is not JSON: {error}", path="$.context") from error
-    return given
+    return context
 
 
-def _session_id(given: Any) -> str:
+def _session_id(given: JsonReader) -> str:
     """Validate a session id in the usual form only; `UUID` also accepts braces and URNs."""
-    if isinstance(given, str) and _UUID.fullmatch(given):
-        return given
+    id = given.text("session_id")
+    if _UUID.fullmatch(id):
+        return id
     raise ValidationError("the session id is not a UUID", path="$.session_id")
 
 
-def _approvals(given: Any) -> Mapping[str, bool]:
-    given = _or(given, {})
-    if not isinstance(given, Mapping) or not all(isinstance(each, bool) for each in given.values()):
+def _approvals(given: JsonReader) -> Mapping[str, bool]:
+    approvals = given.mapping("approvals") or {}
+    if not all(isinstance(each, bool) for each in approvals.values()):
         raise ValidationError(
             "approvals must be an object with true or false for each call id", path="$.approvals"
         )
-    return given
-
-
-def _or(given: Any, default: Any) -> Any:
-    return default if given is None else given
+    return approvals
 
 
 def _confirmation(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from genai_feature_research.tables import (
     ScoredTable,
     json_value,
 )
-from genai_host.api import Answer, CancelToken, Detail, TurnLimits, read_settings
+from genai_host.api import Answer, CancelToken, Detail, JsonReader, TurnLimits, read_settings
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -99,98 +99,66 @@ def read_request(
     """
     if not isinstance(given, Mapping):
         raise ValidationError("a request must be an object", path="$")
-    for name in given:
-        if name not in _KEYS:
-            known = f"unknown key; choose from {', '.join(_KEYS)}"
-            raise ValidationError(known, path=f"$.{str(name)[:40]}")
-    keep = _flag(given.get("keep_entries"), "$.keep_entries")
-    history = given.get("conversation_history")
-    ids = _ids(history)
+    body = JsonReader(dict(given), "$")
+    _must_be_of(body, _KEYS)
+    text, keep = body.text("input_text"), body.flag("keep_entries")
+    if not text.strip():
+        raise ValidationError("input_text must be a non-blank string", path="$.input_text")
+    history = body.raw("conversation_history")
+    is_ids = isinstance(history, (list, tuple)) and bool(history) and isinstance(history[0], str)
+    ids = tuple(body.texts("conversation_history")) if is_ids else None
     rows = history if ids is None else load(ids, "$.conversation_history")
     entries = ScoredTable.read(rows, ENTRY_COLUMNS, "$.conversation_history")
-    facts = ScoredTable.read(given.get("search_history"), FACT_COLUMNS, "$.search_history")
+    facts = ScoredTable.read(body.raw("search_history"), FACT_COLUMNS, "$.search_history")
     memory = ResearchMemory(
         tuple(entries.checked_texts()), entries.vectors(), facts.facts(), facts.vectors()
     )
     return AssistantRequest(
-        _input_text(given.get("input_text")),
+        text,
         entries,
         facts,
         memory,
-        {**settings, **_settings(given)},
+        {**settings, **_settings(body)},
         ids,
-        keep or ids is not None,
-        _alias(given.get("model"), aliases),
+        bool(keep) or ids is not None,
+        _alias(body.raw("model"), aliases),
     )
 
 
-def _input_text(given: Any) -> str:
-    if not isinstance(given, str) or not given.strip():
-        raise ValidationError("input_text must be a non-blank string", path="$.input_text")
-    return given
-
-
-def _ids(history: Any) -> tuple[str, ...] | None:
-    if not isinstance(history, (list, tuple)) or not history:
-        return None
-    if not isinstance(history[0], str):
-        return None
-    for number, each in enumerate(history):
-        if not isinstance(each, str):
-            raise ValidationError(
-                "an id must be a string", path=f"$.conversation_history[{number}]"
-            )
-    return tuple(history)
-
-
-def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(body: JsonReader) -> dict[str, Any]:
     """Return the settings of the request under the names of the feature."""
     found: dict[str, Any] = {}
-    for name in ("region", "additional_searches"):
-        _take(found, name, given.get(name), f"$.{name}")
-    settings = _object(given.get("settings"), "$.settings")
-    archetype = _object(settings.get("archetype"), "$.settings.archetype")
+    settings = body.object("settings") or JsonReader({}, "$.settings")
+    archetype = settings.object("archetype") or JsonReader({}, "$.settings.archetype")
     names = [each.name for each in fields(Settings)]
     usual = [name for name in names if name not in (*_HOSTS, *_NAMED)]
-    _must_be_of(settings, (*usual, "archetype"), "$.settings")
-    _must_be_of(archetype, _ARCHETYPE, "$.settings.archetype")
-    for name in usual:
-        _take(found, name, settings.get(name), f"$.settings.{name}")
-    for name in _ARCHETYPE:
-        _take(found, name, archetype.get(name), f"$.settings.archetype.{name}")
+    _must_be_of(settings, (*usual, "archetype"))
+    _must_be_of(archetype, _ARCHETYPE)
+    for given, names in (
+        (body, ["region", "additional_searches"]),
+        (settings, usual),
+        (archetype, [*_ARCHETYPE]),
+    ):
+        for name in names:
+            if name in given:
+                found[name] = _setting(given, name)
     return found
 
 
-def _object(value: Any, path: str) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise ValidationError("must be an object", path=path)
-    return value
-
-
-def _must_be_of(given: Mapping[str, Any], known: Sequence[str], path: str) -> None:
-    for name in given:
+def _must_be_of(given: JsonReader, known: Sequence[str]) -> None:
+    for name, _ in given.names():
         if name not in known:
-            why = f"unknown setting; choose from {', '.join(known)}"
-            raise ValidationError(why, path=f"{path}.{str(name)[:40]}")
+            why = f"unknown key; choose from {', '.join(known)}"
+            raise ValidationError(why, path=given.at(str(name)[:40]))
 
 
-def _take(found: dict[str, Any], name: str, value: Any, path: str) -> None:
+def _setting(given: JsonReader, name: str) -> Any:
     """Validate one setting, so that an error has its path."""
-    if value is None:
-        return
     try:
-        read_settings(Settings, {name: value}, owner=name)
+        read_settings(Settings, {name: given.raw(name)}, owner=name)
     except ConfigurationError as error:
-        raise ValidationError(error.message, path=path, hint=error.hint) from error
-    found[name] = value
-
-
-def _flag(value: Any, path: str) -> bool:
-    if value is not None and not isinstance(value, bool):
-        raise ValidationError("must be true or false", path=path)
-    return bool(value)
+        raise ValidationError(error.message, path=given.at(name), hint=error.hint) from error
+    return given.raw(name)
 
 
 def _alias(given: Any, aliases: Collection[str]) -> str | None:

@@ -22,24 +22,23 @@ from genai_host.api import (
     RouteResponse,
     StreamedBody,
     json_response,
-    write_json,
+    prefers_events,
+    sse_event,
 )
 from genai_host.errors import GenaiError, NoRoute, ServiceUnavailable
 
 if TYPE_CHECKING:
     from genai_host.api import Event, HostServices
 
-_EVENTS = "text/event-stream"
-
 
 def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     assistant = Assistant(host, owner=request.user)
     given = request.json()
-    if not _wants_events(request):
+    if not prefers_events(request):
         with _with_a_model():
             return json_response(assistant.answer(given, request.limits))
     body = StreamedBody(_written(assistant.stream(given, request.limits)), _failed)
-    headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
+    headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}
     return RouteResponse(body, headers=headers, keepalive=b": ping\n\n", begin=body.begin)
 
 
@@ -58,31 +57,20 @@ def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes,
             try:
                 event = next(events)
             except StopIteration as end:
-                yield _event("result", end.value)
+                yield sse_event("result", end.value)
                 return
             yield from _of(event)
 
 
 def _failed(error: GenaiError) -> bytes:
     told = {"code": error.code, "message": error.message, "hint": error.hint}
-    return _event("error", {"error": told})
+    return sse_event("error", {"error": told})
 
 
 def _of(event: Event) -> Generator[bytes, None, None]:
     if event.text:
-        yield _event("delta", {"text": event.text})
+        yield sse_event("delta", {"text": event.text})
     elif event.kind == "reset":
-        yield _event("void", {})
+        yield sse_event("void", {})
     elif isinstance(event.data, Progress):
-        yield _event("progress", {"text": event.data.text})
-
-
-def _event(name: str, data: Any) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + write_json(data) + b"\n\n"
-
-
-def _wants_events(request: RouteRequest) -> bool:
-    """Whether the client prefers server-sent events to JSON, by order in `Accept`."""
-    accepted = request.headers.get("accept", "").lower().split(",")
-    kinds = [each.split(";")[0].strip() for each in accepted]
-    return next((kind for kind in kinds if kind in (_EVENTS, "application/json")), "") == _EVENTS
+        yield sse_event("progress", {"text": event.data.text})

@@ -11,7 +11,7 @@ A server can be killed, or its store fail, between two writes of a request. `Run
 completes then what it began, when a client next asks for the run or its thread.
 
 Steps are messages that were created and tools that were called. `Streams` passes what happens in
-a run to the listeners in this process; `event_of` writes it as a server-sent event.
+a run to the listeners in this process; `sse_event` writes it.
 
 Source: OpenAI API reference, "Run lifecycle", "Run steps", "Assistants streaming"; OpenAPI
 document 2.3.0.
@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.shelf import Object, ObjectStore, shown
-from genai_host.api import Job, RouteRequest, RouteResponse, json_response, write_json
+from genai_host.api import Job, RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound
 
 if TYPE_CHECKING:
@@ -309,7 +309,3 @@ def events_reply(body: Generator[bytes, None, None]) -> RouteResponse:
     next(body)
     headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}
     return RouteResponse(body, headers=headers, keepalive=b": waiting\n\n")
-
-
-def event_of(name: str, value: Any) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + write_json(value) + b"\n\n"

@@ -26,7 +26,6 @@ from genai_feature_assistants.service.run_states import (
     DONE,
     RunStates,
     Streams,
-    event_of,
     events_reply,
     job_of,
     wants_content,
@@ -35,7 +34,14 @@ from genai_feature_assistants.service.run_tools import SEARCH, RunTools
 from genai_feature_assistants.service.run_work import last_error
 from genai_feature_assistants.service.shelf import Object, new_id, shown
 from genai_feature_assistants.service.threads import Threads
-from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
+from genai_host.api import (
+    JsonReader,
+    RouteRequest,
+    RouteResponse,
+    body_of,
+    json_response,
+    sse_event,
+)
 from genai_host.errors import GenaiError, NoRoute, ValidationError
 
 if TYPE_CHECKING:
@@ -314,21 +320,21 @@ class Runs:
             self._worker.submit(job_of(user, run), here=True)
             yield b""
             for name, value in first:
-                yield event_of(name, value)
+                yield sse_event(name, value)
             if not run["_part"]:
-                yield event_of("thread.run.created", shown(run))
-            yield event_of("thread.run.queued", shown(run))
+                yield sse_event("thread.run.created", shown(run))
+            yield sse_event("thread.run.queued", shown(run))
             status = ""
             for name, value in heard:
                 status = value.get("status", "") if name.startswith("thread.run.") else status
-                yield event_of(name, value)
+                yield sse_event(name, value)
             now = self._states.get(user, run["thread_id"], run["id"])
             if now["status"] not in _ENDS:  # this process ends, and another continues the run
                 error = {
                     "message": "the server is shutting down; the run continues",
                     "code": "server_error",
                 }
-                yield event_of("error", {**error, "param": None, "type": "server_error"})
+                yield sse_event("error", {**error, "param": None, "type": "server_error"})
             yield DONE
 
     def _get(self, request: RouteRequest) -> Object:
