@@ -1,25 +1,22 @@
 """MCP (Model Context Protocol): a client for the servers in `mcp.json`, and the host as a server.
 
-    McpSource.tools → _live → StdioConnection | HttpConnection
-                    → ClientSession.open → ClientSession.tools → tools_of
-    Tool.run → ClientSession.call → output_of
+    McpSource.tools → Connection.open → Connection.tools → tools_of
+    Tool.run → Connection.call → output_of
 
-- `client.servers`: the file `mcp.json`, and the interface of a connection
+- `client.servers`: the file `mcp.json`
 - `client.source`: the tools of one server as tools of the host
-- `client.session`: the protocol in each of its versions
-- `client.stdio`, `client.http`: the connections
+- `client.connection`: the client of the SDK (package `mcp`), in an event loop
+- `client.stdio`, `client.http`: its transports, with our limits
 - `server.offer`: the host's tools and features as MCP tools; a call is a generator of `Steps`
 - `server.calls`: a call as a request: progress, approval, result
 - `server.messages`: steps, messages to the client, results of tools
 - `server.session`: the messages of one client and the replies to them, without I/O
 - `server.stdio`, `server.http`: the transports
-- `rpc`: JSON-RPC 2.0, lines and versions of MCP, for client and server
+- `rpc`: JSON-RPC 2.0 and versions of MCP, for the server
 - `mirrored`: arguments that are repeated in headers
-- `within`: additional limits inside those of the caller
+- `text`: lines and texts from a peer
 
-The client of the package `mcp` is not used. It requires asyncio, pydantic, an HTTP client and a web
-server, and takes longer to import than the whole host, which needs only four requests of the
-protocol. The tests use that package as the peer.
+The SDK takes longer to import than the whole host. It is imported when a server is first needed.
 """
 
 from __future__ import annotations

@@ -7,17 +7,18 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host.errors import GenaiError
+from genai_host.api import Cancellation
+from genai_host.errors import GenaiError, ProviderTimeout
 from genai_mcp.client.servers import McpServer, file, read_servers
 from genai_mcp.client.source import McpSource
-from genai_mcp.rpc import one_line
-from genai_mcp.within import Within
+from genai_mcp.text import one_line
 
 if TYPE_CHECKING:  # not needed to list servers
     from genai_host.api import CommandState
@@ -133,13 +134,18 @@ def _list(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
 
 def _row(server: McpServer) -> dict[str, Any]:
     source, error, tools = McpSource(server), "", []
+    limits = Cancellation()
+    late = ProviderTimeout(f"connecting to {server.name} took longer than {_SECONDS:g} s")
+    timer = threading.Timer(_SECONDS, limits.cancel, [late])
+    timer.start()
     try:
-        with Within(_SECONDS, f"connecting to {server.name}") as limits:
-            tools = source.tools(limits)
+        tools = source.tools(limits)
     except GenaiError as failure:
         error = str(failure)
     except OSError as failure:  # for example too many open files
         error = str(failure.strerror)
+    finally:
+        timer.cancel()
     about, version = source.about()
     source.close()
     return {

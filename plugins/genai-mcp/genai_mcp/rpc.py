@@ -1,8 +1,7 @@
 """JSON-RPC 2.0 as MCP uses it: messages, lines and the versions of the protocol.
 
-`Lines` splits blocks from a pipe into lines. Input is untrusted and validated: an id is an integer
-or a string, a result can be any value, an error has a number and a text. `clean` and `one_line`
-remove terminal escapes and hidden characters from texts.
+Input is untrusted and validated: an id is an integer or a string, a result can be any value, an
+error has a number and a text.
 """
 
 from __future__ import annotations
@@ -13,55 +12,8 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from genai_host.api import ValueBudget, write_json
-from genai_host.errors import MalformedReply, ValidationError
-
-_LINE = 300
-_CUT = "\n(truncated)"
-
-
-def clean(text: str, most: int) -> str:
-    """Remove invisible characters except line ends and tabs, and truncate with a note."""
-    cut = text if len(text) <= most else text[: most - len(_CUT)] + _CUT
-    if not cut.isprintable():
-        cut = "".join(each if each.isprintable() or each in "\n\t" else " " for each in cut)
-    return cut
-
-
-def one_line(text: str) -> str:
-    """Clean a text, join its lines and shorten it."""
-    line = " ".join(clean(text[: 10 * _LINE], 10 * _LINE).split())
-    return line if len(line) <= _LINE else line[: _LINE - 4] + " ..."
-
-
-class Lines:
-    """Splits blocks of bytes into lines.
-
-    Args:
-        most: Maximum number of bytes of a line.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._pending: list[bytes] = []
-        self._size = 0
-
-    def feed(self, block: bytes) -> list[bytes]:
-        """Return the lines completed by a block, stripped and without blank lines.
-
-        Raises:
-            MalformedReply: A line is too long, complete or not.
-        """
-        first, *rest = block.split(b"\n")
-        self._pending.append(first)
-        self._size += len(first)
-        if self._size > self._most or any(len(line) > self._most for line in rest):
-            raise MalformedReply(f"a line is longer than {self._most} bytes")
-        if not rest:
-            return []
-        lines = [b"".join(self._pending), *rest[:-1]]
-        self._pending, self._size = [rest[-1]], len(rest[-1])
-        return [line for line in map(bytes.strip, lines) if line]
-
+from genai_host.errors import ValidationError
+from genai_mcp.text import one_line
 
 MODERN = "2026-07-28"
 """The version of the protocol without sessions, in which each request is self-contained."""

@@ -17,12 +17,14 @@ import pytest
 from genai_mcp.client import stdio
 from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
-from genai_mcp.within import Within
 
 from genai_host import Config, Host
+from genai_host.api import Cancellation
 from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost
+
+from .mcp_limits import within
 
 pytestmark = pytest.mark.process
 
@@ -79,11 +81,11 @@ def program() -> Iterator[Program]:
     """Makes sources of servers with such a program: `program("def called(message): ...")`."""
     made = []
 
-    def make(code: str = "", *, end: str = "main()", probe: float = 60.0, **env: str) -> McpSource:
+    def make(code: str = "", *, end: str = "main()", **env: str) -> McpSource:
         server = McpServer(
             "odd", command=sys.executable, args=("-c", f"{HEAD}\n{code}\n{end}"), env=env
         )
-        made.append(McpSource(server, probe))
+        made.append(McpSource(server))
         return made[-1]
 
     yield make
@@ -102,15 +104,15 @@ def hosted(make_host: MakeHost) -> Callable[[McpSource], Host]:
 
 def called(source: McpSource, limits: Any = None) -> str:
     """What its tool `go` gives."""
-    with Within(60, "the test", limits) as scope:
-        [tool] = [tool for tool in source.tools(scope) if tool.name == "go"]
+    scope = limits or Cancellation()
+    [tool] = [tool for tool in source.tools(scope) if tool.name == "go"]
 
-        class Run:
-            context: dict[str, Any] = {}
-            limits = scope
+    class Run:
+        context: dict[str, Any] = {}
+        limits = scope
 
-        output: Any = tool.run({}, Run())
-        return str(output.text)
+    output: Any = tool.run({}, Run())
+    return str(output.text)
 
 
 def test_an_old_server(program: Program) -> None:
@@ -119,24 +121,41 @@ def test_an_old_server(program: Program) -> None:
     assert source.about() == ("odd 1", "2025-06-18")
 
 
-def test_an_old_server_that_does_not_answer_what_it_does_not_know(program: Program) -> None:
-    source = program("def refuse(id): pass", probe=0.5)
+def test_an_old_server_that_does_not_answer_what_it_does_not_know(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.5)
+    source = program("def refuse(id): pass")
     assert called(source) == "done"
+
+
+MODERN = """
+CACHED = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+def refuse(id):
+    answer(id, {"supportedVersions": ["2026-07-28"], "capabilities": CAPABLE, **CACHED})
+
+def listed(message):
+    answer(message["id"], {"tools": TOOLS, **CACHED})
+
+def text(id, text):
+    answer(id, {"content": [{"type": "text", "text": text}], "resultType": "complete"})
+"""
 
 
 def test_one_that_refuses_the_version_that_it_speaks_is_asked_again(program: Program) -> None:
     source = program(
-        """
-asked = []
+        MODERN
+        + """
+asked, discovered = [], refuse
 
 def refuse(id):
     asked.append(id)
-    if len(asked) == 1:
-        data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
-        say({"jsonrpc": "2.0", "id": id,
-             "error": {"code": -32022, "message": "unsupported", "data": data}})
-    else:
-        answer(id, {"supportedVersions": ["2026-07-28"], "capabilities": CAPABLE})
+    if len(asked) > 1:
+        return discovered(id)
+    data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
+    error = {"code": -32022, "message": "unsupported", "data": data}
+    say({"jsonrpc": "2.0", "id": id, "error": error})
 """
     )
     assert called(source) == "done"
@@ -170,7 +189,7 @@ def called(message):
     pong, refusal = json.loads(sys.stdin.readline()), json.loads(sys.stdin.readline())
     text(message["id"], f"{pong['result']} {refusal['error']['code']}")
 """)
-    assert called(source) == "{} -32601"
+    assert called(source) == "{} -32600"
 
 
 def test_answers_may_come_in_any_order(
@@ -184,7 +203,7 @@ def called(message):
         for id in reversed(waiting):
             text(id, "done")
 """)
-    with Within(60, "listing") as limits:
+    with within(60, "listing") as limits:
         source.tools(limits)
     calls = [background(called, source) for _ in range(3)]
     assert [call.result(60) for call in calls] == ["done"] * 3
@@ -241,10 +260,8 @@ def test_one_that_is_killed_while_idle_is_started_anew(
     source = program("def called(message): text(message['id'], str(os.getpid()))")
     host = hosted(source)
     first = int(host.call_tool("odd__go").text)
-    readers = [each for each in threading.enumerate() if each.name == "odd _read"]
     os.kill(first, signal.SIGKILL)
-    for reader in readers:
-        reader.join(60)
+    wait_until(lambda: not is_alive(source))
     second = int(host.call_tool("odd__go").text)
     assert second != first
 
@@ -273,25 +290,6 @@ def test_one_that_ends_at_once_is_told(
     assert said in caplog.text
 
 
-def test_one_that_ends_while_its_threads_are_started_is_told(
-    program: Program,
-    hosted: Callable[[McpSource], Host],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    usual = threading.Thread.start
-
-    def slowly(thread: threading.Thread) -> None:
-        usual(thread)
-        if thread.name == "odd _read":
-            thread.join(30)
-
-    monkeypatch.setattr(threading.Thread, "start", slowly)
-    with caplog.at_level(logging.WARNING):
-        assert hosted(program(end="sys.exit('no configuration')")).tools() == {}
-    assert "odd has ended with exit code 1; its last output: no conf" in caplog.text
-
-
 def test_one_that_hangs_is_given_up_and_told_so(program: Program, tmp_path: Path) -> None:
     source = program(
         """
@@ -306,18 +304,18 @@ def told(message):
         TOLD=str(tmp_path / "told"),
         CANCELLED=str(tmp_path / "cancelled"),
     )
-    with Within(60, "listing") as limits:
+    with within(60, "listing") as limits:
         source.tools(limits)
-    with Within(0.5, "the call") as limits, pytest.raises(ProviderTimeout, match="the call"):
+    with within(0.5, "the call") as limits, pytest.raises(ProviderTimeout, match="the call"):
         called(source, limits)
     wait_until((tmp_path / "cancelled").exists)
 
 
 def test_one_that_reads_nothing_keeps_nobody(program: Program) -> None:
-    source = program(end="time.sleep(600)", probe=0.1)
-    with Within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
+    source = program(end="time.sleep(600)")
+    with within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
         source.tools(limits)
-    with Within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
+    with within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
         source.tools(limits)
 
 
@@ -347,6 +345,10 @@ def wait_until(done: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def is_alive(source: McpSource) -> bool:
+    return source._connection is not None and source._connection.alive
+
+
 def is_running(pid: int) -> bool:
     """Not one that has ended and waits to be reaped, which nobody may do here."""
     try:
@@ -362,16 +364,15 @@ def test_closing_ends_calls_under_way(
         "def called(message): open(os.environ['CALLED'], 'w').close()",
         CALLED=str(tmp_path / "called"),
     )
-    with Within(60, "listing") as limits:
+    with within(60, "listing") as limits:
         source.tools(limits)
     call = background(called, source)
     wait_until((tmp_path / "called").exists)
-    threads = [each for each in threading.enumerate() if each.name.startswith("odd ")]
-    assert len(threads) == 3
+    [thread] = [each for each in threading.enumerate() if each.name == "mcp odd"]
     source.close()
     with pytest.raises(ServiceUnavailable, match="odd was closed"):
         call.result(60)
-    assert not any(each.is_alive() for each in threads)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("dies", [True, False])
@@ -380,11 +381,9 @@ def test_one_that_is_gone_is_not_signalled(
 ) -> None:
     source = program("def called(message): text(message['id'], str(os.getpid()))")
     pid = int(called(source))
-    readers = [each for each in threading.enumerate() if each.name == "odd _read"]
     if dies:
         os.kill(pid, signal.SIGKILL)
-        for reader in readers:
-            reader.join(60)
+        wait_until(lambda: not is_alive(source))
     else:
         source.close()
     signalled: list[int] = []
@@ -411,24 +410,30 @@ def test_it_gets_no_more_of_the_environment_than_it_needs(
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("def listed(message): answer(message['id'], {'tools': {}})", "invalid list of tools"),
-        ("def listed(message): answer(message['id'], 5)", "result that is not an object"),
+        (
+            "def listed(message): answer(message['id'], {'tools': {}})",
+            "invalid result: tools: Input should be",
+        ),
         (
             "def listed(message): refuse(message['id'])",
             r"returned an error: no such method \(error -32601",
         ),
-        ("def called(message): answer(message['id'], {'content': 5})", "content must be a list"),
         (
-            """
+            "def called(message): answer(message['id'], {'content': 5})",
+            "invalid result: content: Input should be",
+        ),
+        (
+            f"""{MODERN}
 def called(message):
-    asked = {"a": {"method": "elicitation/create"}}
-    answer(message["id"], {"resultType": "input_required", "inputRequests": asked})
+    params = {{"message": "m", "requestedSchema": {{"type": "object", "properties": {{}}}}}}
+    asked = {{"a": {{"method": "elicitation/create", "params": params}}}}
+    answer(message["id"], {{"resultType": "input_required", "inputRequests": asked}})
 """,
             "requires input, .* elicitation/create",
         ),
         (
-            "def called(message): answer(message['id'], {'resultType': 'task'})",
-            "result of unknown type",
+            f"{MODERN}\ndef called(message): answer(message['id'], {{'resultType': 'task'}})",
+            "invalid result",
         ),
     ],
 )
@@ -444,13 +449,13 @@ def answer(id, result):
         result["protocolVersion"] = "1999-01-01\\x1b[1m"
     say({"jsonrpc": "2.0", "id": id, "result": result})
 """)
-    with pytest.raises(GenaiError, match=r"uses MCP version 1999-01-01 \[1m; supported"):
+    with pytest.raises(GenaiError, match=r"Unsupported protocol version .*: 1999-01-01 \[1m"):
         called(source)
 
 
 @pytest.mark.smoke
 def test_a_server_may_have_no_tools(program: Program) -> None:
-    with Within(60, "listing") as limits:
+    with within(60, "listing") as limits:
         assert program("CAPABLE = {}").tools(limits) == []
 
 
@@ -464,7 +469,7 @@ def listed(message):
     more = {"nextCursor": str(number + 1)} if number < LAST else {}
     answer(message["id"], {"tools": tools, **more})
 """
-    with Within(60, "listing") as limits:
+    with within(60, "listing") as limits:
         assert len(program(f"LAST = 2\n{code}").tools(limits)) == 3
         with caplog.at_level(logging.WARNING):
             assert len(program(f"LAST = 1e9\n{code}").tools(limits)) == 100

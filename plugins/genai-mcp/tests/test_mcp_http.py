@@ -13,7 +13,6 @@ import pytest
 from genai_mcp.client import http
 from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
-from genai_mcp.within import Within
 
 from genai_host.errors import (
     AuthenticationFailed,
@@ -35,6 +34,8 @@ from genai_host.testing.fake_service import (
     sse_reply,
 )
 
+from .mcp_limits import within
+
 pytestmark = pytest.mark.part
 
 Answer = Callable[[int, Received], Reply]
@@ -47,7 +48,12 @@ TOOL = {
 }
 
 
+CACHED = {"ttlMs": 0, "cacheScope": "private"}
+
+
 def result(number: int, value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        value = {"resultType": "complete", **value}
     return {"jsonrpc": "2.0", "id": number, "result": value}
 
 
@@ -73,7 +79,9 @@ class Shop:
             "server/discover": self._discover,
             "initialize": self._initialize,
             "notifications/initialized": lambda number, request: reply(status=202),
-            "tools/list": lambda number, request: json_reply(result(number, {"tools": [TOOL]})),
+            "tools/list": lambda number, request: json_reply(
+                result(number, {"tools": [TOOL], **CACHED})
+            ),
             "tools/call": lambda number, request: json_reply(text(number, "done")),
         }
 
@@ -88,16 +96,26 @@ class Shop:
         if self.is_old:
             return reply(b"<html>no such page", 404)
         capable: dict[str, Any] = {"tools": {}}
+        versions = ["2026-07-28"]
         return json_reply(
-            result(number, {"supportedVersions": ["2026-07-28"], "capabilities": capable})
+            result(number, {"supportedVersions": versions, "capabilities": capable, **CACHED})
         )
 
     def _initialize(self, number: int, request: Received) -> Reply:
         self.sessions += 1
-        value = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        value = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "shop", "version": "1"},
+        }
         return sse_reply(
             [line(result(number, value))], headers={"Mcp-Session-Id": f"s{self.sessions}"}
         )
+
+
+def json_body(data: bytes, encoding: str = "identity") -> Reply:
+    headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+    return reply(data, headers=headers)
 
 
 @pytest.fixture(params=["new", "old"])
@@ -121,9 +139,9 @@ def source(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mc
 
 
 def called(source: McpSource, seconds: float = 60, **arguments: Any) -> str:
-    with Within(60, "listing") as limits:
+    with within(60, "listing") as limits:
         [tool] = source.tools(limits)
-    with Within(seconds, "the call") as limits:
+    with within(seconds, "the call") as limits:
         given = limits
 
         class Run:
@@ -164,25 +182,21 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
         (lambda n, r: reply(b"no", 401), AuthenticationFailed, "status 401: no"),
         (lambda n, r: reply(b"\x1b[1mno", 400), BadRequest, r"status 400: \[1mno"),
         (lambda n, r: reply(b"", 503), ServiceUnavailable, "status 503: no reason"),
-        (lambda n, r: reply(b"<html>"), MalformedReply, "invalid reply"),
-        (lambda n, r: reply(b"[" * 100_000), MalformedReply, "invalid reply"),
+        (lambda n, r: reply(b"<html>"), BadRequest, "Unexpected content type"),
+        (lambda n, r: json_body(b"[" * 900), MalformedReply, "Failed to parse"),
+        (lambda n, r: json_reply(text(n, "x")["result"]), MalformedReply, "Failed to parse"),
+        (lambda n, r: json_reply([]), MalformedReply, "Failed to parse"),
+        (lambda n, r: json_reply(result(n, None)), MalformedReply, "Failed to parse"),
+        (lambda n, r: json_reply(text(n, "x" * 5000)), MalformedReply, "larger than 4000 bytes"),
+        (lambda n, r: json_body(b"{}", encoding="gzip"), BadRequest, "compressed"),
+        (lambda n, r: reply(status=202), BadRequest, "202 Accepted"),
+        (lambda n, r: reply(status=302, headers={"Location": "http://x"}), BadRequest, "Redirect"),
+        (lambda n, r: sse_reply([b"hi"]), MalformedReply, "Failed to parse"),
+        (lambda n, r: sse_reply([b"", CUT]), IncompleteReply, "without a response"),
         (
-            lambda n, r: json_reply(text(n + 1, "x")),
-            MalformedReply,
-            "response to an unknown request",
-        ),
-        (lambda n, r: json_reply(text(n, "x")["result"]), MalformedReply, "invalid reply"),
-        (lambda n, r: json_reply([]), MalformedReply, "response to an unknown request"),
-        (lambda n, r: json_reply(result(n, None)), MalformedReply, "not an object"),
-        (lambda n, r: reply(status=202), MalformedReply, "invalid reply"),
-        (lambda n, r: reply(status=302, headers={"Location": "http://x"}), BadRequest, "redir"),
-        (lambda n, r: sse_reply([b"hi"]), MalformedReply, "invalid event"),
-        (lambda n, r: sse_reply([line(text(n + 1, "x"))]), IncompleteReply, "before the response"),
-        (lambda n, r: sse_reply([b"", CUT]), IncompleteReply, ""),
-        (
-            lambda n, r: sse_reply([line({"jsonrpc": "2.0", "method": "x"})] * 50),
-            MalformedReply,
-            "too many events",
+            lambda n, r: sse_reply([line({"jsonrpc": "2.0", "method": "x"})] * 500),
+            IncompleteReply,
+            "without a response",
         ),
         (
             lambda n, r: json_reply(
@@ -201,7 +215,7 @@ def test_replies_that_cannot_be(
     error: type[GenaiError],
     said: str,
 ) -> None:
-    monkeypatch.setattr(http, "MOST_EVENTS", 20)
+    monkeypatch.setattr(http, "LARGEST", 4000)
     shop.answers["tools/call"] = answer
     with pytest.raises(error) as caught:
         called(source)
@@ -229,7 +243,7 @@ def test_one_that_hangs_is_given_up(
         called(source, seconds=0.3)
     if shop.is_old:
         asked = [each for each in service.requests if b"tools/call" in each.body]
-        assert cancelled.get(timeout=60) == {"requestId": asked[-1].json()["id"]}
+        assert cancelled.get(timeout=60)["requestId"] == asked[-1].json()["id"]
 
 
 def test_closing_ends_calls_under_way(
@@ -257,7 +271,7 @@ def test_events_come_before_the_answer(source: McpSource, shop: Shop) -> None:
     def listed(number: int, request: Received) -> Reply:
         nonlocal lists
         lists += 1
-        return json_reply(result(number, {"tools": [TOOL], "ttlMs": 3_600_000}))
+        return json_reply(result(number, {"tools": [TOOL], **CACHED, "ttlMs": 3_600_000}))
 
     shop.answers["tools/list"] = listed
     assert called(source) == "done"

@@ -20,7 +20,6 @@ from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 from genai_mcp.server import http as server_http
 from genai_mcp.server.http import McpEndpoint
-from genai_mcp.within import Within
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
@@ -43,6 +42,8 @@ from genai_host.testing import InlinePlugin, RouteServer
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.mcp_service import PIXEL
 from genai_host_testing.serving import served
+
+from .mcp_limits import within
 
 pytestmark = pytest.mark.part
 
@@ -173,7 +174,7 @@ def test_the_official_client_cancels(place: Place, mode: str, version: str) -> N
 def test_our_own_client_is_served(place: Place) -> None:
     source = McpSource(McpServer("own", url=place.url))
     try:
-        with Within(60, "asking") as limits:
+        with within(60, "asking") as limits:
             tools = {each.name: each for each in source.tools(limits)}
             assert source.about()[1] == NEW
             assert {"look", "mark", "ask_tell"} <= set(tools)

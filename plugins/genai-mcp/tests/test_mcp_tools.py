@@ -10,24 +10,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import field, frozen
+from genai_mcp.client import connection
 from genai_mcp.client.servers import McpServer
-from genai_mcp.client.session import ClientSession
 from genai_mcp.client.source import McpSource
-from genai_mcp.within import Within
+from mcp import Client
 
 from genai_host import Config, Host
 from genai_host.api import Image, Text
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, ProviderTimeout, ServiceUnavailable
+from genai_host.errors import Cancelled, ServiceUnavailable
 from genai_host.testing import InlinePlugin
 from genai_host_testing import mcp_service
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.mcp_service import PIXEL
+
+from .mcp_limits import within
 
 SERVICE = Path(mcp_service.__file__)
 NEW, OLD = "2026-07-28", "2025-11-25"
@@ -48,7 +51,7 @@ def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     if "stdio" in request.param:
         is_old = "old" in request.param
         if is_old:  # the server speaks both: it is not asked for the new one
-            monkeypatch.setattr(ClientSession, "_is_modern", lambda self, limits: False)
+            monkeypatch.setattr(connection, "Client", partial(Client, mode="legacy"))
         server = McpServer("shop", command=sys.executable, args=(str(SERVICE),))
         yield Shop(server, OLD if is_old else NEW, queue.Queue())
         return
@@ -147,7 +150,7 @@ def test_what_there_is_may_change(
 def test_a_call_can_be_given_up(
     source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
 ) -> None:
-    with Within(60, "listing") as limits:
+    with within(60, "listing") as limits:
         [wait] = [tool for tool in source.tools(limits) if tool.name == "wait"]
         [add] = [tool for tool in source.tools(limits) if tool.name == "add"]
     until = Cancellation()
@@ -182,7 +185,7 @@ def test_a_forgotten_session_is_opened_anew(host: Host, shop: Shop, source: McpS
 def test_one_that_is_closed_stays_closed(host: Host, source: McpSource) -> None:
     host.tools()
     source.close()
-    with Within(60, "listing") as limits, pytest.raises(ServiceUnavailable, match="shop is closed"):
+    with within(60, "listing") as limits, pytest.raises(ServiceUnavailable, match="shop is closed"):
         source.tools(limits)
     assert "shop is closed" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
 
@@ -209,22 +212,3 @@ def test_one_that_cannot_be_started_has_no_tools(
     assert "cannot connect to http://127.0.0.1:9" in caplog.text
     assert "the url of odd" in caplog.text
     assert "secret" not in caplog.text
-
-
-def test_limits_within_limits() -> None:
-    outer = Cancellation()
-    woken = threading.Event()
-    with Within(60, "it", outer) as limits, limits.on_cancel(woken.set):
-        limits.check()
-        outer.cancel()
-        assert woken.wait(60)
-        with pytest.raises(Cancelled):
-            limits.check()
-        again = threading.Event()
-        with limits.on_cancel(again.set):
-            assert again.wait(60)
-    late = threading.Event()
-    with Within(0.01, "it") as limits, limits.on_cancel(late.set):
-        assert late.wait(60)
-        with pytest.raises(ProviderTimeout, match=r"it took longer than 0\.01 s"):
-            limits.check()

@@ -7,15 +7,15 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
 from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
-from genai_mcp.within import Within
 
-from genai_host.api import CancelToken
+from genai_host.api import Cancellation, CancelToken
 from genai_host.errors import GenaiError
 
 SECONDS = 20.0
@@ -28,15 +28,17 @@ class Run:
 
 
 def main(url: str) -> None:
-    source = McpSource(McpServer("peer", url=url))
+    source, limits = McpSource(McpServer("peer", url=url)), Cancellation()
+    timer = threading.Timer(SECONDS, limits.cancel)
+    timer.start()
     try:
-        with Within(SECONDS, "all of it") as limits:
-            tools = {tool.name: tool for tool in source.tools(limits)}
-            for name, arguments in _calls(tools):
-                if name in tools:
-                    with contextlib.suppress(GenaiError):  # it is the other end that judges
-                        tools[name].run(arguments, Run(limits))
+        tools = {tool.name: tool for tool in source.tools(limits)}
+        for name, arguments in _calls(tools):
+            if name in tools:
+                with contextlib.suppress(GenaiError):  # it is the other end that judges
+                    tools[name].run(arguments, Run(limits))
     finally:
+        timer.cancel()
         source.close()
 
 

@@ -1,4 +1,4 @@
-"""Configured servers, and the interface of a connection to one.
+"""Configured servers.
 
 The user's servers are in the file `mcp.json`, in the format that other MCP clients also use:
 
@@ -7,7 +7,7 @@ The user's servers are in the file `mcp.json`, in the format that other MCP clie
                              "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"}}}}
 
 The file is read when the plugin loads. References to environment variables are resolved when a
-server is started. Both transports implement `McpConnection`.
+server is started.
 """
 
 from __future__ import annotations
@@ -18,75 +18,28 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import field, frozen
 
 from genai_host import paths
-from genai_host.api import CancelToken, encoding_of
+from genai_host.api import encoding_of
 from genai_host.errors import ConfigurationError
-from genai_mcp.rpc import one_line
+from genai_mcp.text import one_line
 
 
 class SessionGone(Exception):
     """The server has lost the session and has not processed the request."""
 
 
-class McpConnection(Protocol):
-    """Connection to a server. Thread-safe.
+HTTP_STATUS = "io.genai-host/status"
+"""Key of the HTTP status in the data of an error from `client.http`."""
 
-    Attributes:
-        version: Version of the protocol, set by the `ClientSession`.
-        changed: Whether the server reported changed tools; reset by the caller.
-        listens: Whether the server is known to report changes.
-    """
+SESSION_GONE = -1
+"""Code of an error from `client.http` for a session that the server has lost."""
 
-    version: str
-    changed: bool
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is usable; a connection never recovers."""
-
-    @property
-    def listens(self) -> bool: ...
-
-    def request(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        limits: CancelToken,
-        headers: Mapping[str, str],
-    ) -> Any:
-        """Send a request and return the result. If `limits` end the call, the server is notified.
-
-        Args:
-            method: Method name.
-            params: Parameters of the method.
-            limits: Limits of the call.
-            headers: Additional headers, for transports that have headers.
-
-        Raises:
-            RpcError: The server returned an error.
-            SessionGone: The session no longer exists.
-            ProviderError: The server or the connection failed.
-            GenaiError: The error of `limits`.
-        """
-
-    def notify(self, method: str, params: Mapping[str, Any], limits: CancelToken) -> None:
-        """Send a notification. Raises the same errors as `request`."""
-
-    def listen(self, method: str, params: Mapping[str, Any]) -> None:
-        """Receive change notifications from now on. Before 2026-07-28 no request is needed, and
-        `method` is empty. Raises nothing.
-        """
-
-    def restart(self) -> None:
-        """Discard the session, so that it is opened again."""
-
-    def close(self) -> None:
-        """Close the connection within seconds, even with requests in progress."""
-
+LARGEST = 32 << 20
+"""Maximum number of bytes of a message: enough for 20 MiB of images as base64."""
 
 FILE = "mcp.json"
 VARIABLE = "GENAI_MCP"

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from genai_host.api import Clock
+from genai_host.api import Cancellation, Clock
 from genai_host.errors import GenaiError
 from genai_mcp import rpc
 from genai_mcp.rpc import (
@@ -33,7 +33,6 @@ from genai_mcp.rpc import (
     Id,
     RpcError,
     RpcRequest,
-    one_line,
 )
 from genai_mcp.server import messages
 from genai_mcp.server.messages import (
@@ -46,7 +45,7 @@ from genai_mcp.server.messages import (
     result_of_error,
 )
 from genai_mcp.server.offer import Offer
-from genai_mcp.within import Within
+from genai_mcp.text import one_line
 
 KEPT_SECONDS = 600.0
 """Seconds that a call waits for the client to return with the decision."""
@@ -62,11 +61,11 @@ class RunningCall:
     """
 
     def __init__(
-        self, name: str, arguments: Mapping[str, Any], begin: Callable[[Within], Steps]
+        self, name: str, arguments: Mapping[str, Any], begin: Callable[[Cancellation], Steps]
     ) -> None:
         self.name = name
         self.arguments = arguments
-        self.limits = Within(None, f"the call of {name}")
+        self.limits = Cancellation()
         self._steps = begin(self.limits)
 
     def go_on(self, given: bool | None = None) -> News | Question | Done:
@@ -78,7 +77,7 @@ class RunningCall:
 
     def end(self) -> None:
         """Cancel the call; the thread that runs it gets the error."""
-        self.limits.end()
+        self.limits.cancel()
 
     def drop(self) -> None:
         """Discard a call that no thread runs."""
@@ -207,7 +206,7 @@ class Asking:
         self._numbers = itertools.count(1)
         self._open: dict[Id, _Asked] = {}
 
-    def ask(self, question: Question, limits: Within) -> Generator[Outgoing, None, bool]:
+    def ask(self, question: Question, limits: Cancellation) -> Generator[Outgoing, None, bool]:
         """Yield the messages of a question, and return whether the answer is yes. Without an answer
         in time the result is False, and the client receives a cancellation.
         """

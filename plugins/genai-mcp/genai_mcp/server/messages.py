@@ -16,7 +16,8 @@ from attrs import frozen
 from genai_host import __version__
 from genai_host.api import Answer, Image, Text, ToolOutput, write_json
 from genai_host.errors import GenaiError
-from genai_mcp.rpc import MODERN, OWN, Id, RpcError, one_line
+from genai_mcp.rpc import MODERN, OWN, Id, RpcError
+from genai_mcp.text import one_line
 
 
 @frozen

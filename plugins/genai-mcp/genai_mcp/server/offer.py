@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from genai_host.api import Answer, AvailableTool, Feature, Pause, Progress, SchemaValidator
+from genai_host.api import (
+    Answer,
+    AvailableTool,
+    CancelToken,
+    Feature,
+    Pause,
+    Progress,
+    SchemaValidator,
+)
 from genai_host.errors import Cancelled, GenaiError, TurnPaused, ValidationError
 from genai_mcp import mirrored
-from genai_mcp.rpc import clean, one_line
 from genai_mcp.server.messages import (
     News,
     Question,
@@ -27,7 +34,7 @@ from genai_mcp.server.messages import (
     result_of_error,
     result_of_output,
 )
-from genai_mcp.within import Within
+from genai_mcp.text import clean, one_line
 
 if TYPE_CHECKING:  # only for types: the command receives a host
     from genai_host.api import ConversationHandle, Event, HostServices
@@ -123,14 +130,16 @@ class Offer:
             return None
         return Offered(_described(name, feature), feature=feature)
 
-    def begin(self, offered: Offered, arguments: Mapping[str, Any], limits: Within) -> Steps:
+    def begin(self, offered: Offered, arguments: Mapping[str, Any], limits: CancelToken) -> Steps:
         """Call a tool within `limits`. Raises `Cancelled` when they end."""
         if offered.tool is not None:
             return self._call(offered.tool, arguments, limits)
         assert offered.feature is not None  # it is a tool or a feature
         return self._ask(offered.feature, arguments, limits)
 
-    def _call(self, tool: AvailableTool, arguments: Mapping[str, Any], limits: Within) -> Steps:
+    def _call(
+        self, tool: AvailableTool, arguments: Mapping[str, Any], limits: CancelToken
+    ) -> Steps:
         approved = tool.approval == "ask" and self._is_approved(tool.name)
         if tool.approval == "ask" and not approved:
             approved = (yield _question(tool.name, arguments)) is True
@@ -139,7 +148,9 @@ class Offer:
         output = self._host.call_tool(tool.name, arguments, approved=approved, limits=limits)
         return result_of_output(output)
 
-    def _ask(self, feature: Feature[Any], arguments: Mapping[str, Any], limits: Within) -> Steps:
+    def _ask(
+        self, feature: Feature[Any], arguments: Mapping[str, Any], limits: CancelToken
+    ) -> Steps:
         try:
             self._checker.check(arguments)
         except ValidationError as error:

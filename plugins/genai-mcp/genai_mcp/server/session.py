@@ -29,7 +29,6 @@ from genai_mcp.rpc import (
     Id,
     RpcError,
     RpcRequest,
-    one_line,
 )
 from genai_mcp.server import messages
 from genai_mcp.server.calls import (
@@ -41,6 +40,7 @@ from genai_mcp.server.calls import (
     SharedState,
     caller_of,
 )
+from genai_mcp.text import one_line
 
 PAGE = 100
 """Number of tools per page of a list."""

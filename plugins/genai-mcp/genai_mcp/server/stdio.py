@@ -19,10 +19,11 @@ from collections import deque
 from genai_host.api import write_json
 from genai_host.errors import MalformedReply
 from genai_mcp import rpc
-from genai_mcp.rpc import Lines, WrongMessage
+from genai_mcp.rpc import WrongMessage
 from genai_mcp.server import messages
 from genai_mcp.server.calls import RequestExchange, SharedState
 from genai_mcp.server.session import ServerSession
+from genai_mcp.text import Lines
 
 MOST = 64 << 20
 """Maximum number of unwritten bytes; beyond it, writers wait."""
