@@ -12,8 +12,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar, overload
 
 from genai_host.api.http_routes import RouteRequest
 from genai_host.errors import ValidationError
@@ -181,10 +181,9 @@ class JsonReader:
         return None if value is None else self._inner(value, self.at(name))
 
     def objects(self, name: str) -> Sequence[Self]:
-        return [
-            self._inner(each, f"{self.at(name)}[{number}]")
-            for number, each in enumerate(self.values(name))
-        ]
+        """A list of objects. Each access creates a reader, since the readers of a long list would
+        take more memory than the list."""
+        return _Readers(self._inner, self.at(name), self.values(name))
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
         """An object with arbitrary names."""
@@ -229,6 +228,35 @@ class JsonReader:
 
     def wrong(self, name: str, why: str) -> ValidationError:
         return ValidationError(f"{name}: {short_repr(self.raw(name))} is {why}", path=self.at(name))
+
+
+_Reader = TypeVar("_Reader", bound=JsonReader)
+
+
+class _Readers(Sequence[_Reader]):
+    """Readers for the objects of a list."""
+
+    def __init__(
+        self, read: Callable[[Any, str], _Reader], path: str, values: Sequence[Any]
+    ) -> None:
+        self._read = read
+        self._path = path
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> _Reader: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Reader]: ...
+
+    def __getitem__(self, index: int | slice) -> _Reader | Sequence[_Reader]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        number = range(len(self))[index]
+        return self._read(self._values[number], f"{self._path}[{number}]")
 
 
 def bytes_of(text: str, path: str) -> bytes:

@@ -7,7 +7,7 @@ thinking and prompt caching.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from genai_host.api import (
@@ -265,15 +265,16 @@ class _Reader:
         block.drop_others()
         return result_and_files(id, self._names[id], content, is_error)
 
-    def _blocks(self, given: JsonReader, name: str) -> Sequence[JsonReader]:
+    def _blocks(self, given: JsonReader, name: str) -> Iterator[JsonReader]:
         """The blocks of a field; a string is one text block."""
         value = given.raw(name)
         if isinstance(value, str):
-            return [JsonReader({"type": "text", "text": value}, given.at(name))] if value else []
-        blocks = given.objects(name)
-        for block in blocks:
+            if value:
+                yield JsonReader({"type": "text", "text": value}, given.at(name))
+            return
+        for block in given.objects(name):
             self.ttls.update(ttl_in(block))
-        return blocks
+            yield block
 
 
 def _part_of_result(block: JsonReader) -> Part:

@@ -28,6 +28,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     if "thread" in body:
         return problem_reply(NO_THREADS)
     wanted = read(body, host)
+    del body  # its values take memory while the service answers
     asked = wanted.asked
     if "max_tokens" not in asked.parameters:
         raise ValidationError("this field is required", path="$.max_tokens")

@@ -205,6 +205,7 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
     writer = ChatWriter(sent, thoughts, as_message, host.clock)
     if not messages:
         return json_response(writer.nothing(what_is_wanted(body)))
+    del body  # its values take memory while the service answers
     asked = ChatRequest(
         model=model,
         messages=messages,

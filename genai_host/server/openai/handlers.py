@@ -80,6 +80,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
         parameters=parameters_in(body, host, model),
         stream=is_streamed,
     )
+    del body  # its values take memory while the service answers
     writer = CompletionWriter(model, host.clock.now(), with_usage=with_usage)
     if is_streamed:
         return streamed(answer(host, asked, request), writer.events)

@@ -102,16 +102,17 @@ def is_id(value: object) -> bool:
 
 
 def with_id(item: Item, tail: str) -> Item:
-    """Return an item with its id first; a new id ends with the tail, after the prefix of its
+    """Give an item an id, unless it has one; it ends with the tail, after the prefix of its
     type."""
-    return {"id": item.get("id") or f"{_PREFIXES.get(item['type'], 'msg')}_{tail}", **item}
+    item["id"] = item["id"] or f"{_PREFIXES.get(item['type'], 'msg')}_{tail}"
+    return item
 
 
 def read_items(given: Fields, name: str, unseal: Unseal) -> list[Item]:
-    """Read the items of a field. A string is a user message; references are not resolved. Raises
-    `ValidationError`."""
+    """Read the items of a field; the id is empty unless it is given. A string is a user message;
+    references are not resolved. Raises `ValidationError`."""
     if isinstance(given.raw(name), str):
-        return [_message("user", [{"type": "input_text", "text": given.text(name)}])]
+        return [{"id": "", **_message("user", [_text_part("input_text", given.text(name))])}]
     return [_read_item(each, unseal) for each in given.objects(name)]
 
 
@@ -134,7 +135,7 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
             path=item.at("type"),
         )
     read = readers[kind](item)
-    return {"id": item.value["id"], **read} if is_id(item.text("id")) else read
+    return {"id": item.value["id"] if is_id(item.text("id")) else "", **read}
 
 
 def _message(role: str, content: Sequence[Item], status: str = "completed") -> Item:

@@ -233,8 +233,8 @@ def _added(value: StoredValue, items: Sequence[Item]) -> tuple[dict[str, Any], l
     tail = value["id"].rpartition("_")[2]
     added = []
     for number, item in enumerate(items, value["count"] + 1):
-        if item.get("id") in taken:
-            item = {name: field for name, field in item.items() if name != "id"}
+        if item["id"] in taken:
+            item = {**item, "id": ""}
         added.append(with_id(item, item_tail(tail, number)))
         taken.add(added[-1]["id"])
     count = value["count"] + len(items)
