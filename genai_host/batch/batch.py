@@ -19,6 +19,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from genai_host.errors import (
     StoreError,
 )
 from genai_host.host import Host
+from genai_host.plugins.watchdog import Watchdog
 from genai_host.util.text import did_you_mean, message_of
 
 
@@ -61,7 +63,29 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
             hint=did_you_mean(name, host.registry.executors) or f"choose from {there}",
         )
     settings = read_settings(declared.settings, given, owner=f"executor {name}")
-    return declared.open(settings)
+    watchdog = host.observers.watchdog
+    with watchdog.watch("executor", name, "open"):
+        return _WatchedExecutor(declared.open(settings), name, watchdog)
+
+
+class _WatchedExecutor(Executor):
+    """An executor whose plugin is logged if it hangs."""
+
+    def __init__(self, executor: Executor, name: str, watchdog: Watchdog) -> None:
+        self._executor = executor
+        self._name = name
+        self._watchdog = watchdog
+
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        with self._watchdog.watch("executor", self._name, "submit"):
+            return self._executor.submit(function, *given, **named)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        end = partial(self._executor.shutdown, wait, cancel_futures=cancel_futures)
+        if wait:
+            end()  # its rows may take long
+        else:
+            self._watchdog.run("executor", self._name, "shutdown", end)
 
 
 _SEEN = 0.2  # seconds between checks for an interruption

@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -58,6 +59,7 @@ from genai_host.plugins.observers import CallRecord, Observers
 from genai_host.plugins.watchdog import Watched
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
+from genai_host.util import concurrency
 from genai_host.util.text import describe_exception
 
 _log = logging.getLogger(__name__)
@@ -206,9 +208,13 @@ class Route:
             yield from _in_one_piece(result)
             return result
         streamed = StreamedChunks()
-        with attempt.limits.on_cancel(events.close), self._watching("feed") as watched:
+        with (
+            attempt.limits.on_cancel(partial(self._close_soon, events, attempt)),
+            self._watching("stream", attempt) as streaming,
+            self._watching("feed") as feeding,
+        ):
             try:
-                pieces = _decoded(events, decoder, attempt, streamed, watched)
+                pieces = _decoded(events, decoder, attempt, streamed, feeding, streaming)
                 for first in pieces:
                     report.first = self._clock.monotonic() - report.sent
                     yield first
@@ -218,13 +224,27 @@ class Route:
                 if not decoder.done:
                     raise _with_what_came(error, decoder, attempt) from error.__cause__
             finally:
-                events.close()
+                with self._watching("close", attempt, limited=False):
+                    events.close()
         if not decoder.done:
             attempt.limits.check()
         with self._watching("finish"):
             result = _with_distinct_calls(decoder.finish())
         yield from streamed.rest(result)
         return result
+
+    def _close_soon(self, events: ReplyStream, attempt: ProviderCall) -> None:
+        """Close a stream in another thread, since its provider could block the thread that
+        cancels."""
+
+        def close() -> None:
+            try:
+                with self._watching("close", attempt, limited=False):
+                    events.close()
+            except Exception:  # noqa: BLE001 - it ends no thread but this one
+                _log.warning("close() of a stream failed", exc_info=True)
+
+        concurrency.new_thread("genai-host-close", close).start()
 
     @contextmanager
     def _guarded(
@@ -264,13 +284,16 @@ class Route:
     def _place(self) -> dict[str, Any]:
         return {"provider": self.info.provider, "model": self.info.model}
 
-    def _watching(self, method: str, attempt: ProviderCall | None = None) -> Watched:
+    def _watching(
+        self, method: str, attempt: ProviderCall | None = None, *, limited: bool = True
+    ) -> Watched:
         """Watch a method of the dialect, or of the provider of an attempt. A provider may wait for
-        its service until the attempt is cancelled."""
+        its service until the attempt is cancelled, if it is limited."""
         watch = self._observers.watchdog.watch
         if attempt is None:
             return watch("dialect", self.info.dialect, method)
-        return watch("provider", attempt.type_name, method, limits=attempt.limits)
+        limits = attempt.limits if limited else None
+        return watch("provider", attempt.type_name, method, limits=limits)
 
     def _request(self, call: Call, report: CallRecord) -> ProviderRequest:
         """The request of the dialect, adapted to the provider."""
@@ -374,13 +397,14 @@ def _decoded(
     decoder: StreamDecoder[Any],
     attempt: ProviderCall,
     streamed: StreamedChunks,
-    watched: Watched,
+    feeding: Watched,
+    streaming: Watched,
 ) -> Generator[Delta, None, None]:
     """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that the
-    connection can be reused. `streamed` receives the chunks; the decoder is watched."""
+    connection can be reused. `streamed` receives the chunks; decoder and provider are watched."""
     watch = attempt.watch
     whole = False
-    watched.pause()
+    feeding.pause()
     for event in events:
         watch.heard()
         attempt.hear(event.data)
@@ -389,11 +413,13 @@ def _decoded(
         if event.is_keepalive:
             watch.listen()
             continue
-        watched.resume()
+        feeding.resume()
         pieces = decoder.feed(event)
-        watched.pause()
+        feeding.pause()
+        streaming.runs = False  # while the caller has the chunks
         for piece in pieces:
             yield streamed.add(piece)
+        streaming.runs = True
         whole = decoder.done
         if whole:
             watch.expect_end(_GRACE)

@@ -163,8 +163,12 @@ class Driver:
         with watching as watched:
             story = self._story()
             watched.pause()
-            with self._time, closing(story):
-                answer = yield from self._follow(story, watched)
+            with self._time:
+                try:
+                    answer = yield from self._follow(story, watched)
+                finally:
+                    watched.resume()
+                    story.close()
             answer = self._recordable(answer)
         account = self._account
         details = [*account.details, *answer.details]

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import pluggy
@@ -223,6 +223,9 @@ class _Watched:
         return self.plugin in self.watchdog.hanging
 
     def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        if self.hook == "genai_on_close":  # the host must be able to close
+            work = partial(function, *arguments, **named)
+            return self.watchdog.run("hook", self.hook, "close", work, plugin=self.plugin)
         with self.watchdog.watch("hook", self.hook, plugin=self.plugin):
             return function(*arguments, **named)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from genai_host.api import CancelToken, Clock
 from genai_host.api.cancellation import ended_with
+from genai_host.util import concurrency
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +69,49 @@ class Watchdog:
         """
         return Watched(self, kind, name, method, plugin, limits)
 
+    def run(
+        self, kind: str, name: str, method: str, work: Callable[[], object], *, plugin: str = ""
+    ) -> None:
+        """Run code of a plugin that ends its work, and wait for it until it counts as hanging: the
+        host must be able to close. It runs in a separate thread, if there is a clock.
+
+        Raises what the code raises.
+
+        Args:
+            kind: See `watch`.
+            name: See `watch`.
+            method: See `watch`.
+            work: The code.
+            plugin: See `watch`.
+        """
+        watched = self.watch(kind, name, method, plugin=plugin)
+        if self._clock is None:
+            with watched:
+                work()
+            return
+        done = concurrency.new_event()
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                with watched:
+                    work()
+            except BaseException as error:  # noqa: BLE001 - it is raised by the caller
+                failed.append(error)
+            finally:
+                done.set()
+
+        def give_up() -> None:
+            self._look()  # so that it is logged before the clock is closed
+            done.set()
+
+        watched.start()
+        with self._clock.call_later(HANGS, give_up):
+            concurrency.new_thread(f"genai-host-{method}", run).start()
+            done.wait()
+        if failed:
+            raise failed[0]
+
     def enter(self, watched: Watched) -> None:
         self._watched.add(watched)
         if not self._is_set:
@@ -97,9 +141,11 @@ class Watchdog:
         now = self.now()
         due = math.inf
         for each in list(self._watched):
-            is_waiting = each.since == math.inf
-            if is_waiting and each.limits is not None and ended_with(each.limits) is not None:
-                each.since = now  # it was cancelled since the last look
+            if each.limits is not None and not each.hangs:
+                if not each.runs:
+                    each.since = math.inf
+                elif each.since == math.inf and ended_with(each.limits) is not None:
+                    each.since = now  # it was cancelled since the last look
             since = each.since
             if now - since >= HANGS and not each.hangs and each in self._watched:
                 each.hangs = True
@@ -132,10 +178,13 @@ class Watched:
     Attributes:
         since: When the code was called, or was seen to be cancelled if it may run until then;
             infinite before, and while it is paused.
+        runs: Whether code that may run until it is cancelled runs now, and not its caller.
         hangs: Whether the code was logged as hanging.
     """
 
-    __slots__ = ("_watchdog", "hangs", "kind", "limits", "method", "name", "plugin", "since")
+    __slots__ = (
+        "_watchdog", "hangs", "kind", "limits", "method", "name", "plugin", "runs", "since",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -151,15 +200,20 @@ class Watched:
         self.method = method
         self.plugin = plugin
         self.limits = limits
+        self.runs = True
         self.hangs = False
         self.since = math.inf
         self._watchdog = watchdog
 
     def __enter__(self) -> Watched:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Begin to watch the code, before the context is entered in another thread."""
         if self.limits is None:
             self.since = self._watchdog.now()
         self._watchdog.enter(self)
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self._watchdog.leave(self)

@@ -269,8 +269,9 @@ class ProviderInstance:
 
     def _close(self, opened: _Opened) -> None:
         try:
-            with self.watching("close"):
-                opened.provider.close()
+            if type(opened.provider).close is not Provider.close:
+                close = opened.provider.close
+                self._watchdog.run("provider", self.type.name, "close", close)
         except Exception:  # noqa: BLE001 - the others must be closed, too
             _log.warning("close() of provider %s failed", self.name, exc_info=True)
         opened.http.close()

@@ -247,7 +247,7 @@ class RequestHandler:
             _close(self._begun)
         watched.status = reply.status
         if not isinstance(reply.body, bytes):
-            self._write(reply, wanted=wanted and self._wants_body())
+            self._write(reply, found, wanted=wanted and self._wants_body())
 
     def _begins(self, reply: RouteResponse) -> None:
         """Send the head early if the reply is slow: clients and proxies have timeouts."""
@@ -273,20 +273,26 @@ class RequestHandler:
     def _wants_body(self) -> bool:
         return bool(self._scope["method"] != "HEAD")
 
-    def _write(self, reply: RouteResponse, *, wanted: bool) -> None:
+    def _write(
+        self, reply: RouteResponse, found: RouteMatch | HttpProblem, *, wanted: bool
+    ) -> None:
         """Write the chunks of a reply as they are generated."""
         try:
             pieces: Iterable[Any] = reply.body if wanted else ()
-            for piece in pieces:
-                if not self._outbox.put(piece):
-                    break
+            with self._shared.watched(found, "body", self._limits) as watched:
+                for piece in pieces:
+                    watched.runs = False  # while the client reads
+                    if not self._outbox.put(piece):
+                        break
+                    watched.runs = True
             self._outbox.end()
         except GenaiError as error:
             _log.info("a reply was interrupted: %s", error)
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
             _log.exception("a reply was interrupted")
         finally:
-            _close(reply)
+            with self._shared.watched(found, "close"):
+                _close(reply)
 
     async def _refuse(self, problem: HttpProblem) -> None:
         head = self._head

@@ -18,6 +18,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.observers import Watching
+from genai_host.plugins.watchdog import Watched
 from genai_host.server.access import (
     AccessPolicy,
     ByteBudget,
@@ -196,6 +197,13 @@ class ServerState:
         """Return a context manager that notifies observers of a request."""
         route = "" if isinstance(found, HttpProblem) else found[0].path
         return self._host.observers.request(request, route, self.clock)
+
+    def watched(
+        self, found: RouteMatch | HttpProblem, method: str, limits: Cancellation | None = None
+    ) -> Watched:
+        """Return a context manager for code of a route that may hang; see `Watchdog.watch`."""
+        route = found[0].key if isinstance(found, tuple) else ""
+        return self._host.observers.watchdog.watch("HTTP route", route, method, limits=limits)
 
     def plugin_of(self, found: RouteMatch | HttpProblem | None) -> str:
         """The plugin with a route; empty for the server's own."""

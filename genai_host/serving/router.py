@@ -15,7 +15,6 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import unquote
 
@@ -32,6 +31,7 @@ from genai_host.api import (
 from genai_host.api.json_reader import MOST_DROPPED
 from genai_host.errors import GenaiError
 from genai_host.host import Host
+from genai_host.plugins.watchdog import Watched
 from genai_host.util.text import short_repr
 
 Handler = Callable[[RouteRequest], RouteResponse]
@@ -95,7 +95,7 @@ class HttpRoutes:
         self._starting = [route for routes in every for route in routes if route.run_at_startup]
         self._handlers: dict[str, Handler] = {}
         self._lock = threading.Lock()
-        self._made: dict[type, Any] = {}
+        self._made: dict[type, tuple[Any, str]] = {}  # with the key of a route
 
     def start(self) -> None:
         """Load the routes with `starts`. A failure is logged and does not affect others."""
@@ -154,7 +154,8 @@ class HttpRoutes:
                 )
             reply = _naming(dropped, reply) if dropped else reply
             if reply.begin is not None:
-                return _begin(reply, reply.begin, begins)
+                with self._watching(route, "begin", request.limits):
+                    reply = _begin(reply, reply.begin, begins)
         except GenaiError as error:
             return HttpProblem.of(error)
         except Exception:  # noqa: BLE001 - a faulty plugin must not end the server
@@ -167,11 +168,12 @@ class HttpRoutes:
         made = list(self._made.values())  # without the lock: loading a handler may hang
         self._made.clear()
         self._handlers.clear()
-        for each in made:
+        run = self._host.observers.watchdog.run
+        for each, key in made:
             close = getattr(each, "close", None)
             try:
                 if close is not None:
-                    close()
+                    run("HTTP route", key, "close", close)
             except Exception:  # noqa: BLE001 - the others must be closed, too
                 _log.warning("close() of %s failed", type(each).__name__, exc_info=True)
 
@@ -202,7 +204,7 @@ class HttpRoutes:
 
     def _watching(
         self, route: HttpRoute, method: str, limits: CancelToken | None = None
-    ) -> AbstractContextManager[object]:
+    ) -> Watched:
         return self._host.observers.watchdog.watch("HTTP route", route.key, method, limits=limits)
 
     def _loaded(self, route: HttpRoute) -> Handler:
@@ -213,8 +215,8 @@ class HttpRoutes:
             found = getattr(found, part)
             if isinstance(found, type):
                 if found not in self._made:
-                    self._made[found] = found(self._host)
-                found = made = self._made[found]
+                    self._made[found] = found(self._host), route.key
+                found = made = self._made[found][0]
         return found if made is not None else lambda request: found(request, self._host)
 
 

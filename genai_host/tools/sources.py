@@ -20,6 +20,7 @@ from genai_host.api.settings import Setting, read_settings
 from genai_host.config import Config, SetConfig
 from genai_host.config.loading import place_of, placed
 from genai_host.errors import ConfigurationError, LimitExceeded, ServiceUnavailable
+from genai_host.plugins.watchdog import Watchdog
 from genai_host.secrets.keys import FoundKey, SecretStore
 from genai_host.tools.threads import run_in_thread
 from genai_host.util.text import describe_with_hint, short_repr
@@ -73,10 +74,13 @@ class ToolSources:
         seen = self.seen.get(name)
         return seen if seen or source is None else self._tools(source, until).get(name)
 
-    def close(self) -> None:
+    def close(self, watchdog: Watchdog) -> None:
         for source in self._sources.values():
             try:
-                source.close()
+                if isinstance(source, ConfiguredToolSource) and not source.holds_a_source:
+                    source.close()
+                elif type(source).close is not ToolSource.close:
+                    watchdog.run("source of tools", source.name, "close", source.close)
             except Exception:  # noqa: BLE001 - the others must be closed, too
                 _log.warning("close() of the tools of %s failed", source.name, exc_info=True)
 

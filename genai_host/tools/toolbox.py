@@ -137,7 +137,7 @@ class Toolbox:
         return self._sources.faults.get(of_source(name))
 
     def close(self) -> None:
-        self._sources.close()
+        self._sources.close(self._observers.watchdog)
 
     def schema(self, tool: Tool) -> ToolSchema:
         """A tool as sent to the model. Raises `ValidationError` if it cannot be described."""

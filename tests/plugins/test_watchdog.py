@@ -17,8 +17,10 @@ from genai_host.api import (
     Delta,
     Dialect,
     DialectEndpoint,
+    ExecutorType,
     Feature,
     FeatureSteps,
+    HttpRoute,
     Message,
     Model,
     NoSettings,
@@ -28,12 +30,20 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
     ReplyStream,
+    RouteRequest,
+    RouteResponse,
     StreamEvent,
+    Tool,
+    ToolSource,
     Turn,
+    hookimpl,
 )
+from genai_host.api.cancellation import Cancellation
+from genai_host.batch.batch import open_executor
 from genai_host.errors import Cancelled, ProviderRemoved
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing import InlinePlugin, ManualClock
 
 pytestmark = pytest.mark.part
@@ -58,7 +68,11 @@ class Slow(InlinePlugin):
             dialects=[SlowDialect(self)],
             providers=[ProviderType("slow-provider", NoSettings, self.open)],
             models=[Model("slow-model", ["slow-dialect"], at={"slow-provider": "m"})],
+            tool_sources=[SlowTools(self)],
+            executors=[ExecutorType("slow-executor", NoSettings, lambda settings: SlowPool(self))],
+            http_routes=[HttpRoute("GET", "/slow", f"{__name__}:SlowRoute.answer")],
         )
+        SlowRoute.slow = self
 
     def called(self, method: str) -> None:
         if method == self.where:
@@ -71,8 +85,15 @@ class Slow(InlinePlugin):
 
     def respond(self, turn: Turn[Any]) -> FeatureSteps:
         self.called("respond")
-        found = yield Prompt([Message("user", "hi")], stream=True)
+        try:
+            found = yield Prompt([Message("user", "hi")], stream=True)
+        finally:
+            self.called("finally")
         return Answer(found.text)
+
+    @hookimpl
+    def genai_on_close(self) -> None:
+        self.called("genai_on_close")
 
 
 class SlowDialect(Dialect[Any, Any]):
@@ -119,19 +140,64 @@ class SlowProvider(Provider):
         return ProviderReply(b"{}")
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
-        return SlowStream()
+        return SlowStream(self.slow)
+
+    def close(self) -> None:
+        self.slow.called("close of the provider")
 
 
 class SlowStream(ReplyStream):
+    def __init__(self, slow: Slow) -> None:
+        self.slow = slow
+
     def __iter__(self) -> Iterator[StreamEvent]:
+        self.slow.called("stream")
         yield StreamEvent(data=b"{}")
 
     def close(self) -> None:
+        self.slow.called("close")
+
+
+class SlowTools(ToolSource):
+    name = "slow-tools"
+
+    def __init__(self, slow: Slow) -> None:
+        self.slow = slow
+
+    def tools(self, limits: CancelToken) -> Sequence[Tool]:
+        return ()
+
+    def close(self) -> None:
+        self.slow.called("close of the source of tools")
+
+
+class SlowPool(ThreadPoolExecutor):
+    def __init__(self, slow: Slow) -> None:
+        super().__init__(1)
+        self.slow = slow
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.slow.called("shutdown")
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
+class SlowRoute:
+    slow: Slow
+
+    def __init__(self, host: Host) -> None:
         pass
+
+    def answer(self, request: RouteRequest) -> RouteResponse:
+        return RouteResponse(b"")
+
+    def close(self) -> None:
+        self.slow.called("close of the HTTP route")
 
 
 WHERE = {
     "respond": "the feature slow-feature",
+    "finally": "the feature slow-feature",
+    "close": "the provider slow-provider",
     "prepare_request": "the dialect slow-dialect",
     "extract_result": "the dialect slow-dialect",
     "feed": "the dialect slow-dialect",
@@ -151,7 +217,12 @@ def test_code_that_hangs_is_named(
 
         def ask() -> str:
             conversation = host.open("slow-feature", "slow-model")
-            if where == "feed":
+            if where == "finally":  # of a turn that is abandoned
+                events = conversation.stream("hi")
+                next(each for each in events if each.kind == "delta")
+                events.close()
+                return "hello"
+            if where in ("feed", "close"):
                 events = conversation.stream("hi")
                 return "".join(each.data.text for each in events if each.kind == "delta")
             return conversation.say("hi").text
@@ -160,7 +231,8 @@ def test_code_that_hangs_is_named(
         assert slow.hangs.wait(30)
         clock.wait_for_alarm_in(HANGS)
         clock.advance(HANGS)
-        what = f"{where} of {WHERE[where]}"
+        method = "respond" if where == "finally" else where
+        what = f"{method} of {WHERE[where]}"
         assert f"plugin slow has not returned from {what} for 10 seconds" in caplog.text
         slow.go_on.set()
         assert asked.result(30) == "hello"
@@ -169,16 +241,18 @@ def test_code_that_hangs_is_named(
     assert clock.due_in() == []
 
 
+@pytest.mark.parametrize("where", ["send", "stream"])
 def test_a_provider_may_wait_until_its_call_is_cancelled(
-    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
-    slow, clock = Slow("send"), ManualClock()
+    slow, clock = Slow(where), ManualClock()
     with ThreadPoolExecutor(1) as pool:
         host = make_host(slow=slow)
         watchdog = Watchdog(clock, host.registry.owner)
         host.observers = Observers(host.plugins.manager, watchdog)
         conversation = host.open("slow-feature", "slow-model")
-        asked = pool.submit(conversation.say, "hi")
+        ask = conversation.say if where == "send" else lambda text: list(conversation.stream(text))
+        asked = pool.submit(ask, "hi")
         assert slow.hangs.wait(30)
         clock.wait_for_alarm_in(HANGS)
         clock.advance(HANGS)
@@ -187,7 +261,8 @@ def test_a_provider_may_wait_until_its_call_is_cancelled(
         clock.advance(HANGS)  # it may have been cancelled just now
         assert "slow" not in caplog.text
         clock.advance(HANGS)
-        assert "plugin slow has not returned from send of the provider slow-provider" in caplog.text
+        what = f"{where} of the provider slow-provider"
+        assert f"plugin slow has not returned from {what}" in caplog.text
         slow.go_on.set()
         with pytest.raises(Cancelled):
             asked.result(30)
@@ -203,3 +278,74 @@ def test_a_provider_that_is_being_opened_does_not_keep_the_host_open(make_host: 
         slow.go_on.set()
         with pytest.raises(ProviderRemoved):
             asked.result(30)
+
+
+CLOSES: dict[str, tuple[str, Callable[[Host], object]]] = {
+    "close of the provider": ("close of the provider slow-provider", Host.close),
+    "close of the source of tools": ("close of the source of tools slow-tools", Host.close),
+    "genai_on_close": ("genai_on_close", Host.close),
+    "close of the HTTP route": (
+        "close of the HTTP route GET /slow",
+        lambda host: answered(host).close(),
+    ),
+    "shutdown": (
+        "shutdown of the executor slow-executor",
+        lambda host: open_executor(host, "slow-executor", {}).shutdown(wait=False),
+    ),
+}
+
+
+def answered(host: Host) -> HttpRoutes:
+    routes = HttpRoutes(host)
+    routes.answer(RouteRequest("GET", "/slow", limits=Cancellation()))
+    return routes
+
+
+@pytest.mark.parametrize("where", CLOSES)
+def test_code_that_hangs_at_its_end_does_not_keep_the_host_open(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    slow, clock = Slow(where), ManualClock()
+    what, close = CLOSES[where]
+    with ThreadPoolExecutor(1) as pool:
+        host = make_host(slow=slow)
+        host.observers = Observers(host.plugins.manager, Watchdog(clock, host.registry.owner))
+        host.open("slow-feature", "slow-model").say("hi")
+        host.tools()
+        closed = pool.submit(close, host)
+        assert slow.hangs.wait(30)
+        assert not closed.done()
+        clock.advance(HANGS)
+        closed.result(30)
+        assert f"plugin slow has not returned from {what} for 10 seconds" in caplog.text
+        slow.go_on.set()
+
+
+def test_a_stream_that_hangs_while_it_is_closed_does_not_keep_the_host_open(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow, clock = Slow("close"), ManualClock()
+    host = make_host(slow=slow)
+    host.observers = Observers(host.plugins.manager, Watchdog(clock, host.registry.owner))
+    events = host.open("slow-feature", "slow-model").stream("hi")
+    next(each for each in events if each.kind == "delta")
+    host.close()
+    assert slow.hangs.wait(30)
+    clock.advance(HANGS)
+    assert "has not returned from close of the provider slow-provider" in caplog.text
+    slow.go_on.set()
+    events.close()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_code_that_its_caller_left_is_not_logged(
+    caplog: pytest.LogCaptureFixture, runs: bool
+) -> None:
+    clock, limits = ManualClock(), Cancellation()
+    watchdog = Watchdog(clock, lambda kind, name: "slow")
+    with watchdog.watch("HTTP route", "GET /slow", "body", limits=limits) as watched:
+        watched.runs = runs
+        limits.cancel()
+        clock.advance(HANGS)
+        clock.advance(HANGS)
+        assert ("plugin slow has not returned from body" in caplog.text) is runs

@@ -12,12 +12,14 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from talking import dial
+from talking import dial, until
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.errors import RateLimited, ValidationError
-from genai_host.testing import InlinePlugin
+from genai_host.plugins.observers import Observers
+from genai_host.plugins.watchdog import HANGS, Watchdog
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -239,3 +241,35 @@ def test_the_prefix_of_a_proxy(host: Host, client: requests.Session) -> None:
             found = client.get(f"{server.url}{path}").json()
             assert (found["path"], found["root"]) == ("/shop/1", "/host")
         assert client.get(f"{server.url}/hostile").status_code == 404
+
+
+HELD = threading.Event()
+
+
+def holds(request: RouteRequest, host: Host) -> RouteResponse:
+    """Its client leaves after the first chunk, and the second never comes."""
+
+    def made() -> Iterator[bytes]:
+        yield b"one"
+        HELD.wait(60)
+
+    return RouteResponse(made())
+
+
+def test_a_body_that_hangs_once_its_client_has_gone_is_named(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    HELD.clear()
+    clock = ManualClock()
+    host = make_host(mine=InlinePlugin(http_routes=[route("GET", "/holds", "holds")]))
+    host.observers = Observers(host.plugins.manager, Watchdog(clock, host.registry.owner))
+    with served(host) as server:
+        with dial(server.url) as client:
+            client.sendall(b"GET /holds HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            until(client, b"one")
+            clock.advance(HANGS)
+            assert "mine" not in caplog.text  # it may take as long as its client waits
+        while "plugin mine has not returned from body of the HTTP route" not in caplog.text:
+            clock.advance(HANGS)
+            requests.get(f"{server.url}/health", timeout=30)
+        HELD.set()
