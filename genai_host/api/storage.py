@@ -45,7 +45,7 @@ class DocumentCollection(Protocol):
 
         Raises:
             Conflict: The document has another version.
-            ValueError: The value is not valid JSON.
+            ValueError: The value is not valid JSON, or the id has NUL or half of a surrogate pair.
         """
 
     def change(
@@ -83,7 +83,8 @@ class DocumentCollection(Protocol):
             after: Id of a document; the list continues after it.
             limit: Maximum number of documents.
             newest_first: Whether to reverse the order.
-            where: Values that fields must have. None also matches a missing field.
+            where: Values that fields must have. None also matches a missing field. True and 1
+                differ, 1 and 1.0 are equal.
 
         Raises:
             NotFound: The document `after` does not exist.

@@ -34,11 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class RenamedOption(click.Option):
-    """An option that is also accepted under a former name, which the help does not show.
-
-    Args:
-        former: The former name.
-    """
+    """An option that is also accepted under a former name, which the help does not show."""
 
     def __init__(self, *args: Any, former: str, **attrs: Any) -> None:
         super().__init__(*args, **attrs)
@@ -80,11 +76,8 @@ class Chosen(NamedTuple):
 
 
 class LastUsed:
-    """Last used names in a file. Read and write errors are ignored, since no answer depends on it.
-
-    Args:
-        file: Path of the file; None for the default.
-    """
+    """Last used names in a file, by default that of the user. Read and write errors are ignored,
+    since no answer depends on it."""
 
     def __init__(self, file: str | None = None) -> None:
         self._file = file or os.path.join(paths.state_dir(), "last-used.json")

@@ -77,11 +77,8 @@ def read_completion(body: bytes) -> Completion:
 
 
 class ChatDecoder:
-    """Assembles a streamed reply.
-
-    Attributes:
-        ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
-    """
+    """Assembles a streamed reply. `ended` is also set by a finish reason: some services send no
+    `[DONE]`."""
 
     def __init__(self) -> None:
         self._text: list[str] = []

@@ -117,11 +117,7 @@ def _row(
 def listed_rows(
     instance: ProviderInstance, above: Cancellation | None = None
 ) -> list[dict[str, Any]]:
-    """The models that a provider lists, queried within its call limits.
-
-    Args:
-        instance: The provider.
-        above: Cancels the query.
+    """The models that a provider lists, queried within its call limits; `above` cancels the query.
 
     Raises:
         PluginError: The plugin failed.

@@ -116,11 +116,7 @@ class Toolbox:
         self._known: dict[str, tuple[Tool, _Known | ValidationError]] = {}
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
-        """The same toolbox, limited to some tools.
-
-        Args:
-            names: Names, and prefixes such as `git__*`; None for all.
-        """
+        """The same toolbox, limited to some names, or prefixes such as `git__*`; None for all."""
         limited = copy.copy(self)  # its state is shared
         limited._only = names
         return limited

@@ -8,14 +8,10 @@ from genai_host.api import Message
 
 
 def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
-    """Return the last turns of a history, oldest first.
+    """Return the last turns of a history, oldest first; all for None.
 
     A turn starts with a message of the user, so that each tool result has its call. System messages
     are always included.
-
-    Args:
-        history: The history.
-        turns: Number of turns; None for all, 0 for none.
     """
     if turns is None:
         return history

@@ -26,12 +26,8 @@ def heard_of(call: ChatCall) -> dict[str, str]:
 
 
 def said_in(messages: Iterable[Message], finish: str = "") -> str:
-    """Messages as JSON in the form of the semantic conventions.
-
-    Args:
-        messages: The messages.
-        finish: Finish reason of the model's messages; empty for others.
-    """
+    """Messages as JSON in the form of the semantic conventions. `finish` is empty for messages
+    that are not the model's."""
     ended = {"finish_reason": finish.removesuffix("s") if finish == "tool_calls" else finish}
     return _json(
         [

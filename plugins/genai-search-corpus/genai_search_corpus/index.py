@@ -55,12 +55,7 @@ PRAGMA user_version = {FORM};
 
 @frozen
 class PassageMatch:
-    """A passage that a search found.
-
-    Attributes:
-        id: Id of the passage.
-        path: Path of its document, relative to the directory.
-    """
+    """A passage that a search found. `path` is that of its document, relative to the directory."""
 
     id: int
     path: str
@@ -69,11 +64,7 @@ class PassageMatch:
 
 
 class Index:
-    """The index, an SQLite database.
-
-    Args:
-        file: Path of the database; created if missing, and rebuilt if damaged.
-    """
+    """The index, an SQLite file that is created if it is missing, and rebuilt if it is damaged."""
 
     def __init__(self, file: str) -> None:
         self._file = file

@@ -47,11 +47,7 @@ _CUT = "…"
 
 @frozen
 class QueryResult:
-    """Rows of a query, up to the size limits.
-
-    Attributes:
-        more: Whether rows were omitted.
-    """
+    """Rows of a query, up to the size limits, and whether there are more."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -169,11 +165,7 @@ _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefi
 
 @frozen
 class Column:
-    """A column of a table.
-
-    Attributes:
-        type: Declared type; may be empty.
-    """
+    """A column of a table. Its declared type may be empty."""
 
     name: str
     type: str = ""
@@ -214,11 +206,8 @@ def _is_at_rest(path: Path) -> bool:
 
 
 class DatabaseReader:
-    """Reads from a connection, which it makes read-only.
-
-    Args:
-        address: SQLite address of the database; empty for one in memory.
-    """
+    """Reads from a connection, which it makes read-only. The SQLite address of the database is
+    empty for one in memory."""
 
     def __init__(self, connection: sqlite3.Connection, address: str = "") -> None:
         self.address = address

@@ -56,11 +56,8 @@ CellValue = str | int | float | None
 
 @frozen
 class CsvFormat:
-    """Format of a CSV file.
-
-    Attributes:
-        names_delimiter: Whether its first line is only `sep=;`, which Excel writes and reads.
-    """
+    """Format of a CSV file. If `names_delimiter`, its first line is only `sep=;`, which Excel
+    writes and reads."""
 
     encoding: str
     delimiter: str
@@ -308,11 +305,8 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class DataSource:
-    """The configured data. Thread-safe: calls that read CSV files run one at a time.
-
-    Args:
-        named: Paths from the configuration.
-    """
+    """The data at the paths from the configuration. Thread-safe: calls that read CSV files run one
+    at a time."""
 
     def __init__(self, named: Sequence[str]) -> None:
         self._named = named

@@ -27,12 +27,8 @@ _INSTALL = "genai-host install 'genai-vendor-gemini[vertex]'"
 
 
 class Credentials:
-    """Fetches tokens for `CachedToken`.
-
-    Attributes:
-        quota_project: Project billed for the use of the credentials; empty before they are read, or
-            if they name none.
-    """
+    """Fetches tokens for `CachedToken`. `quota_project` is billed for the use of the credentials;
+    it is empty before they are read, or if they name none."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

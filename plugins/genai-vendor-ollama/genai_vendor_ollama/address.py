@@ -16,9 +16,8 @@ _CLOUD = "ollama.com"
 def address_of(host: str) -> str:
     """Return the address for a host; `http://127.0.0.1:11434` for an empty one.
 
-    Args:
-        host: A name or address, optionally with a scheme, port and path. An invalid port is
-            replaced by the default port, and a wildcard address such as `0.0.0.0` by this machine.
+    A host is a name or address, optionally with a scheme, port and path. An invalid port is
+    replaced by the default port, and a wildcard address such as `0.0.0.0` by this machine.
     """
     host = host.strip().strip("\"'").strip()
     if host == _CLOUD:

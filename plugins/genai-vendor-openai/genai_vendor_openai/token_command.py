@@ -22,11 +22,7 @@ _LARGEST = 1 << 16  # bytes of the output, which has little besides a token
 
 
 class TokenCommand:
-    """A command that prints a token, or JSON with one.
-
-    Args:
-        command: The program and its arguments, run without a shell.
-    """
+    """A command, run without a shell, that prints a token, or JSON with one."""
 
     def __init__(self, command: Sequence[str], clock: Clock) -> None:
         self._command = command

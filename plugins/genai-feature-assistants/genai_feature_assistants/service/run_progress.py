@@ -33,11 +33,7 @@ _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class RunProgress:
-    """The progress of one run, as one worker knows it.
-
-    Attributes:
-        run: Last known state of the run.
-    """
+    """The progress of one run, as one worker knows it. `run` is its last known state."""
 
     def __init__(
         self,
