@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import field, frozen
 from attrs import validators as must
 
 from genai_feature_chat.endings import must_be_done
 from genai_feature_chat.extraction import extraction
-from genai_feature_chat.history import visible
 from genai_host.api import Answer, FeatureSteps, Message, Prompt, Turn, about
+
+
+def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
+    """Return the last turns of a history, oldest first; all for None.
+
+    A turn starts with a message of the user, so that each tool result has its call. System messages
+    are always included.
+    """
+    if turns is None:
+        return history
+    starts = [number for number, message in enumerate(history) if message.role == "user"]
+    if turns and turns >= len(starts):
+        return history
+    first = starts[-turns] if turns else len(history)
+    kept = [message for message in history[:first] if message.role == "system"]
+    return [*kept, *history[first:]]
 
 
 @frozen

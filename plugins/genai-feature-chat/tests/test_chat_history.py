@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from genai_feature_chat.history import visible
+from genai_feature_chat.chat import visible
 from genai_vendor_mock import MockProvider
 from hypothesis import given
 from hypothesis import strategies as st

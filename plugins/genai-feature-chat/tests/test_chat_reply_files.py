@@ -6,7 +6,7 @@ import re
 from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
-from genai_feature_chat.reply_files import reply_file
+from genai_feature_chat.chat_model import reply_file
 from hypothesis import given
 from hypothesis import strategies as some
 

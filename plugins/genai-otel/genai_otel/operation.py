@@ -2,7 +2,9 @@
 and points of metrics.
 
 Input and output of models are not recorded unless configured. The same holds for error messages, in
-which services quote them.
+which services quote them. Messages are JSON (`gen-ai-input-messages.json` and
+`gen-ai-output-messages.json`), because attributes have no structure. Images and files are named,
+not copied.
 """
 
 from __future__ import annotations
@@ -16,12 +18,70 @@ from attrs import define, field
 from genai_host.api import Answer, ChatCall, Completion, Embeddings, Message, ToolOutput, Usage
 from genai_host.errors import GenaiError, TurnPaused
 from genai_otel import conventions as names
-from genai_otel.content import heard_of, said_in, text_of
 from genai_otel.conventions import Instrument
 
 if TYPE_CHECKING:
     from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall
     from genai_otel.telemetry import Listener
+from collections.abc import Iterable
+
+from genai_host.api import Part, Reasoning, Text, ToolCall, ToolResult
+
+
+def heard_of(call: ChatCall) -> dict[str, str]:
+    """Return the attributes with the input of a model."""
+    system = [part for each in call.messages if each.role == "system" for part in each.content]
+    others = [each for each in call.messages if each.role != "system"]
+    attributes = {"gen_ai.input.messages": said_in(others)}
+    if system:
+        attributes["gen_ai.system_instructions"] = _json([_part(part) for part in system])
+    if call.tools:
+        tools = [{"type": "function", "name": each.name} for each in call.tools]
+        attributes["gen_ai.tool.definitions"] = _json(tools)
+    return attributes
+
+
+def said_in(messages: Iterable[Message], finish: str = "") -> str:
+    """Messages as JSON in the form of the semantic conventions. `finish` is empty for messages
+    that are not the model's."""
+    ended = {"finish_reason": finish.removesuffix("s") if finish == "tool_calls" else finish}
+    return _json(
+        [
+            {
+                "role": each.role,
+                "parts": [_part(part) for part in each.content],
+                **(ended if finish else {}),
+            }
+            for each in messages
+        ]
+    )
+
+
+def text_of(content: Iterable[Part]) -> str:
+    return "\n".join(part.text for part in content if isinstance(part, Text))
+
+
+def _part(part: Part) -> Mapping[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "content": part.text}
+    if isinstance(part, Reasoning):
+        return {"type": "reasoning", "content": part.text}
+    if isinstance(part, ToolCall):
+        return {
+            "type": "tool_call",
+            "id": part.id,
+            "name": part.name,
+            "arguments": dict(part.arguments),
+        }
+    if isinstance(part, ToolResult):
+        response = text_of(part.content)
+        return {"type": "tool_call_response", "id": part.id, "response": response}
+    return {"type": part.type}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
 
 SpanKind = Literal["client", "internal", "server"]
 Point = tuple[Instrument, float, Mapping[str, Any]]

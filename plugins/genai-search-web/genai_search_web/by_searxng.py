@@ -1,4 +1,4 @@
-"""SearXNG through its JSON API.
+"""SearXNG through its JSON API, with regions of DuckDuckGo, such as `us-en`, as languages.
 
 Source: SearXNG, "Search API" (docs.searxng.org/dev/search_api.html), and the replies of its
 predecessor searx 1.1.
@@ -21,11 +21,37 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_search_web.regions import language_of
 from genai_search_web.results import WebResult, plain
 
 if TYPE_CHECKING:
     from requests import Response, Session
+
+
+_ODD: Mapping[str, str] = {
+    "wt-wt": "all",
+    "cn-zh": "zh-CN",
+    "ct-ca": "ca",
+    "hk-tzh": "zh-HK",
+    "jp-jp": "ja-JP",
+    "kr-kr": "ko-KR",
+    "no-no": "nb-NO",
+    "ph-tl": "fil-PH",
+    "sl-sl": "sl-SI",
+    "tw-tzh": "zh-TW",
+    "ue-es": "es-US",
+    "uk-en": "en-GB",
+    "xa-ar": "ar",
+    "xa-en": "en",
+    "xl-es": "es",
+}
+"""Regions that are not a country of ISO 3166 and a language of ISO 639."""
+
+
+def language_of(region: str) -> str:
+    """Return SearXNG's language for a region; `all` for any."""
+    country, _, language = region.partition("-")
+    return _ODD.get(region) or f"{language}-{country.upper()}"
+
 
 MOST_BYTES = 8 * 2**20
 """Maximum number of bytes of one page of results, decompressed."""

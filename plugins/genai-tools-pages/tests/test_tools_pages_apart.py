@@ -15,10 +15,9 @@ from typing import Any
 import genai_tools_pages
 import pytest
 from attrs import frozen
-from genai_tools_pages import apart
-from genai_tools_pages.apart import read_apart
+from genai_tools_pages import page_tools
 from genai_tools_pages.page import Page
-from genai_tools_pages.page_tools import MOST_WRITTEN, written
+from genai_tools_pages.page_tools import MOST_WRITTEN, read_apart, written
 from genai_tools_pages.settings import PagesSettings
 
 from genai_host import Config, Host
@@ -182,7 +181,7 @@ def test_two_are_read_at_once(site: PageSite, background: Callable[..., Future[A
 def test_what_takes_too_much_memory_is_told(
     site: PageSite, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(apart, "MOST_MEMORY", 48 * 2**20)
+    monkeypatch.setattr(page_tools, "MOST_MEMORY", 48 * 2**20)
     content = b"BT " + b"(x) Tj " * 5_000_000
     site.answers["/"] = {
         "html": reply("<p><b>x</b>" * 90_000),

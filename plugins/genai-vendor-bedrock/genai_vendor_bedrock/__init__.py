@@ -14,8 +14,7 @@ from typing import Any
 
 from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
 from genai_vendor_bedrock.bedrock import BedrockProvider, BedrockSettings
-from genai_vendor_bedrock.converse import BedrockConverse
-from genai_vendor_bedrock.count import BedrockCount
+from genai_vendor_bedrock.converse import BedrockConverse, BedrockCount
 from genai_vendor_bedrock.models import NOVA, OFFERINGS
 
 __all__ = [

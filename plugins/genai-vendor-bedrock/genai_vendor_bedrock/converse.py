@@ -1,6 +1,6 @@
 """The dialect `bedrock-converse`: one format for every model on Amazon Bedrock.
 
-Source: Amazon Bedrock API reference, "Converse" and "ConverseStream", and the user guide,
+Source: Amazon Bedrock API reference, "Converse", "ConverseStream" and "CountTokens", and the guide,
 "Prompt caching" and "Get validated JSON results from models", as of November 2026.
 
 Signed reasoning is stored as an opaque part and sent back unchanged. Unsigned reasoning and opaque
@@ -9,14 +9,19 @@ parts of other dialects are not sent. `replies` reads the replies.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+from attrs import evolve
 
 from genai_host.api import (
     ChatCall,
     Completion,
+    CountDialect,
     Dialect,
     DialectEndpoint,
+    EncodedJson,
     ProviderReply,
     ProviderRequest,
     StreamDecoder,
@@ -219,3 +224,27 @@ def _tool_config(
         "tools": wire if mark is None else [*wire, mark],
         **({} if chosen is None else {"toolChoice": chosen}),
     }
+
+
+_PROFILE = re.compile(r"(global|us-gov|us|eu|apac|jp|au|ca|in)\.(?=[^.]+\.)", re.ASCII)
+
+
+class BedrockCount(CountDialect):
+    """Dialect for `CountTokens`. Counts are per model and do not support inference profiles, so the
+    prefix of a profile is removed from the id.
+    """
+
+    name = "bedrock-count"
+    of = BedrockConverse
+    endpoint = DialectEndpoint(path="/model/{model}/count-tokens")
+    parameters = {
+        name: BedrockConverse.parameters[name] for name in ("additional_fields", "prompt_cache")
+    }
+    variant = BedrockConverse.variant
+    fields = frozenset({"additionalModelRequestFields", "messages", "system", "toolConfig"})
+    tokens = "inputTokens"
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        request = super().prepare_request(call)
+        asked = EncodedJson(b'{"converse":' + request.data() + b"}")
+        return evolve(request, model_id=_PROFILE.sub("", call.model_id), body={"input": asked})

@@ -1,7 +1,13 @@
-"""The provider `ollama`: Ollama on this machine, on another, or at ollama.com."""
+"""The provider `ollama`: Ollama on this machine, on another, or at ollama.com.
+
+Source: Ollama's `envconfig`, `Host` and `ConnectableHost`, for the address in OLLAMA_HOST;
+`docs/api.md`, "List Local Models" and "Show Model Information", and `api/types.go`, of August
+2026. Older servers omit the capabilities.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,10 +30,121 @@ from genai_host.api import (
     about,
     error_of_reply,
 )
-from genai_host.errors import GenaiError, ServiceUnavailable
-from genai_vendor_ollama.address import address_of, is_cloud
+from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable
 from genai_vendor_ollama.form import explain_error, read_object
-from genai_vendor_ollama.listing import read_list, read_shown
+
+_CAPABILITIES: Mapping[str, str] = {
+    "tools": "tools",
+    "vision": "images",
+    "thinking": "reasoning",
+}
+_DIALECTS: Mapping[str, tuple[str, ...]] = {
+    "completion": ("ollama-chat",),
+    "embedding": ("ollama-embed",),
+}
+
+
+def read_list(data: Any) -> list[ListedModel]:
+    """Parse the models of `/api/tags`. Raises `MalformedReply`."""
+    try:
+        return [
+            _listed(each.get("model") or each["name"], each, _details(each).get("context_length"))
+            for each in data["models"]
+        ]
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise MalformedReply(f"the reply is not a list of models: {error!r}") from error
+
+
+def read_shown(id: str, data: Mapping[str, Any]) -> ListedModel:
+    """Parse one model of `/api/show`. Raises `MalformedReply`."""
+    try:
+        return _listed(id, data, _shown_window(data))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise MalformedReply(f"the reply does not describe a model: {error!r}") from error
+
+
+def _listed(id: str, data: Mapping[str, Any], window: Any) -> ListedModel:
+    window = window if type(window) is int and window > 0 else None
+    said = data.get("capabilities")
+    if said is None:
+        return ListedModel(id, window=window)
+    dialects = [name for can in said for name in _DIALECTS.get(can, ())]
+    able = {_CAPABILITIES[can] for can in said if can in _CAPABILITIES}
+    if "completion" in said:  # a grammar enforces schemas for any of them
+        able |= {"schema"}
+    return ListedModel(id, dialects, able, window)
+
+
+def _details(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    return data.get("details") or {}
+
+
+def _shown_window(data: Mapping[str, Any]) -> Any:
+    """Return the context window; its key is for example `llama.context_length`."""
+    info = data.get("model_info") or {}
+    return next((size for name, size in info.items() if name.endswith(".context_length")), None)
+
+
+_USUAL_PORT = 11434
+_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
+_CLOUD = "ollama.com"
+
+
+def address_of(host: str) -> str:
+    """Return the address for a host; `http://127.0.0.1:11434` for an empty one.
+
+    A host is a name or address, optionally with a scheme, port and path. An invalid port is
+    replaced by the default port, and a wildcard address such as `0.0.0.0` by this machine.
+    """
+    host = host.strip().strip("\"'").strip()
+    if host == _CLOUD:
+        return f"https://{_CLOUD}"
+    scheme, mark, rest = host.partition("://")
+    if not mark:
+        scheme, rest = "http", host
+    place, slash, path = rest.partition("/")
+    if "@" in place:  # a password, rejected by the later validation of addresses
+        return f"{scheme}://{rest}"
+    name, port = _split(place)
+    number = _number(port, _PORTS.get(scheme, _USUAL_PORT) if mark else _USUAL_PORT)
+    name = _reachable(name)
+    shown = "" if number == _PORTS.get(scheme) else f":{number}"
+    return f"{scheme}://{name}{shown}{slash}{path}".rstrip("/")
+
+
+def is_cloud(name: str | None) -> bool:
+    """Whether a host is ollama.com."""
+    return name is not None and (name == _CLOUD or name.endswith(f".{_CLOUD}"))
+
+
+def _split(place: str) -> tuple[str, str]:
+    """Split a host and its port; brackets of an IPv6 address are optional without a port."""
+    if place.startswith("["):
+        name, _, rest = place[1:].partition("]")
+        return name, rest.removeprefix(":")
+    if place.count(":") == 1:
+        name, _, port = place.partition(":")
+        return name, port
+    return place, ""
+
+
+def _number(port: str, usual: int) -> int:
+    fits = port.isascii() and port.isdigit() and int(port[:6]) <= 65535
+    return int(port[:6]) if fits else usual
+
+
+def _reachable(name: str) -> str:
+    """Return a host to connect to, in the form for an address."""
+    if not name:
+        return "127.0.0.1"
+    try:
+        ip = ipaddress.ip_address(name)
+    except ValueError:
+        return name
+    if ip.version == 4:
+        return "127.0.0.1" if ip.is_unspecified else str(ip)
+    return "[::1]" if ip.is_unspecified else f"[{ip}]"
+
 
 _SHOW = "/api/show"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from genai_vendor_ollama.address import address_of, is_cloud
+from genai_vendor_ollama.provider import address_of, is_cloud
 from hypothesis import given
 from hypothesis import strategies as st
 
