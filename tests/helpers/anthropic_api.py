@@ -12,7 +12,7 @@ from attrs import frozen
 
 from genai_host import Config, Host
 from genai_host.server.anthropic.replies import problem_reply
-from genai_host.server.anthropic.routes import ROUTES
+from genai_host.server.routes import ANTHROPIC
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.fixtures import MakeHost
@@ -128,7 +128,9 @@ def anthropic_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterato
     host = make_host(fake=fake, **{"config": CONFIG, **given})
     with (
         RouteServer(
-            host, (*ROUTES, *models.ROUTES), lambda path, headers, problem: problem_reply(problem)
+            host,
+            (*ANTHROPIC, *models.ROUTES),
+            lambda path, headers, problem: problem_reply(problem),
         ) as server,
         requests.Session() as client,
     ):

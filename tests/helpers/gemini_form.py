@@ -12,7 +12,7 @@ from attrs import frozen
 
 from genai_host import Config, Host
 from genai_host.server.gemini.replies import problem_reply
-from genai_host.server.gemini.routes import ROUTES
+from genai_host.server.routes import GEMINI
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.fixtures import MakeHost
 
@@ -81,7 +81,7 @@ class Api:
 @contextmanager
 def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
     host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with RouteServer(host, ROUTES, form=_form) as server, requests.Session() as client:
+    with RouteServer(host, GEMINI, form=_form) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)
 
 

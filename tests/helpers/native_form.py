@@ -12,7 +12,7 @@ import requests
 from attrs import frozen
 
 from genai_host import Config, Host
-from genai_host.server.native.routes import ROUTES
+from genai_host.server.routes import NATIVE
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.fixtures import MakeHost
@@ -92,5 +92,5 @@ def native_api(
 
 @contextmanager
 def served(host: Host, fake: FakeModel, user: str = "") -> Iterator[Api]:
-    with RouteServer(host, ROUTES, user=user) as server, requests.Session() as client:
+    with RouteServer(host, NATIVE, user=user) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)

@@ -13,7 +13,7 @@ from attrs import frozen
 from genai_host import Config, Host
 from genai_host.api import Message
 from genai_host.server.ollama.replies import problem_reply
-from genai_host.server.ollama.routes import ROUTES
+from genai_host.server.routes import OLLAMA
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.fixtures import MakeHost
 
@@ -70,7 +70,7 @@ class Api:
 @contextmanager
 def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
     host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with RouteServer(host, ROUTES, form=_form) as server, requests.Session() as client:
+    with RouteServer(host, OLLAMA, form=_form) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)
 
 

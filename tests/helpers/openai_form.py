@@ -12,7 +12,7 @@ from attrs import frozen
 
 from genai_host import Config, Host
 from genai_host.server.openai.replies import problem_reply
-from genai_host.server.openai.routes import ROUTES
+from genai_host.server.routes import OPENAI
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.fixtures import MakeHost
@@ -71,7 +71,7 @@ def openai_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[A
     host = make_host(fake=fake, **{"config": CONFIG, **given})
     with (
         RouteServer(
-            host, (*ROUTES, *models.ROUTES), lambda path, headers, problem: problem_reply(problem)
+            host, (*OPENAI, *models.ROUTES), lambda path, headers, problem: problem_reply(problem)
         ) as server,
         requests.Session() as client,
     ):

@@ -16,7 +16,7 @@ from genai_host import Config, Host
 from genai_host.api import Completion, Message, Reasoning, RouteRequest, ToolCall, VendorPart
 from genai_host.api.cancellation import Cancellation
 from genai_host.server.openai.replies import problem_reply
-from genai_host.server.responses.routes import ROUTES
+from genai_host.server.routes import RESPONSES
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
@@ -82,7 +82,7 @@ class OneUser:
 @contextmanager
 def two_users(host: Host, fake: FakeModel) -> Iterator[tuple[Api, Api]]:
     """Yield the clients of two users of one server."""
-    routes = HttpRoutes(host, ROUTES, lambda path, headers, problem: problem_reply(problem))
+    routes = HttpRoutes(host, RESPONSES, lambda path, headers, problem: problem_reply(problem))
     ann, bob = (Api("", fake, host, OneUser(routes, user)) for user in ("ann", "bob"))
     yield ann, bob
     routes.close()
@@ -155,7 +155,9 @@ def responses_api(
 @contextmanager
 def serving(host: Host, fake: FakeModel) -> Iterator[Api]:
     with (
-        RouteServer(host, ROUTES, lambda path, headers, problem: problem_reply(problem)) as server,
+        RouteServer(
+            host, RESPONSES, lambda path, headers, problem: problem_reply(problem)
+        ) as server,
         requests.Session() as client,
     ):
         yield Api(server.url, fake, host, client)

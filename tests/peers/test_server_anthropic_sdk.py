@@ -30,7 +30,7 @@ from genai_host.api import (
 )
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.server.anthropic.replies import problem_reply
-from genai_host.server.anthropic.routes import ROUTES
+from genai_host.server.routes import ANTHROPIC
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
@@ -57,7 +57,7 @@ def side(make_host: MakeHost) -> Iterator[Side]:
     fake = FakeModel()
     host = make_host(fake=fake, config=CONFIG)
     with (
-        RouteServer(host, (*ROUTES, *models.ROUTES), _form) as server,
+        RouteServer(host, (*ANTHROPIC, *models.ROUTES), _form) as server,
         anthropic.Anthropic(api_key="key", base_url=server.url, max_retries=0) as client,
     ):
         yield Side(client, fake, host, server.url)

@@ -29,7 +29,7 @@ from genai_host.api import (
 )
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.server.gemini.replies import problem_reply
-from genai_host.server.gemini.routes import ROUTES
+from genai_host.server.routes import GEMINI
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
@@ -54,7 +54,7 @@ class Side:
 def side(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Side]:
     fake = FakeModel()
     host = make_host(fake=fake, config=CONFIG)
-    with RouteServer(host, (*ROUTES, *LISTS), form=_form) as server:
+    with RouteServer(host, (*GEMINI, *LISTS), form=_form) as server:
         options = types.HttpOptions(
             base_url=server.url,
             api_version=request.param,

@@ -26,7 +26,7 @@ from genai_host.api import (
 )
 from genai_host.errors import RateLimited
 from genai_host.server.ollama.replies import problem_reply
-from genai_host.server.ollama.routes import ROUTES
+from genai_host.server.routes import OLLAMA
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
@@ -48,7 +48,7 @@ class Side:
 def side(make_host: MakeHost) -> Iterator[Side]:
     fake = FakeModel()
     host = make_host(fake=fake, config=CONFIG)
-    with RouteServer(host, ROUTES, form=_form) as server:
+    with RouteServer(host, OLLAMA, form=_form) as server:
         client = ollama.Client(server.url)
         try:
             yield Side(client, fake, host)

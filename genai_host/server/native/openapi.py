@@ -15,8 +15,8 @@ from attrs import field, frozen
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.host import Host
-from genai_host.server.native.routes import ROOT, ROUTES
 from genai_host.server.native.schemas import SCHEMAS
+from genai_host.server.routes import NATIVE, ROOT
 from genai_host.util.names import __version__
 
 JsonSchema = Mapping[str, Any]
@@ -180,7 +180,7 @@ def document(request: RouteRequest, host: Host) -> RouteResponse:
 def description(root: str = "") -> dict[str, Any]:
     """Return the document. `root` is the prefix of all paths, behind a proxy."""
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
+    for route in NATIVE:
         below = route.path.removeprefix(ROOT)
         endpoint = ENDPOINTS[f"{route.method} {below}"]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(

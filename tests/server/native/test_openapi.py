@@ -15,7 +15,7 @@ from openapi_spec_validator import validate
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Pause, Progress, Turn
 from genai_host.errors import ServiceUnavailable
 from genai_host.server.native.openapi import ENDPOINTS, description
-from genai_host.server.native.routes import ROOT, ROUTES
+from genai_host.server.routes import NATIVE, ROOT
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost
 
@@ -35,7 +35,7 @@ def test_it_is_in_order() -> None:
 
 
 def test_every_route_is_described_and_nothing_else() -> None:
-    assert {f"{route.method} {route.path.removeprefix(ROOT)}" for route in ROUTES} == {*ENDPOINTS}
+    assert {f"{route.method} {route.path.removeprefix(ROOT)}" for route in NATIVE} == {*ENDPOINTS}
 
 
 def test_it_is_served_with_what_stands_before_all_paths(api: Api) -> None:

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from genai_host.server.page.assets import POLICY
-from genai_host.server.page.routes import ROUTES
+from genai_host.server.routes import PAGE
 from genai_host.testing import RouteServer
 from genai_host_testing.fixtures import MakeHost
 
@@ -23,7 +23,7 @@ SCRIPTS = sorted(name for name in TEXTS if name.endswith(".js"))
 
 @pytest.fixture
 def url(make_host: MakeHost) -> Iterator[str]:
-    with RouteServer(make_host(), ROUTES) as server:
+    with RouteServer(make_host(), PAGE) as server:
         yield server.url
 
 

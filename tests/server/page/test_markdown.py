@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.server.page.markdown import MOST_LETTERS, tree, trees, web_address
-from genai_host.server.page.routes import ROUTES
+from genai_host.server.routes import PAGE
 from genai_host.testing import RouteServer
 from genai_host_testing.fixtures import MakeHost
 
@@ -170,7 +170,7 @@ def test_what_is_too_long_together_stays_as_it_is() -> None:
 class TestOverHttp:
     @pytest.fixture
     def url(self, make_host: MakeHost) -> Iterator[str]:
-        with RouteServer(make_host(), ROUTES) as server:
+        with RouteServer(make_host(), PAGE) as server:
             yield f"{server.url}/page/markdown"
 
     def test_several_at_once(self, url: str) -> None:
