@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
-    from genai_host.store.health import StoreHealth
+    from genai_host.store.health import Repair, StoreHealth
     from genai_host.store.ledger import SpendLedger
     from genai_host.store.library import ConversationQueries
     from genai_host.store.records import SearchMatch, StoredTry, Summary
-    from genai_host.store.repair import Repair
     from genai_host.store.usage import UsageRow
     from genai_host.usage.metering import UsageAggregate
 
@@ -154,7 +153,7 @@ class Store:
     def repair(self) -> list[Repair]:
         """Derive the index of damaged conversations again, for all owners. Nothing is deleted:
         invalid entries are moved to the file `set_aside`."""
-        from genai_host.store.repair import repair
+        from genai_host.store.health import repair
 
         return repair(self._database, self.set_aside)
 

@@ -13,8 +13,8 @@ import pytest
 import trustme
 from genai_tools_pages.addresses import Addresses, is_usable
 from genai_tools_pages.download import MOST_REDIRECTS, Downloader
-from genai_tools_pages.kind import check_type
 from genai_tools_pages.link import MOST_LINK, link_of
+from genai_tools_pages.process import check_type
 
 from genai_host.errors import BadRequest, ProviderTimeout, ServiceUnavailable, ValidationError
 from genai_host_testing.page_site import PageSite, redirect, reply, wait_for_end

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import pytest
 from genai_tools_pages.addresses import Addresses, is_usable
 from genai_tools_pages.download import Body, Downloader
-from genai_tools_pages.kind import check_type, kind_of
 from genai_tools_pages.link import link_of
 from genai_tools_pages.page import Page, PageKind
-from genai_tools_pages.process import read
+from genai_tools_pages.process import check_type, kind_of, read
 from genai_tools_pages.web_page import read_html
 
 from genai_host.errors import ValidationError

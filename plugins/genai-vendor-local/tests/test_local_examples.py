@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from genai_vendor_local.examples import Examples
-from genai_vendor_local.tool_choice import ToolChoice
+from genai_vendor_local.tool_choice import Examples, ToolChoice
 from hypothesis import given
 from hypothesis import strategies as st
 
