@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from genai_feature_assistants.agents.backends import backend_of
+from genai_feature_assistants.agents.assistants_backend import AssistantsBackend
 from genai_feature_assistants.agents.client import OpenAIServiceConfiguration
 from genai_feature_assistants.agents.content import AgentDelta, AgentMessage
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
@@ -26,17 +26,27 @@ from genai_feature_assistants.agents.options import (
     Pace,
     PollingOptions,
 )
+from genai_feature_assistants.agents.responses_backend import ResponsesBackend
 from genai_feature_assistants.agents.runs import RunOrder, ThreadSettings, settled
 from genai_host.api import Clock, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from genai_feature_assistants.agents.backends import AgentBackend
     from genai_feature_assistants.agents.client import ServiceClient
 
 
+AgentBackend = AssistantsBackend | ResponsesBackend
 Callables = Iterable[Tool | Callable[..., Any]]
+
+
+def backend_of(client: ServiceClient) -> AgentBackend:
+    """Return the backend that the configuration of a client names."""
+    made: dict[str, type[AgentBackend]] = {
+        "assistants": AssistantsBackend,
+        "responses": ResponsesBackend,
+    }
+    return made[client.configuration.api](client)
 
 
 class OpenAIAssistantAgent:

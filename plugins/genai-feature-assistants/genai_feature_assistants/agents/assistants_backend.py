@@ -262,7 +262,12 @@ def _read_call(data: Mapping[str, Any]) -> ToolCall:
 
 
 class AssistantsBackend:
-    """Assistants, threads and runs of the service."""
+    """Assistants, threads and runs of the service.
+
+    Every method raises the errors of `ServiceClient`, and `ValidationError` before anything is
+    sent. Definitions are listed newest first, messages oldest first. A run that is open when the
+    iterator of `run` or `stream` ends is cancelled: it would lock its thread.
+    """
 
     def __init__(self, client: ServiceClient) -> None:
         self._client = client

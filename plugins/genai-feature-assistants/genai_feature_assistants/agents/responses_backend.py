@@ -256,7 +256,8 @@ _MOST_ITEMS = 20  # per request
 
 
 class ResponsesBackend:
-    """Assistants stored by the client; threads and runs of the service."""
+    """Assistants stored by the client; threads and runs of the service. The methods are those of
+    `AssistantsBackend`."""
 
     def __init__(self, client: ServiceClient) -> None:
         self._client = client
