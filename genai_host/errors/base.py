@@ -37,11 +37,13 @@ class GenaiError(Exception):
         provider: Name of the provider.
         model: Name of the model.
         status: HTTP status of the reply, if there was one.
-        retryable: Whether the same call may succeed if it is repeated.
+        retryable: Whether the same call may succeed if it is repeated; None for the default of the
+            class.
         raw_reply: File that the raw reply was added to; empty if none.
     """
 
     code: ClassVar[str] = "error"
+    usually_retryable: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class GenaiError(Exception):
         provider: str = "",
         model: str = "",
         status: int | None = None,
-        retryable: bool = False,
+        retryable: bool | None = None,
         raw_reply: str = "",
     ) -> None:
         super().__init__(message)
@@ -61,7 +63,7 @@ class GenaiError(Exception):
         self.provider = provider
         self.model = model
         self.status = status
-        self.retryable = retryable
+        self.retryable = self.usually_retryable if retryable is None else retryable
         self.raw_reply = raw_reply
 
     @property

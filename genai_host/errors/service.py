@@ -50,24 +50,14 @@ class RateLimited(ProviderError):
     """The rate limit of requests or tokens is reached."""
 
     code = "rate_limited"
-
-    def __init__(
-        self, message: str, *, retry_after: float | None = None, **context: Unpack[ErrorContext]
-    ) -> None:
-        context.setdefault("retryable", True)
-        super().__init__(message, retry_after=retry_after, **context)
+    usually_retryable = True
 
 
 class ServiceUnavailable(ProviderError):
     """The service is unreachable or temporarily unavailable."""
 
     code = "unavailable"
-
-    def __init__(
-        self, message: str, *, retry_after: float | None = None, **context: Unpack[ErrorContext]
-    ) -> None:
-        context.setdefault("retryable", True)
-        super().__init__(message, retry_after=retry_after, **context)
+    usually_retryable = True
 
 
 class CircuitOpen(ServiceUnavailable):
@@ -114,9 +104,9 @@ class IncompleteReply(ProviderError):
     """
 
     code = "incomplete_reply"
+    usually_retryable = True
 
     def __init__(self, message: str, *, text: str = "", **context: Unpack[ErrorContext]) -> None:
-        context.setdefault("retryable", True)
         super().__init__(message, **context)
         self.text = text
 
