@@ -81,6 +81,9 @@ class ChatDecoder:
     `[DONE]`."""
 
     def __init__(self) -> None:
+        from genai_host.dialects.openai_chat_chunks import read_text_chunk  # slow to import
+
+        self._read_text = read_text_chunk
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refused = False
@@ -96,6 +99,10 @@ class ChatDecoder:
         return self.done or bool(self._finish)
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        plain = self._read_text(event.data) if event.name is None else None
+        if plain is not None:
+            self._is_answered = True
+            return self._add(*plain)
         if event.is_done:
             self.done = True
             return [Delta(tool_call=call) for call in self._calls.calls()]
@@ -109,11 +116,7 @@ class ChatDecoder:
         self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
         said = _read_said(_message_in(choice) if is_whole else object_in(choice, "delta"))
-        self._has_begun = self._has_begun or bool(said.text or said.reasoning or said.calls)
-        if said.text:
-            self._text.append(said.text)
-        if said.reasoning:
-            self._reasoning.append(said.reasoning)
+        self._has_begun = self._has_begun or bool(said.calls)
         self._refused = self._refused or said.refused
         for call in said.calls:
             self._calls.add(
@@ -125,7 +128,18 @@ class ChatDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = weightier(self._finish, finish_word(finish))
-        return [Delta(said.text, said.reasoning)] if said.text or said.reasoning else ()
+        return self._add(said.text, said.reasoning)
+
+    def _add(self, text: str, reasoning: str) -> Sequence[Delta]:
+        """Add text and reasoning to the answer."""
+        if text:
+            self._text.append(text)
+        elif not reasoning:
+            return ()
+        if reasoning:
+            self._reasoning.append(reasoning)
+        self._has_begun = True
+        return (Delta(text, reasoning),)
 
     def finish(self) -> Completion:
         if not self.ended:
@@ -183,14 +197,14 @@ class _Said(NamedTuple):
     calls: Sequence[_WireCall] = ()
 
 
-_PLAIN = frozenset({"content", "role"})
-"""Fields of a chunk that has only text, as most have."""
+_OTHERS = (*_REASONING, "refusal", "tool_calls", "function_call")
+"""Fields of a message or of a chunk with more than text."""
 
 
 def _read_said(message: Mapping[str, Any]) -> _Said:
     """The content is a string, or a list of parts, among which some services include reasoning."""
     content = message.get("content")
-    if isinstance(content, str) and message.keys() <= _PLAIN:
+    if isinstance(content, str) and not any(map(message.get, _OTHERS)):
         return _Said(content)
     reasoning = ""
     for name in _REASONING:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -25,7 +27,14 @@ from genai_host.api import (
 )
 from genai_host.api.codec import usual_codec
 from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, ServiceUnavailable
+from genai_host.dialects.openai_chat_replies import ChatDecoder
+from genai_host.errors import (
+    GenaiError,
+    GenerationError,
+    IncompleteReply,
+    MalformedReply,
+    ServiceUnavailable,
+)
 from genai_host.http.stream_parsers import read_sse
 from genai_host.testing.purity import ValuePath, places_in, with_other
 
@@ -392,6 +401,52 @@ def answers(draw: st.DrawFn) -> tuple[dict[str, Any], list[StreamEvent]]:
     whole = {**said(message, finish_reason=finish), "usage": usage}
     events += [delta({}, finish_reason=finish), event({"choices": [], "usage": usage})]
     return whole, events
+
+
+_VALUES = [
+    *WEIRD,
+    "stop",
+    "error",
+    {"message": "m"},
+    [{"type": "thinking", "thinking": "t"}],
+    [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}],
+    {"name": "f", "arguments": "{}"},
+    {"prompt_tokens": 1},
+]
+_IN_CHUNK = ["choices", "error", "usage", "object", "type", "detail"]
+_IN_CHOICE = ["index", "delta", "message", "text", "error", "usage", "finish_reason", "logprobs"]
+_IN_DELTA = [
+    *("role", "content", "refusal", "tool_calls", "function_call"),
+    *("reasoning", "reasoning_content", "reasoning_details"),
+]
+
+
+@pytest.mark.parametrize(
+    ("level", "name"),
+    [(n, name) for n, names in enumerate((_IN_CHUNK, _IN_CHOICE, _IN_DELTA)) for name in names],
+)
+def test_a_chunk_with_only_text_is_read_as_any_other(level: int, name: str) -> None:
+    def outcomes(chunk: Any, *, quick: bool) -> list[Any]:
+        decoder, found = ChatDecoder(), []
+        if not quick:
+            decoder._read_text = lambda data: None
+        feed = partial(decoder.feed, event(chunk))
+        end = partial(decoder.feed, delta({}, finish_reason="stop"))
+        steps: list[Callable[[], Any]] = [feed, feed, decoder.finish, end, decoder.finish]
+        for step in steps:
+            try:
+                result = step()
+                found.append(list(result) if isinstance(result, Sequence) else result)
+            except GenaiError as error:
+                found.append((type(error), str(error), vars(error).get("text")))
+        return found
+
+    for value, reasoning in product(_VALUES, ({}, {"reasoning": "r"})):
+        piece: dict[str, Any] = {"content": "a", **reasoning}
+        choice: dict[str, Any] = {"index": 0, "delta": piece, "finish_reason": None}
+        chunk: dict[str, Any] = {"object": "chat.completion.chunk", "choices": [choice]}
+        (chunk, choice, piece)[level][name] = value
+        assert outcomes(chunk, quick=True) == outcomes(chunk, quick=False), chunk
 
 
 @settings(max_examples=150)
