@@ -55,6 +55,19 @@ class ProviderRequest:
     path: str = ""
     query: Mapping[str, str] = field(factory=dict)
 
+    def to(self, path: str, query: Mapping[str, str]) -> ProviderRequest:
+        """The request with another path and other query parameters; faster than `evolve`."""
+        return ProviderRequest(
+            self.operation,
+            self.dialect,
+            self.model_id,
+            self.body,
+            self.stream,
+            self.headers,
+            path,
+            query,
+        )
+
     def data(self) -> bytes:
         """The body as JSON in UTF-8."""
         pieces: list[bytes] = []

@@ -163,7 +163,7 @@ def _encode(value: Any) -> bytes:
 
 def _encode_in_pieces(value: Any) -> bytes:
     try:
-        return b"".join(_pieces(value))
+        return b"".join(_pieces(value)) if _is_long(value) else _encode(value)
     except RecursionError:
         return _encode(value)  # it reports a value that contains itself
 

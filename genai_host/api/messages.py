@@ -38,7 +38,9 @@ def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
         return (Text(content),)
     if isinstance(content, Part):
         return (content,)
-    if isinstance(content, Mapping) or not isinstance(content, Iterable):
+    if type(content) is not list and (
+        isinstance(content, Mapping) or not isinstance(content, Iterable)
+    ):
         kind = type(content).__name__
         raise ValidationError(f"a message holds parts, not {kind}", path="$.content")
     return tuple([_part(each) for each in content])

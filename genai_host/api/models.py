@@ -90,6 +90,8 @@ def merged_parameters(*levels: Mapping[str, Any]) -> dict[str, Any]:
     """Merge model parameters, later levels first; fields of `extra_body` are merged one by one."""
     merged: dict[str, Any] = {}
     for level in levels:
+        if not level:
+            continue
         before = merged.get(EXTRA_BODY)
         merged.update(level)
         if before is not None:

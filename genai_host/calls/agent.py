@@ -245,9 +245,12 @@ class Agent:
 
     def _routes_for(self, prompt: Prompt) -> list[Route]:
         """The routes for a prompt, best first. All but the best must accept its parameters."""
-        best, *others = self._able(prompt, self.routes)
+        able = self._able(prompt, self.routes)
+        if len(able) == 1:
+            return able
         given = self._given(prompt).keys()
-        return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
+        others = [each for each in able[1:] if given <= each.candidate.parameters.keys()]
+        return [able[0], *others]
 
     def _able(self, prompt: Prompt, routes: Sequence[Route]) -> list[Route]:
         """The routes with the capabilities that a prompt needs, best first. Services that enforce a

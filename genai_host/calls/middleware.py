@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from genai_host.calls.route import Route
@@ -21,11 +21,17 @@ class CallMiddleware(Protocol):
         """After a call; must not raise."""
 
 
-@contextmanager
 def around(
     middleware: Sequence[CallMiddleware], route: Route, report: CallRecord
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Run the middleware around a call."""
+    return _around(middleware, route, report) if middleware else nullcontext()
+
+
+@contextmanager
+def _around(
+    middleware: Sequence[CallMiddleware], route: Route, report: CallRecord
+) -> Iterator[None]:
     for each in middleware:
         each.enter(route)
     error: GenaiError | None = None

@@ -14,7 +14,6 @@ import math
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
@@ -132,8 +131,8 @@ class Route:
         report: CallRecord | None = None,
         raw: RawReplies | None = None,
     ) -> Generator[Delta, None, Any]:
-        """Send a call, yield the chunks of the answer, and return the result. If the call is not
-        streamed, it yields the answer as one chunk.
+        """Send a call, yield the chunks of the answer, and return the result. If the call is to be
+        streamed and the provider cannot, it yields the answer as one chunk.
 
         Args:
             call: The call.
@@ -143,45 +142,35 @@ class Route:
         """
         started = self._clock.monotonic()
         report = report or CallRecord()
-        with (
-            self._guarded(call, cancellation, report) as (bounded, call),
-            self._kept(bounded, raw, report) as attempt,
-        ):
-            with self._watching("decoder"):
-                decoder = self._dialect.decoder(call) if call.stream else None
+        is_streamed = call.stream
+        with self._guarded(call, cancellation, report, raw) as (attempt, call):
+            decoder = None
+            if call.stream:
+                with self._watching("decoder"):
+                    decoder = self._dialect.decoder(call)
             if decoder is None:
                 whole = evolve(call, stream=False) if call.stream else call
                 result = self._send(whole, attempt, report)
-                yield from _in_one_piece(result)
+                if is_streamed:
+                    yield from _in_one_piece(result)
             else:
                 result = yield from self._stream(call, decoder, attempt, report)
             report.result = self._finished(call, result, started, attempt)
         return report.result
 
-    @contextmanager
-    def _kept(
-        self, attempt: ProviderCall, raw: RawReplies | None, report: CallRecord
-    ) -> Iterator[ProviderCall]:
-        """Store the raw reply after the attempt, also on failure."""
-        if raw is None:
-            yield attempt
-            return
-        heard: list[bytes] = []
-        try:
-            yield evolve(attempt, heard=heard)
-        finally:
-            if heard:
-                text = b"\n".join(heard).decode("utf-8", "backslashreplace")
-                report.raw_reply = raw.add(self.candidate.name, attempt.without_keys(text))
+    def _keep(self, attempt: ProviderCall, raw: RawReplies, report: CallRecord) -> None:
+        """Store the raw reply of an attempt, if there is one."""
+        if attempt.heard:
+            text = b"\n".join(attempt.heard).decode("utf-8", "backslashreplace")
+            report.raw_reply = raw.add(self.candidate.name, attempt.without_keys(text))
 
     def _fitted(self, call: Call, attempt: ProviderCall) -> Call:
         """The call for this provider."""
-        return evolve(
-            call,
-            model_id=attempt.provider.provider_model_id(self.candidate.id),
-            variant=self.candidate.variant,
-            stream=call.stream and "stream" in self.capabilities,
-        )
+        id, variant = attempt.provider.provider_model_id(self.candidate.id), self.candidate.variant
+        stream = call.stream and "stream" in self.capabilities
+        if (call.model_id, call.variant, call.stream) == (id, variant, stream):
+            return call
+        return evolve(call, model_id=id, variant=variant, stream=stream)
 
     def _send(self, call: Call, attempt: ProviderCall, report: CallRecord) -> Any:
         request = self._request(call, report)
@@ -248,9 +237,10 @@ class Route:
 
     @contextmanager
     def _guarded(
-        self, call: Call, cancellation: Cancellation, report: CallRecord
+        self, call: Call, cancellation: Cancellation, report: CallRecord, raw: RawReplies | None
     ) -> Iterator[tuple[ProviderCall, Call]]:
-        """Make one attempt within its limits; all exceptions become a `GenaiError`."""
+        """Make one attempt within its limits, and store its raw reply, also on failure; all
+        exceptions become a `GenaiError`."""
         try:
             instance = self._instances[self.info.provider]
             with instance.attempt(cancellation, self.candidate.id) as attempt:
@@ -264,10 +254,15 @@ class Route:
                     report.id = watched.id
                     attempt.limits.check()
                     _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
+                    if raw is not None:
+                        attempt = evolve(attempt, heard=[])
                     try:
                         yield attempt, call
                     except Exception as error:  # noqa: BLE001 - it is raised again
                         raise _told_without_keys(error, attempt) from error.__cause__
+                    finally:
+                        if raw is not None:
+                            self._keep(attempt, raw, report)
         except GenaiError as error:
             raise error.located(provider=self.info.provider, model=self.info.model) from (
                 error.__cause__
@@ -310,7 +305,7 @@ class Route:
             request = evolve(request, headers={**further, **request.headers})
         serve = self.candidate.serve
         path = (request.stream and serve.stream_path) or serve.path
-        request = evolve(request, path=path, query=serve.query)
+        request = request.to(path, serve.query)
         if not (serve.extra_fields or serve.omit_fields or serve.header_to_body):
             return request
         body = {key: value for key, value in request.body.items() if key not in serve.omit_fields}
@@ -344,6 +339,8 @@ class Route:
 
     def _extract(self, call: Call, reply: ProviderReply) -> Any:
         """The result of a complete reply, also of a stream that was not requested."""
+        if reply.body.startswith(b"{") and reply.body.find(b"\n") < 0:  # in most cases
+            return self._dialect.extract_result(call, reply)
         parser, blocks = detect_parser(iter((reply.body,)))
         decoder = None if parser is None else self._dialect.decoder(call)
         if parser is None or decoder is None:
@@ -370,9 +367,11 @@ class Route:
         provider: Provider,
     ) -> float | None:
         """Cost in US dollars, at the price when the call started."""
-        names = {*call.parameters, *call.parameters.get(EXTRA_BODY, ())}
-        if self._prices is None or not self._dialect.price_parameters.isdisjoint(names):
+        if self._prices is None:
             return None
+        for names in (call.parameters, call.parameters.get(EXTRA_BODY, ())):
+            if not self._dialect.price_parameters.isdisjoint(names):
+                return None
         usage = None if isinstance(result, ModerationResult) else result.usage
         began = self._clock.now() - timedelta(seconds=seconds)
         name = self.candidate.model.name
@@ -459,6 +458,8 @@ def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
         value = headers.get("retry-after", "")
         seconds = _number(value)
         if seconds is None:
+            from email.utils import parsedate_to_datetime
+
             try:
                 seconds = (parsedate_to_datetime(value) - clock.now()).total_seconds()
             except (ValueError, TypeError):  # not a date, or one without an offset

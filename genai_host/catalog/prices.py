@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import math
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any, Protocol
 
 from genai_host.api import FREE, Provider, Usage
 
@@ -75,11 +76,15 @@ class PackagedPrices:
     application does so (`genai_prices.UpdatePrices`).
     """
 
-    def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
-        from genai_prices import Usage as Counted
-        from genai_prices import calc_price
+    @cached_property
+    def _library(self) -> tuple[Any, Any]:
+        from genai_prices import Usage, calc_price
 
-        counted = Counted(
+        return Usage, calc_price
+
+    def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
+        make_usage, calc_price = self._library
+        counted = make_usage(
             input_tokens=usage.input_tokens,
             cache_read_tokens=usage.cached_tokens,
             cache_write_tokens=usage.cache_write_tokens,

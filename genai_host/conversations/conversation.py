@@ -240,7 +240,7 @@ class Conversation:
         streamed: bool,
     ) -> Generator[Event, None, None]:
         """Start a turn and run it. `streamed` is whether the answer is streamed to a consumer."""
-        with self._idle():
+        with self._exclusive(idle=True):
             started = self._started(message, regenerate, context, output_type)
             journal = self._log.journal(started)
             output_type = self._output_type if output_type is None else output_type
@@ -269,7 +269,7 @@ class Conversation:
         Raises:
             StoreError: The turn is not recorded; open the conversation again.
         """
-        with self._idle():
+        with self._exclusive(idle=True):
             started = self._started(message, regenerate, context, output_type)
             self._log.flush()
             self._log.pending = started, self._log.journal(started)
@@ -401,7 +401,7 @@ class Conversation:
             model: Name of the model; see `Host.open`. None for the same.
             **parameters: Model parameters to change; None removes one.
         """
-        with self._idle():
+        with self._exclusive(idle=True):
             agents = self._log.agents
             changed = merged_parameters(agents.parameters, parameters)
             models: dict[str, str | ModelChoice] = {**agents.models}
@@ -419,7 +419,7 @@ class Conversation:
         Args:
             **settings: Settings by name.
         """
-        with self._idle():
+        with self._exclusive(idle=True):
             agents = self._log.agents
             self._change_agents(agents.models, agents.parameters, {**agents.given, **settings})
 
@@ -546,22 +546,19 @@ class Conversation:
             self._cancellation.cancel(error)
 
     @contextmanager
-    def _exclusive(self) -> Iterator[None]:
+    def _exclusive(self, *, idle: bool = False) -> Iterator[None]:
+        """Keep other threads from changing the conversation. With `idle`, there must be no
+        unfinished turn."""
         if self._closed:
             raise ConversationClosed("the conversation is closed")
         if not self._busy.acquire(blocking=False):
             raise ConversationBusy("a turn is running", hint="wait for it, or cancel() it")
         try:
+            if idle and self._log.pending is not None:
+                raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
             yield
         finally:
             self._busy.release()
-
-    @contextmanager
-    def _idle(self) -> Iterator[None]:
-        with self._exclusive():
-            if self._log.pending is not None:
-                raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
-            yield
 
     def _change_agents(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from attrs import evolve
 
@@ -132,21 +132,6 @@ class Driver:
         self._raw_replies: dict[str, RawReplies] = {}
         self._time = TimeLimit(clock, turn_limits.seconds, self._out_of_time)
         self._at_once = ParallelRunner(self._perform, turn_limits.parallel, f"{feature.name}-step")
-        self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
-            Prompt: self._prompt,
-            CountTokens: self._ask,
-            Embed: self._ask,
-            Moderate: self._ask,
-            CallFunction: self._call_function,
-            ListTools: self._offered_tools,
-            CallTool: self._call_tool,
-            CallTools: self._call_tools,
-            Pause: self._pause,
-            All: self._all,
-            AllSettled: self._settled,
-            Now: self._now,
-            NewId: self._new_id,
-        }
 
     def run(self) -> Generator[Event, None, Answer]:
         """Run the feature until it answers.
@@ -238,7 +223,7 @@ class Driver:
         if isinstance(step, Progress):
             yield Event("progress", step)
             return None
-        perform = self._performers.get(type(step))
+        perform = self._PERFORMERS.get(type(step))
         if perform is None:
             raise self._wrong(f"yields {short_repr(step)}, which is not a step")
         try:
@@ -255,7 +240,7 @@ class Driver:
             yield Event("reset")
         try:
             self._count(step)
-            result = yield from perform(step, path, cancellation)
+            result = yield from perform(self, step, path, cancellation)
         except RESUMABLE:
             raise
         except GeneratorExit:
@@ -422,6 +407,22 @@ class Driver:
         import secrets
 
         return step.prefix + secrets.token_hex(12)
+
+    _PERFORMERS: ClassVar[Mapping[type[Step[Any]], Callable[..., Performing]]] = {
+        Prompt: _prompt,
+        CountTokens: _ask,
+        Embed: _ask,
+        Moderate: _ask,
+        CallFunction: _call_function,
+        ListTools: _offered_tools,
+        CallTool: _call_tool,
+        CallTools: _call_tools,
+        Pause: _pause,
+        All: _all,
+        AllSettled: _settled,
+        Now: _now,
+        NewId: _new_id,
+    }
 
     def _wrong(self, what: str) -> PluginError:
         return self._end(PluginError(f"the feature {self._feature.name} {what}"))

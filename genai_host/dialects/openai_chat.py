@@ -138,7 +138,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
 def _with_joined_results(call: ChatCall) -> ChatCall:
     """The results of parallel calls must be adjacent."""
     roles = [message.role for message in call.messages]
-    if not any(one == other == "tool" for one, other in pairwise(roles)):
+    if roles.count("tool") < 2 or ("tool", "tool") not in pairwise(roles):
         return call
     messages: list[Message] = []
     for role, alike in groupby(call.messages, key=lambda message: message.role):

@@ -101,20 +101,22 @@ class Observers:
     ) -> None:
         self.watchdog = watchdog or Watchdog()
         self._hooks = None if manager is None else _guarded(manager, self.watchdog)
-        self._watched: dict[str, bool] = {}
+        self._callers: dict[str, Callable[..., Any] | None] = {}
         self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
 
     def tell(self, hook: str, **news: Any) -> None:
         """Call a hook of each plugin that implements it."""
-        if self._hooks is not None:
-            getattr(self._hooks, hook)(**news)
+        caller = self._caller(hook)
+        if caller is not None:
+            caller(**news)
 
     def headers(self, id: str, route: RouteInfo) -> dict[str, str]:
         """Headers that plugins add to a call; for a header added twice, the first plugin wins."""
         headers: dict[str, str] = {}
-        if self._hooks is not None:
-            given = self._hooks.genai_call_headers(id=id, route=route)
+        caller = self._caller("genai_call_headers")
+        if caller is not None:
+            given = caller(id=id, route=route)
             try:
                 for each in reversed(given):
                     headers.update(_headers(each))
@@ -198,16 +200,17 @@ class Observers:
             )
 
     def _is_watched(self, what: str) -> bool:
-        """Whether a plugin implements a hook. Plugins do not change, so the result is cached."""
-        found = self._watched.get(what)
-        if found is None:
-            hooks = [getattr(self._hooks, f"genai_on_{what}_{end}", None) for end in _ENDS]
-            found = any(each is not None and each.get_hookimpls() for each in hooks)
-            self._watched[what] = found
-        return found
+        """Whether a plugin observes an operation."""
+        return bool(self._caller(f"genai_on_{what}_start") or self._caller(f"genai_on_{what}_end"))
 
-
-_ENDS = ("start", "end")
+    def _caller(self, hook: str) -> Callable[..., Any] | None:
+        """Calls a hook; None if no plugin implements it. Plugins do not change, so it is cached."""
+        try:
+            return self._callers[hook]
+        except KeyError:
+            found = getattr(self._hooks, hook, None)
+            found = found if found is not None and found.get_hookimpls() else None
+            return self._callers.setdefault(hook, found)
 
 
 @frozen

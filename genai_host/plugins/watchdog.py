@@ -36,6 +36,8 @@ class Watchdog:
 
     Attributes:
         hanging: Plugins with a hook that hangs.
+        watched: Code that is running.
+        is_set: Whether the timer is set.
     """
 
     def __init__(
@@ -45,9 +47,9 @@ class Watchdog:
         self.now = _no_time if clock is None else clock.monotonic
         self._clock = clock
         self._owner = owner
-        self._watched: set[Watched] = set()
+        self.watched: set[Watched] = set()
         self._lock = threading.Lock()
-        self._is_set = clock is None
+        self.is_set = clock is None
 
     def watch(
         self,
@@ -112,16 +114,6 @@ class Watchdog:
         if failed:
             raise failed[0]
 
-    def enter(self, watched: Watched) -> None:
-        self._watched.add(watched)
-        if not self._is_set:
-            self._set(HANGS)
-
-    def leave(self, watched: Watched) -> None:
-        self._watched.discard(watched)
-        if watched.hangs:
-            self.returned(watched)
-
     def returned(self, watched: Watched) -> None:
         """Log that code that hung has returned."""
         watched.hangs = False
@@ -129,25 +121,26 @@ class Watchdog:
         self._warn("plugin %s has returned from %s after %.0f seconds", watched, seconds)
         self._find_hanging()
 
-    def _set(self, seconds: float) -> None:
+    def look_after(self, seconds: float) -> None:
+        """Look for code that hangs, unless the timer is set."""
         with self._lock:
-            if self._is_set or self._clock is None:
+            if self.is_set or self._clock is None:
                 return
-            self._is_set = True
+            self.is_set = True
         self._clock.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        self._is_set = False  # before the code is listed, so that none is missed
+        self.is_set = False  # before the code is listed, so that none is missed
         now = self.now()
         due = math.inf
-        for each in list(self._watched):
+        for each in list(self.watched):
             if each.limits is not None and not each.hangs:
                 if not each.runs:
                     each.since = math.inf
                 elif each.since == math.inf and ended_with(each.limits) is not None:
                     each.since = now  # it was cancelled since the last look
             since = each.since
-            if now - since >= HANGS and not each.hangs and each in self._watched:
+            if now - since >= HANGS and not each.hangs and each in self.watched:
                 each.hangs = True
                 what = "plugin %s has not returned from %s for %.0f seconds: its caller waits"
                 if each.kind == "hook":
@@ -157,7 +150,7 @@ class Watchdog:
                 due = min(due, since + HANGS, now + HANGS)
         self._find_hanging()
         if due < math.inf:
-            self._set(due - now)
+            self.look_after(due - now)
 
     def _warn(self, message: str, watched: Watched, seconds: float) -> None:
         kind, name = watched.kind, watched.name
@@ -168,7 +161,7 @@ class Watchdog:
 
     def _find_hanging(self) -> None:
         with self._lock:
-            every = list(self._watched)
+            every = list(self.watched)
             self.hanging = frozenset(e.plugin for e in every if e.hangs and e.kind == "hook")
 
 
@@ -211,12 +204,17 @@ class Watched:
 
     def start(self) -> None:
         """Begin to watch the code, before the context is entered in another thread."""
+        watchdog = self._watchdog
         if self.limits is None:
-            self.since = self._watchdog.now()
-        self._watchdog.enter(self)
+            self.since = watchdog.now()
+        watchdog.watched.add(self)
+        if not watchdog.is_set:
+            watchdog.look_after(HANGS)
 
     def __exit__(self, *exc: object) -> None:
-        self._watchdog.leave(self)
+        self._watchdog.watched.discard(self)
+        if self.hangs:
+            self._watchdog.returned(self)
 
     def resume(self) -> None:
         """The code is called again."""

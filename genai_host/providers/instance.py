@@ -236,11 +236,10 @@ class ProviderInstance:
         """
         with Cancellation(above) as limits:
             opened = self._open()
-            with self._lock:
+            self._attempts.add(limits)  # before it is seen that the provider is closed
+            try:
                 if self._gone is not None:
                     raise copy.copy(self._gone)
-                self._attempts.add(limits)
-            try:
                 with (
                     opened.gate.passed(limits),
                     opened.breakers.attempt(model_id),
@@ -250,8 +249,7 @@ class ProviderInstance:
                         opened.provider, limits, watch, self._without_keys, self.type.name
                     )
             finally:
-                with self._lock:
-                    self._attempts.discard(limits)
+                self._attempts.discard(limits)
 
     def close(self, why: str = "closed") -> None:
         """Cancel the calls in progress and close the provider; later calls fail."""

@@ -13,7 +13,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -97,14 +97,15 @@ class ConcurrencyLimiter:
         """Number of calls in progress."""
         return self._inside
 
-    @contextmanager
-    def passed(self, limits: CancelToken) -> Iterator[None]:
+    def passed(self, limits: CancelToken) -> AbstractContextManager[None]:
         """Context of one call. Raises `RateLimited` if the queue is full, and the error of `limits`
         while it waits."""
-        if self._max_concurrency is None:
-            yield
-            return
-        self._pass(self._max_concurrency, limits)
+        most = self._max_concurrency
+        return nullcontext() if most is None else self._passed(most, limits)
+
+    @contextmanager
+    def _passed(self, max_concurrency: int, limits: CancelToken) -> Iterator[None]:
+        self._pass(max_concurrency, limits)
         try:
             yield
         finally:
@@ -178,8 +179,18 @@ class CircuitBreakers:
         Raises:
             CircuitOpen: A circuit is open.
         """
-        with self._service.attempt(), self._of(model).attempt():
+        breakers = (self._service, self._of(model))
+        probes: list[bool] = []
+        try:
+            for each in breakers:
+                probes.append(each.enter())
             yield
+        except BaseException as error:
+            for each, is_probe in zip(breakers, probes, strict=False):
+                each.failed(error, is_probe=is_probe)
+            raise
+        for each in breakers:
+            each.succeeded()
 
     def _of(self, model: str) -> CircuitBreaker:
         with self._lock:
@@ -219,24 +230,8 @@ class CircuitBreaker:
         self._opened: float | None = None
         self._probing = False
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Context of one call. Raises `CircuitOpen`."""
-        probes = self._enter()
-        try:
-            yield
-        except BaseException as error:
-            if self._is_failure(error):
-                self._failed(error)
-            elif isinstance(error, Exception) and getattr(error, "status", None):
-                self._succeeded()  # a reply shows that the service is up
-            elif probes:
-                self._undecided()
-            raise
-        self._succeeded()
-
-    def _enter(self) -> bool:
-        """Whether the call is the trial call of an open circuit."""
+    def enter(self) -> bool:
+        """Before a call; whether it is the trial call of an open circuit. Raises `CircuitOpen`."""
         if self._opened is None:
             return False
         with self._lock:
@@ -255,24 +250,28 @@ class CircuitBreaker:
             return 0.0
         return self._opened + self._seconds - self._clock.monotonic()
 
-    def _succeeded(self) -> None:
+    def succeeded(self) -> None:
+        """A call succeeded."""
         if self._failures or self._opened is not None:
             with self._lock:
                 self._failures = 0
                 self._opened = None
                 self._probing = False
 
-    def _failed(self, error: BaseException) -> None:
-        with self._lock:
-            self._failures += 1
-            self._last = _cause(error)
-            self._probing = False
-            if self._failures >= self._most:
-                self._opened = self._clock.monotonic()
-
-    def _undecided(self) -> None:
-        with self._lock:
-            self._probing = False
+    def failed(self, error: BaseException, *, is_probe: bool) -> None:
+        """A call failed."""
+        if self._is_failure(error):
+            with self._lock:
+                self._failures += 1
+                self._last = _cause(error)
+                self._probing = False
+                if self._failures >= self._most:
+                    self._opened = self._clock.monotonic()
+        elif isinstance(error, Exception) and getattr(error, "status", None):
+            self.succeeded()  # a reply shows that the service is up
+        elif is_probe:
+            with self._lock:
+                self._probing = False
 
 
 def _cause(error: BaseException) -> str:

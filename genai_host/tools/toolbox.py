@@ -117,6 +117,8 @@ class Toolbox:
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
         """The same toolbox, limited to some names, or prefixes such as `git__*`; None for all."""
+        if names == self._only:
+            return self
         limited = copy.copy(self)  # its state is shared
         limited._only = names
         return limited

@@ -23,7 +23,8 @@ class SystemClock:
         self._alarms: list[tuple[float, int, Alarm]] = []
         self._released = 0
         self._order = itertools.count()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closed = False
         # and the quarter of an hour that it is valid for: no offset changes within one, and a
@@ -45,7 +46,7 @@ class SystemClock:
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
         alarm = Alarm(callback, self._forget)
         due = time.monotonic() + seconds
-        with self._changed:
+        with self._lock:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
                 self._thread.start()
@@ -85,7 +86,7 @@ class SystemClock:
     def _forget(self) -> None:
         """Remove released timers once they are the majority; most are released long before they are
         due."""
-        with self._changed:
+        with self._lock:
             self._released += 1
             if self._released > 64 and self._released * 2 > len(self._alarms):
                 self._alarms = [entry for entry in self._alarms if entry[2].is_set()]
