@@ -25,7 +25,8 @@ from pathlib import Path
 import genai_feature_agent
 import genai_models_open
 import genai_vendor_local
-from genai_vendor_local.weights import DEFAULT, pull
+from genai_vendor_local.downloads import pull
+from genai_vendor_local.weights import DEFAULT
 
 import genai_host.dialects
 from genai_host import Config, Host, StaticPlugins

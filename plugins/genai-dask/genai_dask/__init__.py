@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from genai_dask.settings import Settings
 from genai_host.api import ExecutorType, hookimpl
+
+if TYPE_CHECKING:  # slow to import
+    from concurrent.futures import Executor
 
 __all__ = ["Settings"]
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from genai_host.api import ToolContext, tool
 from genai_host.errors import ValidationError
-from genai_tools_data import calculator
 
 # RFC 9557, for example `2025-01-02T03:04:05+01:00[Europe/Oslo]`
 _ZONED = re.compile(r"(?P<time>[^\[\]]{1,60})(\[!?(?P<zone>[^\[\]=]{1,60})\])?(\[[^\[\]]{1,60}\])*")
@@ -91,6 +90,8 @@ _USAGE = "for example 2 * (3 + 4) or round(sqrt(2), 3); ** is the power, % the r
 @tool(idempotent=True, timeout=10.0)
 def calculate(expression: Annotated[str, _USAGE]) -> str:
     """Calculate a number. Ask for it whenever there is anything to calculate."""
+    from genai_tools_data import calculator
+
     return calculator.calculate(expression)
 
 

@@ -14,7 +14,8 @@ from genai_host import paths
 from genai_host.api import PreparationProgress
 from genai_host.errors import ConfigurationError
 from genai_vendor_local import openmp
-from genai_vendor_local.weights import DEFAULT, KNOWN, Report, known, pull
+from genai_vendor_local.downloads import Report, pull
+from genai_vendor_local.weights import DEFAULT, KNOWN, known
 
 
 @click.group()

@@ -7,21 +7,21 @@ so it gets back the name that llama.cpp loads.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attrs import frozen
 
-from genai_host.api import Cancellation, CancelToken
+from genai_host.api import Cancellation, CancelToken, PreparationProgress
 from genai_host.errors import ConfigurationError
 from genai_vendor_local.processes import OPENMP as NAME
-from genai_vendor_local.weights import Report, WheelFile, fetch, must_be_known
+from genai_vendor_local.weights import WheelFile
 
+Report = Callable[[PreparationProgress], object]
 _FROM_THE_SYSTEM = (
     "or install it with the package manager of the system, for example: apt install libgomp1"
 )
@@ -76,11 +76,11 @@ def load(folder: Path) -> None:
     if is_missing(folder):
         raise ConfigurationError(missing(), hint=_FROM_THE_SYSTEM)
     if sys.platform == "linux" and not _opens(NAME):
-        ctypes.CDLL(str(folder / NAME))
+        _open(str(folder / NAME))
 
 
-def pull(folder: Path, *, report: Report = bool, limits: CancelToken | None = None) -> None:
-    """Download it to the weights if it is missing. Raises the errors of `weights.pull`."""
+def pull(folder: Path, *, report: Report | None = None, limits: CancelToken | None = None) -> None:
+    """Download it to the weights if it is missing. Raises the errors of `downloads.pull`."""
     if not is_missing(folder):
         return
     found = BUILDS.get(platform.machine())
@@ -89,10 +89,12 @@ def pull(folder: Path, *, report: Report = bool, limits: CancelToken | None = No
             f"llama.cpp requires {NAME}, which is not installed",
             hint=_FROM_THE_SYSTEM.removeprefix("or "),
         )
+    from genai_vendor_local.downloads import fetch, must_be_known
+
     limits = limits or Cancellation()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="pull-") as scratch:
-        file = fetch(found, Path(scratch), report=report, limits=limits)
+        file = fetch(found, Path(scratch), report=report or bool, limits=limits)
         must_be_known(file, found, Path(found.requirement))
         file.write_bytes(_renamed(file.read_bytes(), Path(found.member).name))
         os.replace(file, folder / NAME)
@@ -105,7 +107,13 @@ def _renamed(library: bytes, name: str) -> bytes:
 
 def _opens(name: str) -> bool:
     try:
-        ctypes.CDLL(name)
+        _open(name)
     except OSError:
         return False
     return True
+
+
+def _open(name: str) -> None:
+    import ctypes  # only where llama.cpp is used
+
+    ctypes.CDLL(name)

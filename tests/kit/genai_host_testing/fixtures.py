@@ -74,7 +74,8 @@ def host(make_host: MakeHost) -> Host:
 @pytest.fixture(scope="session")
 def weights(pytestconfig: pytest.Config) -> Path:
     """The directory with the embedded model's weights, downloaded once for all test runs."""
-    from genai_vendor_local.weights import DEFAULT, pull
+    from genai_vendor_local.downloads import pull
+    from genai_vendor_local.weights import DEFAULT
 
     from genai_host.errors import ServiceUnavailable
 
