@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from genai_host.cli.terminal import note
+from genai_host.util.garbage import resume_collection
 
 if TYPE_CHECKING:
     from typing import Self
@@ -76,6 +77,7 @@ class App:
             with no_output_of_plugins():
                 self._host = Host(retry_policy=self.retry_policy)
                 all_broken = self._host.plugins.broken
+            resume_collection()
             for broken in all_broken:
                 note(f"warning: {broken.line()}", fg="yellow")
                 note(f"  {broken.fix}")
@@ -96,6 +98,7 @@ class App:
             self._begin_log()
             where = os.path.expanduser(config.database) if config.database else None
             self._store = Store(where, patience=PATIENCE)
+            resume_collection()
         return self._store
 
     @property

@@ -12,13 +12,13 @@ import importlib
 import math
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from genai_host.util.garbage import pause_collection
 from genai_host.util.names import APP, COMMANDS, FORMER_COMMANDS, SAFE, __version__
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Commands(click.Group):
 
             hint = did_you_mean(args[0], self.list_commands(ctx)).capitalize()
             if not hint and not args[0].startswith("-"):
+                import shlex
+
                 hint = f"To ask the model: {APP} ask {shlex.quote(args[0])}"
             if not hint:
                 raise
@@ -162,6 +164,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    pause_collection()  # until the host or the store is opened
     code = 1  # if `run` raises an error
     try:
         code = run(arguments)

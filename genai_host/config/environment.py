@@ -30,7 +30,7 @@ _PREFIX = "GENAI_HOST_"
 _OF_TESTS = "GENAI_HOST_TEST_"
 # variables of other programs, with their values. Kubernetes sets variables for Services with names
 # that begin with genai-host ("Discovering services"); image builds set VERSION and SHA256
-_NOT_OURS = re.compile(
+_NOT_OURS = (
     r"GENAI_HOST_(\w+_)?(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?="
     r"|PORT=(tcp|udp|sctp)://|VERSION=|SHA256=)"
 )
@@ -58,7 +58,7 @@ def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
         for variable in _ours(environ)
         if not variable.startswith((_PROVIDERS, _TOOLS))
         and variable not in VARIABLES
-        and not _NOT_OURS.match(f"{variable}={environ[variable]}")
+        and not re.match(_NOT_OURS, f"{variable}={environ[variable]}")
     ]
     if not found:
         return {}

@@ -15,10 +15,11 @@ MOST = 1e15
 ANY = "*"
 """Host name that matches any host."""
 
-_HOST = re.compile(r"(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]", re.IGNORECASE)
-_ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
-_ROOT = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*/?")
-_PASSWORD = re.compile(r"[^/]*://[^:/]*:[^@]*@")  # as SQLAlchemy reads it: any character but @
+# compiled when they are used, since each start imports this module
+_HOST = r"(?i)(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]"
+_ORIGIN = r"(?i)https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
+_ROOT = r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*/?"
+_CREDENTIALS = r"[^/]*://[^:/]*:[^@]*@"  # as SQLAlchemy reads it: any character but @
 
 
 class ConfigKey(NamedTuple):
@@ -66,17 +67,17 @@ class ConfigKey(NamedTuple):
 
 
 def wrong_hosts(names: Iterable[str]) -> tuple[str, str]:
-    bad = [name for name in names if name != ANY and not _HOST.fullmatch(name)]
+    bad = [name for name in names if name != ANY and not re.fullmatch(_HOST, name)]
     return _invalid("host name", bad, "host.example")
 
 
 def wrong_origins(origins: Iterable[str]) -> tuple[str, str]:
-    bad = [origin for origin in origins if not _ORIGIN.fullmatch(origin)]
+    bad = [origin for origin in origins if not re.fullmatch(_ORIGIN, origin)]
     return _invalid("origin", bad, "https://app.example")
 
 
 def wrong_root(path: str) -> tuple[str, str]:
-    return _invalid("path", [] if _ROOT.fullmatch(path) else [path], "/host")
+    return _invalid("path", [] if re.fullmatch(_ROOT, path) else [path], "/host")
 
 
 def _invalid(what: str, bad: Sequence[str], example: str) -> tuple[str, str]:
@@ -97,7 +98,7 @@ def wrong_store(place: str) -> tuple[str, str]:
         is_whole = os.path.isabs(os.path.expanduser(place))
         return ("", "") if is_whole else ("must be an absolute path", "begin it with / or ~")
     fields = {field.lower() for field, _ in parse_qsl(place.partition("?")[2])}
-    if _PASSWORD.match(place) or fields & {"password", "sslpassword"}:
+    if re.match(_CREDENTIALS, place) or fields & {"password", "sslpassword"}:
         return "must not contain a password", "remove it, and use PGPASSWORD or ~/.pgpass"
     return "", ""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 _SUFFIXES = (".dist-info", ".egg-info")
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PyPA, Names and normalization
+_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"  # PyPA, Names and normalization
 
 
 class Leftover(NamedTuple):
@@ -53,7 +53,7 @@ class Distribution:
     @property
     def is_renamed(self) -> bool:
         """Whether an installer has renamed it, as pip does before it removes a distribution."""
-        return bool(self._stem) and not _NAME.fullmatch(self._stem.partition("-")[0])
+        return bool(self._stem) and not re.fullmatch(_NAME, self._stem.partition("-")[0])
 
     @property
     def key(self) -> str:

@@ -24,7 +24,7 @@ _FORM = 2
 _COARSE_NS = 2_000_000_000
 _KEPT = 32
 _ENTRY_POINTS = "entry_points.txt"
-_VALUE = re.compile(r"[\w.]+(\s*:\s*[\w.]+)?(\s*\[.*\])?")
+_VALUE = r"[\w.]+(\s*:\s*[\w.]+)?(\s*\[.*\])?"
 _LONGEST_SHOWN = 60  # characters of a row in an error
 
 
@@ -302,7 +302,7 @@ def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
             is_ours = row == head
         elif is_ours and row and not row.startswith(("#", ";")):
             name, _, value = (part.strip() for part in row.partition("="))
-            if name and name.isprintable() and _VALUE.fullmatch(value):
+            if name and name.isprintable() and re.fullmatch(_VALUE, value):
                 yield name, value, ""
             else:
                 fault = f"{_ENTRY_POINTS}, line {number}: invalid entry point {_shown(row)}"

@@ -16,7 +16,7 @@ _MARKS = (
 _HEAD = 8192
 _FEW = 10
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
-_CONTROL_CHARACTERS = re.compile("[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_CONTROL_CHARACTERS = "[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]"
 _LEAST_UTF16 = 4
 _LINE_ENDS = b"\r\n"
 _PLAIN_ALPHABET = bytes.maketrans(b"-_", b"+/")
@@ -42,7 +42,7 @@ def _unmarked(head: bytes) -> str:
     for name, high in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
         if high.count(0) > len(high) // 2:
             text = codecs.getincrementaldecoder(name)("replace").decode(head)
-            return "" if _CONTROL_CHARACTERS.search(text) or "\ufffd" in text else name
+            return "" if re.search(_CONTROL_CHARACTERS, text) or "\ufffd" in text else name
     return ""
 
 
