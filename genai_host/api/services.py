@@ -60,7 +60,8 @@ class TurnLimits:
 class ConversationHandle(Protocol):
     """An open conversation with a feature; a context manager that closes it on exit.
 
-    It runs one turn at a time. `close` can be called from any thread.
+    It runs one turn at a time. `close` can be called from any thread. `genai_host.Conversation`
+    describes all arguments and errors.
     """
 
     @property
@@ -95,17 +96,7 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Answer:
-        """Take a turn and wait for the answer.
-
-        Args:
-            message: The user's message.
-            context: JSON for the feature, for example from a client.
-            output_type: Class or JSON Schema of `Answer.data`.
-
-        Raises:
-            TurnPaused: The turn pauses; continue it with `resume`.
-            GenaiError: The turn failed.
-        """
+        """Take a turn and wait for the answer. Raises `TurnPaused` if the turn pauses."""
 
     def stream(
         self,
@@ -114,22 +105,11 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Generator[Event, None, None]:
-        """Take a turn and yield its events; the last event has the answer.
-
-        Closing the generator cancels the turn. Arguments and errors are those of `say`.
-        """
+        """Take a turn and yield its events; the last event has the answer. Closing the generator
+        cancels the turn."""
 
     def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
-        """Resume a turn that is paused or was interrupted. Completed steps are not run again.
-
-        Args:
-            result: Result that a paused turn waits for, as JSON.
-            output_type: Class given with the message, if there was one.
-
-        Raises:
-            ReplayError: There is no such turn, or the feature has changed.
-            GenaiError: The turn failed.
-        """
+        """Resume a turn that is paused or was interrupted. Completed steps are not run again."""
 
     def resume_stream(
         self, result: Any = None, *, output_type: Any = None
@@ -137,12 +117,7 @@ class ConversationHandle(Protocol):
         """Resume a turn and yield its events; see `resume` and `stream`."""
 
     def close(self, reason: GenaiError | None = None) -> None:
-        """Close the conversation; a running turn is cancelled.
-
-        Args:
-            reason: Error of the running turn; None for `Cancelled`. With `Interrupted`, the turn
-                can be resumed.
-        """
+        """Close the conversation; a running turn is cancelled, or ends with the reason."""
 
     def __enter__(self) -> Self: ...
 
@@ -166,7 +141,8 @@ class Declarations(Protocol):
 
 
 class HostServices(Protocol):
-    """The host, for HTTP routes and commands of plugins. Thread-safe."""
+    """The host, for HTTP routes and commands of plugins. Thread-safe. `genai_host.Host` describes
+    all arguments and errors."""
 
     @property
     def clock(self) -> Clock:
@@ -185,11 +161,7 @@ class HostServices(Protocol):
         """What plugins declare."""
 
     def feature(self, name: str) -> Feature[Any]:
-        """A feature by its name.
-
-        Raises:
-            ConfigurationError: The feature is unknown.
-        """
+        """A feature by its name. Raises `ConfigurationError` if it is unknown."""
 
     def open(
         self,
@@ -207,48 +179,14 @@ class HostServices(Protocol):
         tools: Iterable[str] | None = None,
         owner: str | None = None,
     ) -> ConversationHandle:
-        """Open a conversation.
-
-        Args:
-            feature: Name of the feature; None for the default feature.
-            model: Name of the model; None for the default model.
-            models: Model names for further roles of the feature, by role.
-            parameters: Model parameters by name, for example `temperature`.
-            settings: Settings of the feature by name.
-            history: Earlier messages, oldest first.
-            state: State of the feature, from `Answer.state`.
-            record: Whether the store keeps the event log. False: only this object can resume a
-                paused turn.
-            turn_limits: Limits of each turn; None for the defaults.
-            output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own.
-            tools: Names of the tools to allow; `git__*` matches a prefix. None for all.
-            owner: Owner of the conversation in the store; None for the store's default owner.
-
-        Raises:
-            NoRoute: No provider can run a model.
-            InvalidParameter: A model parameter is unknown or invalid.
-            ConfigurationError: The feature, a role, a setting or a tool is unknown or invalid.
-        """
+        """Open a conversation. `owner` is its owner in the store; None for the default owner."""
 
     def conversation(self, id: str, *, owner: str | None = None) -> ConversationHandle:
-        """Open a stored conversation, as of its last entry.
-
-        Args:
-            id: Id of the conversation.
-            owner: Its owner; None for the store's default owner.
-
-        Raises:
-            NotFound: The owner has no such conversation.
-            StoreError: The conversation cannot be read.
-            ConfigurationError: The host has no store.
-        """
+        """Open a stored conversation of an owner, as of its last entry. Raises `NotFound`."""
 
     def store_for(self, owner: str | None = None) -> OwnerStore:
-        """The store, limited to one owner; None for the store's default owner.
-
-        Raises:
-            ConfigurationError: The host has no store.
-        """
+        """The store, limited to one owner; None for the store's default owner. Raises
+        `ConfigurationError` if the host has no store."""
 
     def jobs(self, queue: str) -> BackgroundQueue:
         """A queue of background jobs in the store.
@@ -264,11 +202,7 @@ class HostServices(Protocol):
         """The tools that a model is offered. It queries all sources, which can be slow."""
 
     def tool(self, name: str) -> Tool:
-        """A tool by its name.
-
-        Raises:
-            ConfigurationError: The tool is unknown.
-        """
+        """A tool by its name. Raises `ConfigurationError` if it is unknown."""
 
     def call_tool(
         self,
@@ -279,15 +213,7 @@ class HostServices(Protocol):
         approved: bool = False,
         limits: CancelToken | None = None,
     ) -> ToolOutput:
-        """Call a tool as for a model, and wait for its output. Failures are part of the output.
-
-        Args:
-            name: Name of the tool.
-            arguments: Arguments by name; JSON.
-            context: JSON for the tool, for example from a client.
-            approved: Whether a person approved the call; needed for a tool with the rule `ask`.
-            limits: Cancels the call.
-        """
+        """Call a tool as for a model, and wait for its output. Failures are part of the output."""
 
     def embed(
         self,
@@ -298,25 +224,12 @@ class HostServices(Protocol):
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> Embeddings:
-        """Compute embedding vectors, one per text, in order.
-
-        Args:
-            texts: The texts.
-            model: Name of the model; None for the default model of `embed`.
-            purpose: Use of the vectors; some models embed queries and documents differently.
-            limits: Cancels the call.
-            owner: User whose budget the call counts on.
-
-        Raises:
-            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
-        """
+        """Compute embedding vectors, one per text, in order. `owner` is the user whose budget the
+        call counts on."""
 
     def explain(self, model: str | None) -> Sequence[RouteCandidate]:
-        """The routes for a model, best first, including those that cannot run.
-
-        Raises:
-            NoRoute: The model is unknown.
-        """
+        """The routes for a model, best first, including those that cannot run. Raises `NoRoute` if
+        the model is unknown."""
 
 
 class CommandState(Protocol):
