@@ -154,8 +154,7 @@ class FakeService:
 
     def let_go(self, times: int = 1) -> None:
         """Resume held replies."""
-        for _ in range(times):
-            self._held.release()
+        self._held.release(times)
 
     def wait_for_requests(self, count: int) -> None:
         """Wait until this number of requests was received completely."""
