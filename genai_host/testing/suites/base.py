@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import pytest
@@ -52,8 +52,12 @@ class Suite:
             raise TypeError(f"{cls.__name__}: nobody departs from test_departures_have_reasons")
 
     @pytest.fixture(autouse=True)
-    def _in_a_home_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path / "home"))
+    def _in_a_home_of_its_own(
+        self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Unlike with `tmp_path`, the directory is created on first write."""
+        home = tmp_path_factory.getbasetemp() / f"home-{uuid.uuid4().hex}"
+        monkeypatch.setenv("GENAI_HOST_HOME", str(home))
         monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
 
     @pytest.fixture(autouse=True)
