@@ -117,14 +117,20 @@ class Rings:
             raise pytest.UsageError(f"--rings: unknown ring {', '.join(sorted(wrong))}")
         self._usage = Usage()
         self._watched = float("-inf")
+        self._folders: list[str] = []
         self._file = open(file, "a", encoding="utf-8", buffering=1) if file else None  # noqa: SIM115 - for the whole run
         sys.addaudithook(self._usage.audit_hook())
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_collection(self) -> Iterator[Any]:
+    def pytest_collection(self, session: pytest.Session) -> Iterator[Any]:
         """Exclude collected objects from garbage collection: they live as long as the run, and
         traversing them takes half a second each time.
         """
+        config = session.config
+        if config.args_source is config.ArgsSource.TESTPATHS:
+            self._folders = list(config.args)
+            if getattr(config, "workerinput", {}).get("workerid") == "gw1":
+                config.args.reverse()  # in a new clone, each of two workers compiles other modules
         gc.disable()
         # Hypothesis creates its random source with the first example, and treats it as garbage if
         # its references cannot be found later
@@ -137,6 +143,7 @@ class Rings:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=self._folder_number)  # in the same order in each worker
         for item in items:
             item.stash[_RING] = ring_of(item)
         if self._chosen and items:
@@ -144,6 +151,10 @@ class Rings:
             items[0].config.hook.pytest_deselected(items=left)
             items[:] = [each for each in items if self._is_chosen(each)]
         items.sort(key=_time_limit, reverse=True)  # else one worker waits for the other at the end
+
+    def _folder_number(self, item: pytest.Item) -> int:
+        folder = item.nodeid.partition("/")[0]
+        return self._folders.index(folder) if folder in self._folders else 0
 
     def _is_chosen(self, item: pytest.Item) -> bool:
         is_smoke = "smoke" in self._chosen and item.get_closest_marker("smoke") is not None
