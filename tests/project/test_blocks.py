@@ -134,6 +134,8 @@ def walk(
             "https://my-resource.openai.azure.com": vendors.url,
         }
         variables = {
+            # no document shows a longer answer, and the model computes a second for 100 tokens
+            "GENAI_HOST_PROVIDERS__LOCAL__MAX_TOKENS": "40",
             "GENAI_HOST_SERVER__PORT": str(port),
             "PYTHONPYCACHEPREFIX": str(installed.bytecode),
             "UV_FIND_LINKS": str(next(iter(wheels.values())).parent),
