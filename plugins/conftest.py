@@ -11,6 +11,7 @@ from genai_host_testing.plugin_fixtures import (
     make_local_host,
     scripted,
 )
+from genai_host_testing.warm_children import warm_children
 
 __all__ = [
     "background",
@@ -20,6 +21,7 @@ __all__ = [
     "make_local_host",
     "offline",
     "scripted",
+    "warm_children",
     "weights",
 ]
 

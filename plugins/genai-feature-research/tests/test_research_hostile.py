@@ -17,7 +17,8 @@ from genai_host_testing.made_pdf import pdf
 from genai_host_testing.page_site import Answer, PageSite, redirect, reply, wait_for_end
 from genai_host_testing.research_engine import Scene
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_children")]
+warmed = ("genai_tools_pages.process", "genai_tools_pages.web_page", "pypdf", "trafilatura")
 
 GOOD = "<html><title>Rivers</title><body><p>Rivers run to the sea, all of them.</p></body></html>"
 PDF = pdf([b"BT /F1 12 Tf 10 100 Td (Lakes stand still.) Tj ET"], "Lakes")

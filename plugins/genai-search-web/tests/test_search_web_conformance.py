@@ -15,7 +15,9 @@ from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
 from .search_engines import MOJEEK, SearchEngines, mojeek_page
 
-pytestmark = pytest.mark.slow  # each search is a process
+# each search is a process
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_children")]
+warmed = ("genai_search_web.by_ddgs", "genai_search_web.by_searxng", "ddgs.ddgs", "requests")
 
 HENS = {"title": "Hens", "link": "https://hens.example/", "text": "They lay eggs."}
 SAMPLES: Any = [

@@ -10,6 +10,9 @@ import pytest
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 from genai_host_testing.page_site import PageSite, reply
 
+pytestmark = pytest.mark.usefixtures("warm_children")
+warmed = ("genai_tools_pages.process", "genai_tools_pages.web_page")
+
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[PageSite]:
