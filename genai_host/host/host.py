@@ -305,7 +305,7 @@ class Host(HostParts):
             prompt: The prompt.
             model: Name of the model; see `open`.
             provider: Name of the provider to use; None for any.
-            stream: Whether to request a streamed reply.
+            stream: Whether to request a streamed reply; otherwise, the answer is one chunk.
             limits: Cancels the call.
             owner: User whose budget the call counts on.
             persisted: Whether the caller stores the call, so that its usage is counted there.
@@ -318,7 +318,10 @@ class Host(HostParts):
         with self._until(limits) as until:
             # without a trace, `RetryWait` is not yielded
             pieces: Generator[Any, None, Completion] = agent.stream(prompt, until, stream=stream)
-            return (yield from pieces)
+            completion = yield from pieces
+            if not stream and completion.text:
+                yield Delta(text=completion.text)
+            return completion
 
     def embed(
         self,
