@@ -1,6 +1,6 @@
 """A conversation: one user, one feature, its agents, one event log.
 
-`say` → `stream` → `_turn` → `Driver.run` → … → `Answer`
+`say` → `_say` → `TurnRunner.run` → `Driver.run` → … → `Answer`
 """
 
 from __future__ import annotations
@@ -8,47 +8,38 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Pause, Turn, schema_of
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Pause, schema_of
 from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
 from genai_host.api.models import merged_parameters
-from genai_host.api.schema import tells_dialects_apart
 from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import ConversationAgents, MakeAgent
-from genai_host.calls.structured_output import Answers
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.conversations.driver import Driver
-from genai_host.conversations.journal import TurnJournal
 from genai_host.conversations.log import ConversationLog
 from genai_host.conversations.record import (
     Changed,
     Recorder,
     Rewound,
-    TurnEnded,
     TurnStarted,
     models_in,
     models_on_record,
 )
-from genai_host.conversations.recorder import RESUMABLE, FailsafeRecorder
+from genai_host.conversations.recorder import FailsafeRecorder
 from genai_host.conversations.replay import ConversationState
+from genai_host.conversations.turns import TurnRunner
 from genai_host.errors import (
-    Cancelled,
-    Conflict,
     ConversationBusy,
     ConversationClosed,
     GenaiError,
-    PluginError,
     ReplayError,
     StoreError,
-    TurnPaused,
     ValidationError,
 )
 from genai_host.plugins.observers import Observers
 from genai_host.tools.toolbox import Toolbox
-from genai_host.util.text import describe_exception
 
 UserInput = str | Part | Message | Iterable[str | Part]
 """A user's message: a string, a part, several of them, or a whole message."""
@@ -81,12 +72,8 @@ class Conversation:
     ) -> None:
         chosen = changed or began.opened
         self.feature = feature
-        self._make_agent = make_agent
-        self._toolbox = toolbox
-        self._clock = clock
+        self._new_agents = partial(ConversationAgents, feature, make_agent)
         self._codec = codec
-        self._observers = observers
-        self._turn_limits = turn_limits
         agents = self._new_agents(
             models_in(chosen), chosen.parameters, chosen.settings, began.history
         )
@@ -97,13 +84,20 @@ class Conversation:
         self.record, error = make_record()
         recorder = None
         if self.record is not None:
-            recorder = FailsafeRecorder(self.record, self._end_turn, error)
+            recorder = FailsafeRecorder(self.record, lambda error: self._turns.cancel(error), error)
         self._log = ConversationLog(began, agents, recorder, codec)
-        self._answers = Answers(feature.name)
+        self._turns = TurnRunner(
+            feature,
+            self._log,
+            toolbox,
+            clock,
+            codec,
+            observers=observers,
+            turn_limits=turn_limits,
+            id=self.id,
+        )
         self._busy = threading.Lock()
-        self._cancellation: Cancellation | None = None
         self._closed = False
-        self._reason: GenaiError | None = None
         if changed is not None:
             self._log.append(changed)
 
@@ -244,7 +238,7 @@ class Conversation:
             started = self._started(message, regenerate, context, output_type)
             journal = self._log.journal(started)
             output_type = self._output_type if output_type is None else output_type
-            yield from self._turn(started, journal, output_type, streamed)
+            yield from self._turns.run(started, journal, output_type, streamed=streamed)
 
     def begin(
         self,
@@ -341,14 +335,12 @@ class Conversation:
                     "the turn does not wait for a result", hint="call resume() without a result"
                 )
             output_type = self._output_type_of(started) if output_type is None else output_type
-            yield from self._turn(started, journal, output_type, streamed)
+            yield from self._turns.run(started, journal, output_type, streamed=streamed)
 
     def cancel(self) -> None:
         """Cancel the running turn, if there is one: it raises `Cancelled`, and its calls are
         closed."""
-        cancellation = self._cancellation
-        if cancellation is not None:
-            cancellation.cancel()
+        self._turns.cancel()
 
     def flush(self) -> None:
         """Record what could not be recorded so far; see `record_error`. Also after `close`.
@@ -430,74 +422,14 @@ class Conversation:
             reason: Error of the running turn; None for `Cancelled`. With `Interrupted`, the turn
                 can be resumed, as after a crash.
         """
-        self._reason = reason
         self._closed = True
-        if self._cancellation is not None:
-            self._cancellation.cancel(reason)
+        self._turns.close(reason)
 
     def __enter__(self) -> Conversation:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-    def _turn(
-        self, started: TurnStarted, journal: TurnJournal, output_type: Any, streamed: bool
-    ) -> Generator[Event, None, None]:
-        """Run the turn, then commit its messages; on failure nothing changes."""
-        self._log.pending = (started, journal)
-        with Cancellation() as self._cancellation:
-            if self._closed:
-                self._cancellation.cancel(self._reason)
-            try:
-                result, answer = yield from self._run(started, journal, streamed, output_type)
-            except TurnPaused as pause:
-                if isinstance(pause.__cause__, ValidationError):
-                    raise pause.__cause__ from None
-                raise
-            except BaseException as error:
-                failure = self._failure(error)
-                if not isinstance(failure, RESUMABLE):
-                    self._log.append(TurnEnded(started.turn, error=failure))
-                if failure is error or not isinstance(error, Exception):
-                    raise
-                raise failure from error
-        try:
-            self._log.append(TurnEnded(started.turn, answer))
-        except Conflict as conflict:
-            self._log.append(TurnEnded(started.turn, error=conflict))
-            raise
-        yield Event("answer", result)
-
-    def _run(
-        self, started: TurnStarted, journal: TurnJournal, streamed: bool, output_type: Any
-    ) -> Generator[Event, None, tuple[Answer, Answer]]:
-        """The answer as returned, and as recorded."""
-        assert self._cancellation is not None  # of this turn
-        turn = self._turn_of(started)
-        routes = self._log.agents.main.routes
-        model = routes[0].candidate.name if routes else ""
-        watching = self._observers.turn(self.feature.name, turn, self.id, model, self._clock)
-        with watching as watched:
-            driver = Driver(
-                self.feature,
-                turn,
-                self._log.agents.agents,
-                self._toolbox.only(self._log.state.opened.tools),
-                journal,
-                self._cancellation,
-                self._clock,
-                codec=self._codec,
-                turn_limits=self._turn_limits,
-                streamed=streamed,
-                form=output_type if tells_dialects_apart(output_type) else None,
-                id=watched.id,
-                watchdog=self._observers.watchdog,
-            )
-            answer = yield from driver.run()
-            result = self._answers.built(answer, started.schema, output_type, driver.completion)
-            watched.answer = result
-        return result, answer
 
     def _output_type_of(self, started: TurnStarted) -> Any:
         """The output class of a recorded turn: that of the conversation, if the schemas
@@ -509,41 +441,11 @@ class Conversation:
             return self._output_type
         return started.schema
 
-    def _turn_of(self, started: TurnStarted) -> Turn[Any]:
-        history, state = self._log.state.before(started.again)
-        return Turn(
-            message=started.message,
-            history=history,
-            settings=self._log.agents.settings,
-            context=started.context,
-            schema=started.schema,
-            state=state,
-            roles=self._log.agents.roles,
-            opened_at=self._log.state.opened.began,
-            tag=self._log.state.opened.tag,
-        )
-
     def _context(self, context: Mapping[str, Any]) -> Any:
         try:
             return json_round_trip(context, self._codec)
         except ValidationError as error:
             raise ValidationError(f"the context is not JSON: {error}") from error
-
-    def _failure(self, error: BaseException) -> GenaiError:
-        """The error as recorded."""
-        if isinstance(error, GenaiError):
-            return error
-        if isinstance(error, Exception):
-            return PluginError(
-                f"the feature {self.feature.name} failed: {describe_exception(error)}",
-                hint="this is a fault of a plugin; -v shows where",
-            )
-        return self._reason or Cancelled("abandoned")
-
-    def _end_turn(self, error: GenaiError) -> None:
-        """End the running turn with an error that the feature cannot handle."""
-        if self._cancellation is not None:
-            self._cancellation.cancel(error)
 
     @contextmanager
     def _exclusive(self, *, idle: bool = False) -> Iterator[None]:
@@ -576,17 +478,6 @@ class Conversation:
             **models_on_record(agents.models),
         )
         self._log.append(changed, agents)
-
-    def _new_agents(
-        self,
-        models: Mapping[str, str | ModelChoice],
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        history: Iterable[Message],
-    ) -> ConversationAgents:
-        return ConversationAgents(
-            self.feature, self._make_agent, models, parameters, settings, history
-        )
 
 
 def _schema_in(agents: ConversationAgents, output_type: Any) -> dict[str, Any]:
