@@ -183,6 +183,7 @@ def test_only_a_record_can_be_reopened(host: Host) -> None:
         host.reopen(InMemoryRecord())
 
 
+@pytest.mark.part  # urllib3 opens a socket when it is imported
 def test_every_public_name_is_there() -> None:
     assert sorted(genai_host.__all__) == genai_host.__all__
     assert set(genai_host._HOMES) == set(genai_host.__all__)
