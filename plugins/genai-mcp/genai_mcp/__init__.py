@@ -2,18 +2,20 @@
 
     McpSource.tools → Connection.open → Connection.tools → tools_of
     Tool.run → Connection.call → output_of
+    Service → Calls.answer → RunningCall → Offer.begin
+
+Sessions, versions and transports of the protocol are those of the SDK (package `mcp`), under our
+limits, names, approvals and environment of child processes.
 
 - `client.servers`: the file `mcp.json`
 - `client.source`: the tools of one server as tools of the host
-- `client.connection`: the client of the SDK (package `mcp`), in an event loop
-- `client.stdio`, `client.http`: its transports, with our limits
+- `client.connection`: the client of the SDK, in an event loop
+- `client.stdio`, `client.http`: its transports
 - `server.offer`: the host's tools and features as MCP tools; a call is a generator of `Steps`
+- `server.messages`: steps of calls, results of tools
 - `server.calls`: a call as a request: progress, approval, result
-- `server.messages`: steps, messages to the client, results of tools
-- `server.session`: the messages of one client and the replies to them, without I/O
-- `server.stdio`, `server.http`: the transports
-- `rpc`: JSON-RPC 2.0 and versions of MCP, for the server
-- `mirrored`: arguments that are repeated in headers
+- `server.service`: the server of the SDK with our tools
+- `server.stdio`, `server.http`: its transports
 - `text`: lines and texts from a peer
 
 The SDK takes longer to import than the whole host. It is imported when a server is first needed.

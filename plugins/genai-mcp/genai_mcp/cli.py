@@ -89,8 +89,8 @@ def serve_command(
     ends with * is a prefix. A tool that needs approval runs only if the client can ask its
     user, or with --auto-approve.
     """
-    from genai_mcp.server.calls import SharedState
     from genai_mcp.server.offer import Choice, Offer
+    from genai_mcp.server.service import Service
     from genai_mcp.server.stdio import StdioServer
 
     reader, writer = _own_streams()
@@ -106,7 +106,7 @@ def serve_command(
         model=model,
         record=record,
     )
-    service = SharedState(Offer(host, choice))
+    service = Service(Offer(host, choice))
     server = StdioServer(service, reader, writer)
     with _ended_by_signals(server) as heard:
         server.run()

@@ -1,74 +1,113 @@
-"""A client of the MCP server, without a transport."""
+"""A client of the MCP server, which sends and receives messages without a transport."""
 
 from __future__ import annotations
 
 import json
+import queue
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any
 
+import anyio
 import pytest
-from genai_mcp import rpc
-from genai_mcp.server.calls import RequestExchange, SharedState
+from anyio.from_thread import start_blocking_portal
 from genai_mcp.server.offer import Choice, Offer
-from genai_mcp.server.session import ServerSession
+from genai_mcp.server.service import Service
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
 from genai_host import Host
 from genai_host.api import Tool, ToolContext
 
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
+NO_META: Mapping[str, Any] = {}
 
 
 class Talk:
     """A client without a transport.
 
-    version        that it speaks; it shakes hands if that wants it
-    capabilities   of the client
+    Args:
+        service: The server.
+        version: Version that it uses; it opens a session if that has sessions.
+        capabilities: Its capabilities.
     """
 
-    def __init__(self, service: SharedState, version: str, capabilities: Any = None) -> None:
-        self.session = ServerSession(service)
+    def __init__(self, service: Service, version: str, capabilities: Any = None) -> None:
+        self._exit = ExitStack()
+        self._portal = self._exit.enter_context(start_blocking_portal(name="talk"))
+        self._write, incoming = anyio.create_memory_object_stream[Any](100)
+        outgoing, self._read = anyio.create_memory_object_stream[Any](2000)
+        server = service.server
+        self._serving = self._portal.start_task_soon(
+            server.run, incoming, outgoing, server.create_initialization_options()
+        )
+        self._receiving = self._portal.start_task_soon(self._receive)
+        self._received: queue.Queue[Any] = queue.Queue()
         self._meta: dict[str, Any] = {}
         self._last = 0
-        capabilities = capabilities or {}
+        own = {"name": "talk", "version": "1"}
+        capabilities = {} if capabilities is None else capabilities
         if version == NEW:
             self._meta = {
                 f"{OWN}protocolVersion": NEW,
                 f"{OWN}clientCapabilities": capabilities,
             }
-        else:
-            asked = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": {}}
+        elif version:
+            asked = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": own}
             self.opened = self.ask("initialize", **asked)
             self.tell("notifications/initialized")
 
-    def begin(
-        self, method: str, meta: Mapping[str, Any] | None = None, **params: Any
-    ) -> RequestExchange:
+    def send(self, message: Mapping[str, Any]) -> None:
+        read = jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **message})
+        self._portal.call(self._write.send, SessionMessage(read))
+
+    def begin(self, method: str, meta: Mapping[str, Any] | None = None, **params: Any) -> int:
+        """Send a request, and return its id."""
         self._last += 1
         all_meta = {**self._meta, **(meta or {})}
         if all_meta:
             params["_meta"] = all_meta
-        exchange = self.session.receive(rpc.RpcRequest(self._last, method, params))
-        assert exchange is not None
-        return exchange
+        self.send({"id": self._last, "method": method, "params": params})
+        return self._last
 
     def tell(self, method: str, **params: Any) -> None:
-        assert self.session.receive(rpc.Notification(method, params)) is None
+        self.send({"method": method, "params": params})
+
+    def hear(self) -> Any:
+        """The next message."""
+        return self._received.get(timeout=30)
+
+    def all_until(self, id: int) -> Iterator[Any]:
+        """The messages up to the answer to a request."""
+        while True:
+            message = self.hear()
+            yield message
+            if message.get("id") == id and "method" not in message:
+                return
 
     def ask(self, method: str, meta: Mapping[str, Any] | None = None, **params: Any) -> Any:
         """The answer: its result, or its error."""
-        [answer] = as_sent(self.begin(method, meta, **params))
-        assert answer["id"] == self._last
+        [answer] = self.all_until(self.begin(method, meta, **params))
         return answer.get("result", answer.get("error"))
 
     def call(self, name: str, **arguments: Any) -> Any:
         return self.ask("tools/call", name=name, arguments=arguments)
 
+    def close(self) -> None:
+        """End the session, as a client that closes its end."""
+        if self._receiving.done():
+            return
+        self._portal.call(self._write.close)
+        self._serving.result(30)
+        self._receiving.result(30)
+        self._exit.close()
 
-def as_sent(exchange: RequestExchange) -> Iterator[Any]:
-    """The messages, as they are once they were written and read."""
-    for message in exchange:
-        yield json.loads(json.dumps(message, default=dict))
+    async def _receive(self) -> None:
+        async with self._read:
+            async for sent in self._read:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._received.put(json.loads(text))
 
 
 def text(result: Any) -> str:
@@ -79,8 +118,8 @@ def repeat(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return str(arguments.get("say", ""))
 
 
-def service_of(host: Host, **choice: Any) -> SharedState:
-    return SharedState(Offer(host, Choice(**choice)))
+def service_of(host: Host, **choice: Any) -> Service:
+    return Service(Offer(host, Choice(**choice)))
 
 
 def tool(name: str, run: Any = repeat, **fields: Any) -> Tool:
@@ -91,3 +130,19 @@ def tool(name: str, run: Any = repeat, **fields: Any) -> Tool:
 def version(request: pytest.FixtureRequest) -> str:
     value: str = request.param
     return value
+
+
+@pytest.fixture(autouse=True)
+def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Closes the clients of a test."""
+    made: list[Talk] = []
+    usual = Talk.__init__
+
+    def init(self: Talk, *given: Any) -> None:
+        made.append(self)
+        usual(self, *given)
+
+    monkeypatch.setattr(Talk, "__init__", init)
+    yield
+    for each in made:
+        each.close()

@@ -8,16 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from genai_mcp import mirrored
 from genai_mcp.client.source import MOST_DESCRIPTION, MOST_TOOLS, output_of, tools_of, usable_name
-from genai_mcp.mirrored import header_value
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import CallToolResult
 from mcp_types import Tool as McpTool
 
 from genai_host.api import Image, Text, Tool, ToolContext, ToolOutput
-from genai_host.errors import ValidationError
 
 OBJECT = {"type": "object"}
 
@@ -95,76 +92,6 @@ def test_names_that_are_good_stay() -> None:
     assert usable_name("2fast", 20) == "_2fast"
     long = [usable_name(f"{'x' * 30}{end}", 20) for end in "ab"]
     assert long[0] != long[1]
-
-
-MARKED = {
-    "type": "object",
-    "properties": {
-        "region": {"type": "string", "x-mcp-header": "Region"},
-        "x-mcp-header": {"type": "string"},
-        "deep": {
-            "type": "object",
-            "properties": {"count": {"type": "integer", "x-mcp-header": "Count"}},
-        },
-        "sure": {"type": "boolean", "x-mcp-header": "Sure"},
-    },
-}
-
-
-def test_marked_arguments_go_into_headers() -> None:
-    places = mirrored.places(MARKED)
-    assert places == {
-        "mcp-param-region": ("region",),
-        "mcp-param-count": ("deep", "count"),
-        "mcp-param-sure": ("sure",),
-    }
-    arguments = {"region": "us", "deep": {"count": 3.0}, "sure": False}
-    assert mirrored.values(places, arguments) == {
-        "mcp-param-region": "us",
-        "mcp-param-count": "3",
-        "mcp-param-sure": "false",
-    }
-    assert mirrored.values(places, {"region": None, "deep": 5}) == {}
-    with pytest.raises(ValidationError, match="is not a valid header value"):
-        mirrored.values(places, {"deep": {"count": 2**53}})
-
-
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"a": {"type": "string", "x-mcp-header": ""}},
-        {"a": {"type": "string", "x-mcp-header": "a b"}},
-        {"a": {"type": "string", "x-mcp-header": "a\r\nb"}},
-        {"a": {"type": "string", "x-mcp-header": 5}},
-        {"a": {"type": "number", "x-mcp-header": "A"}},
-        {"a": {"type": ["string"], "x-mcp-header": "A"}},
-        {"a": {"x-mcp-header": "A"}},
-        {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}},
-        {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
-        {
-            "a": {"type": "string", "x-mcp-header": "A"},
-            "b": {"type": "string", "x-mcp-header": "a"},
-        },
-    ],
-    ids=repr,
-)
-def test_marks_that_cannot_be_leave_a_tool_out(properties: Any) -> None:
-    with pytest.raises(ValidationError):
-        mirrored.places({**OBJECT, "properties": properties})
-
-
-@pytest.mark.parametrize(
-    ("value", "header"),
-    [
-        ("us-west1", "us-west1"),
-        ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
-        (" padded ", "=?base64?IHBhZGRlZCA=?="),
-        ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
-        ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
-    ],
-)
-def test_headers_are_encoded_as_the_specification_shows(value: str, header: str) -> None:
-    assert header_value(value) == header
 
 
 def test_content_of_each_kind() -> None:

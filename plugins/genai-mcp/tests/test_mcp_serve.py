@@ -285,8 +285,6 @@ class TestStrangers:
             b"[]": -32600,
             b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]': -32600,
             b'{"jsonrpc": "2.0", "id": 1, "method": 5}': -32600,
-            b'{"jsonrpc": "2.0", "id": [], "method": "ping"}': -32600,
-            b'{"jsonrpc": "2.0", "id": null, "method": "ping"}': -32600,
             b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}': -32600,
             b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}': -32602,
         }
@@ -294,7 +292,7 @@ class TestStrangers:
             process.write(line)
             answer = process.hear()
             assert answer["error"]["code"] == code, line
-            assert answer["id"] == (1 if b'"id": 1' in line and line[:1] == b"{" else None)
+            assert answer["id"] == (1 if code == -32602 else None)
         process.write(b"")
         process.write(b'{"jsonrpc": "2.0", "id": "x", "result": {}}')
         process.write(b'{"jsonrpc": "2.0", "method": "notifications/x"}')
@@ -303,15 +301,6 @@ class TestStrangers:
         assert process.end() == 0
 
     @pytest.mark.smoke
-    def test_batches_are_of_one_version(self, start: Callable[..., Process]) -> None:
-        process = start()
-        opening = {"protocolVersion": "2025-03-26", "capabilities": {}}
-        process.say(1, "initialize", **opening, _meta={})
-        assert process.hear()["result"]["protocolVersion"] == "2025-03-26"
-        ping = {"jsonrpc": "2.0", "method": "ping"}
-        process.write(json.dumps([{**ping, "id": 2}, {**ping, "id": 3}]).encode())
-        assert [process.hear()["id"], process.hear()["id"]] == [2, 3]
-
     def test_a_line_without_an_end_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()
         assert process.process.stdin is not None

@@ -22,7 +22,14 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from genai_host.errors import ConfigurationError, GenaiError, MalformedReply, ServiceUnavailable
+from genai_host.api import ValueBudget
+from genai_host.errors import (
+    ConfigurationError,
+    GenaiError,
+    MalformedReply,
+    ServiceUnavailable,
+    ValidationError,
+)
 from genai_mcp.client.servers import LARGEST, McpServer, filled
 from genai_mcp.text import Lines, one_line
 
@@ -163,8 +170,9 @@ class _Child:
         if self._unasked > MOST_UNASKED:
             raise MalformedReply("it wrote too much output")
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError as error:
+            value = ValueBudget().read(line)
+            message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+        except (ValueError, ValidationError) as error:
             _log.debug(
                 "%s wrote a line that is not a message: %s", self._name, one_line(str(error))
             )

@@ -1,233 +1,214 @@
-"""The server over HTTP ("Streamable HTTP"), as a route of the host at `/mcp`.
+"""The server over HTTP ("Streamable HTTP"), as routes of the host at `/mcp`.
 
-    McpEndpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
-                  → ServerSession.receive → RequestExchange → one message as JSON, several as events
+    McpEndpoint.post → _Exchange → StreamableHTTPSessionManager (in the loop) → Service
 
-The host has already checked the client's access. Up to 2025-11-25 there is a session, which the
-client names and can end. In 2026-07-28 each request is self-contained, and a client that
-disconnects cancels its call. Headers then repeat fields of the body. Intermediaries trust the
-headers, so `check_headers` rejects a request whose headers differ from the body.
-
-There is no stream of unsolicited messages (GET), because the server sends none.
+The ASGI application of the SDK runs in an event loop, in a thread; the host has already checked the
+client's access and the size of the body. There is no stream of unsolicited messages (GET), because
+the server sends none.
 """
 
 from __future__ import annotations
 
-import itertools
-import secrets
-import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from genai_host.api import RouteRequest, RouteResponse, json_response, write_json
+import anyio
+from anyio.abc import TaskGroup
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from genai_host.api import RouteRequest, RouteResponse, ValueBudget, json_response
 from genai_host.errors import ValidationError
-from genai_mcp import mirrored, rpc
-from genai_mcp.rpc import HANDSHAKES, INVALID_REQUEST, OWN, RpcError, RpcRequest, WrongMessage
-from genai_mcp.server import messages
-from genai_mcp.server.calls import RequestExchange, SharedState, is_alone
-from genai_mcp.server.messages import HEADER_MISMATCH, Outgoing
 from genai_mcp.server.offer import Offer
-from genai_mcp.server.session import ServerSession
+from genai_mcp.server.service import Service
+from genai_mcp.text import one_line
 
 if TYPE_CHECKING:
     from genai_host.api import HostServices
 
+MOST_SESSIONS = 1000
+"""Maximum number of open sessions; beyond it new ones are refused."""
 
-def check_headers(request: RpcRequest, headers: Mapping[str, str], offer: Offer) -> None:
-    """Check that the headers, in lower case, match the body. Raises `RpcError`."""
-    version = request.params["_meta"].get(f"{OWN}protocolVersion")
-    if isinstance(version, str):  # otherwise it is rejected for the type
-        _check("mcp-protocol-version", headers.get("mcp-protocol-version"), version)
-    _check("mcp-method", headers.get("mcp-method"), request.method)
-    if request.method != "tools/call":
-        return
-    name, arguments = request.params.get("name"), request.params.get("arguments", {})
-    if isinstance(name, str):
-        _check("mcp-name", _decoded(headers, "mcp-name"), name)
-        if isinstance(arguments, Mapping):
-            _check_arguments(name, arguments, headers, offer)
+LARGEST = 4 << 20
+"""Maximum number of bytes of a client message."""
 
-
-def _check_arguments(
-    name: str, arguments: Mapping[str, Any], headers: Mapping[str, str], offer: Offer
-) -> None:
-    offered = offer.tool(name)
-    if offered is None or not offered.mirrored:
-        return
-    try:
-        values = mirrored.values(offered.mirrored, arguments)
-    except ValidationError as error:
-        raise RpcError(HEADER_MISMATCH, str(error)) from error
-    for header in offered.mirrored:
-        given, expected = _decoded(headers, header), values.get(header)
-        if given is None or expected is None or not _are_equal_numbers(given, expected):
-            _check(header, given, expected)
-
-
-def _decoded(headers: Mapping[str, str], name: str) -> str | None:
-    """Return the decoded value of a header; None if it is missing."""
-    value = headers.get(name)
-    if value is None:
-        return None
-    text = mirrored.header_text(value.strip())
-    if text is None:
-        raise RpcError(HEADER_MISMATCH, f"the header {name} has invalid characters")
-    return text
-
-
-def _check(name: str, given: str | None, expected: str | None) -> None:
-    if given is None and expected is not None:
-        raise RpcError(HEADER_MISMATCH, f"the header {name} is missing")
-    if given != expected:
-        raise RpcError(HEADER_MISMATCH, f"the header {name} does not match the body")
-
-
-def _are_equal_numbers(one: str, other: str) -> bool:
-    """Whether two numbers are equal, for example `42.0` and `42`."""
-    try:
-        return Decimal(one) == Decimal(other)
-    except InvalidOperation:
-        return False
-
-
-MOST_SESSIONS = 100
-"""Maximum number of open sessions; beyond it the least recently used one ends."""
-
-_BATCHES = "2025-03-26"  # the only version with batches
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SSE = "text/event-stream"
 _EVENTS = {"content-type": _SSE, "cache-control": "no-cache", "x-accel-buffering": "no"}
 _PING = b": ping\n\n"
-_STATUS = {
-    rpc.PARSE_ERROR: 400,
-    rpc.INVALID_REQUEST: 400,
-    rpc.INVALID_PARAMS: 400,
-    messages.HEADER_MISMATCH: 400,
-    messages.MISSING_CAPABILITY: 400,
-    messages.UNSUPPORTED_VERSION: 400,
-    rpc.METHOD_NOT_FOUND: 404,
-}
+_OF_CONNECTION = ("connection", "content-length", "transfer-encoding")
+
+_log = logging.getLogger(__name__)
 
 
 class McpEndpoint:
     """The MCP endpoint of one host. Thread-safe."""
 
     def __init__(self, host: HostServices) -> None:
-        self._service = SharedState(Offer(host))
-        self._lock = threading.Lock()
-        self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
+        self._service = Service(Offer(host))
+        self._sessions = StreamableHTTPSessionManager(
+            self._service.server, max_sessions=MOST_SESSIONS, max_request_body_size=LARGEST
+        )
+        self._exit = contextlib.ExitStack()
+        self._portal = self._exit.enter_context(start_blocking_portal(name="mcp server"))
+        self._tasks = self._exit.enter_context(
+            self._portal.wrap_async_context_manager(self._running())
+        )
 
     def post(self, request: RouteRequest) -> RouteResponse:
-        refusal = _refusal(request)
-        if refusal is not None:
-            return refusal
-        try:
-            received = rpc.read_messages(request.body)
-        except WrongMessage as error:
-            return _error(400, error.rpc_code, str(error), error.id)
-        if rpc.is_batch(request.body):
-            return self._of_session(request, received, is_batch=True)
-        [message] = received
-        if isinstance(message, RpcRequest):
-            if is_alone(message) or _is_modern(request):
-                return self._alone(request, message)
-            if message.method == "initialize":
-                return self._opened(message)
-        return self._of_session(request, received, is_batch=False)
-
-    def delete(self, request: RouteRequest) -> RouteResponse:
-        """End a session."""
+        """Answer a message."""
         refusal = _wrong_origin(request)
         if refusal is not None:
             return refusal
-        with self._lock:
-            session = self._sessions.pop(request.headers.get("mcp-session-id", ""), None)
-        if session is None:
-            return _error(404, INVALID_REQUEST, "unknown session")
-        session.close()
-        return RouteResponse(status=204)
+        if request.body:
+            try:
+                ValueBudget().read(request.body)  # the SDK does not limit the number of values
+            except (ValueError, ValidationError) as error:
+                return _error(400, PARSE_ERROR, f"invalid JSON: {one_line(str(error))}")
+        exchange = _Exchange(self._portal, request)
+
+        def start() -> None:
+            self._tasks.start_soon(exchange.run, self._sessions)
+
+        self._portal.call(start)
+        version = request.headers.get("mcp-protocol-version")
+        if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
+            return exchange.begin()  # its head comes immediately, and can name a session
+        return RouteResponse(exchange, headers=_EVENTS, keepalive=_PING, begin=exchange.begin)
+
+    def delete(self, request: RouteRequest) -> RouteResponse:
+        """End a session."""
+        return self.post(request)
 
     def close(self) -> None:
-        with self._lock:
-            sessions = list(self._sessions.values())
-            self._sessions.clear()
-        for session in sessions:
-            session.close()
+        self._exit.close()
         self._service.close()
 
-    def _alone(self, request: RouteRequest, message: RpcRequest) -> RouteResponse:
-        """Answer a self-contained request."""
-        if is_alone(message):
+    @contextlib.asynccontextmanager
+    async def _running(self) -> AsyncIterator[TaskGroup]:
+        async with self._sessions.run(), anyio.create_task_group() as tasks:
+            yield tasks
+            tasks.cancel_scope.cancel()
+
+
+class _Exchange:
+    """One request and its reply: a body of events, or a complete body."""
+
+    def __init__(self, portal: BlockingPortal, request: RouteRequest) -> None:
+        self._portal = portal
+        self._request = request
+        self._body: bytes | None = None
+        self._is_replaced = False
+        self._gone = portal.call(anyio.Event)
+        self._write, self._read = anyio.create_memory_object_stream[dict[str, Any]](0)
+        self._registration = request.limits.on_cancel(self._leave)
+
+    async def run(self, sessions: StreamableHTTPSessionManager) -> None:
+        """Answer the request, in the loop."""
+        received = False
+
+        async def receive() -> dict[str, Any]:
+            nonlocal received
+            if received:
+                await self._gone.wait()
+                return {"type": "http.disconnect"}
+            received = True
+            return {"type": "http.request", "body": self._request.body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            with contextlib.suppress(anyio.BrokenResourceError):  # the client has disconnected
+                await self._write.send(message)
+
+        with self._write:
             try:
-                check_headers(message, request.headers, self._service.offer)
-            except RpcError as error:
-                return json_response(messages.of_error(message.id, error), _STATUS[error.code])
-        exchange = ServerSession(self._service).receive(message)
-        assert exchange is not None  # true for a request
-        return _reply(exchange, request, modern=True)
+                await sessions.handle_request(_scope(self._request), receive, send)
+            except Exception as error:  # noqa: BLE001 - the others are served on
+                _log.warning("a request to /mcp failed", exc_info=error)
 
-    def _opened(self, message: RpcRequest) -> RouteResponse:
-        session = ServerSession(self._service)
-        exchange = session.receive(message)
-        assert exchange is not None  # true for a request
-        [answer] = exchange
-        if not session.version:
-            return json_response(answer)
-        name = secrets.token_urlsafe(32)
-        with self._lock:
-            self._sessions[name] = session
-            gone = self._sessions.popitem(last=False)[1] if self._is_full() else None
-        if gone is not None:
-            gone.close()
-        return json_response(answer, headers={"mcp-session-id": name})
+    def begin(self) -> RouteResponse:
+        """Wait for the head of the reply, and for its body unless that is events."""
+        head = self._next()
+        if head is None:
+            return _error(500, INTERNAL_ERROR, "internal error; see the log of the server")
+        given = {name.decode(): value.decode("latin-1") for name, value in head["headers"]}
+        headers = {name: given[name] for name in given if name not in _OF_CONNECTION}
+        if headers.get("content-type", "").startswith(_SSE):
+            self._is_replaced = True
+            return RouteResponse(_Events(self), headers=headers, keepalive=_PING)
+        self._body = b"".join(self.chunks())
+        self.finish()
+        return RouteResponse(self._body, status=int(head["status"]), headers=headers)
 
-    def _is_full(self) -> bool:
-        return len(self._sessions) > MOST_SESSIONS
+    def chunks(self) -> Iterator[bytes]:
+        """The data of the body, as it is produced."""
+        while (message := self._next()) is not None:
+            if message["body"]:
+                yield message["body"]
 
-    def _of_session(
-        self, request: RouteRequest, received: list[rpc.Message], *, is_batch: bool
-    ) -> RouteResponse:
-        if _is_modern(request):  # 2026-07-28 has no notifications and no answers over HTTP
-            return RouteResponse(status=202)
-        version = request.headers.get("mcp-protocol-version", "")
-        if version and version not in HANDSHAKES:
-            return json_response(
-                messages.of_error(_id(received), messages.wrong_version(version)), 400
-            )
-        name = request.headers.get("mcp-session-id", "")
-        if not name:
-            why = f"the request has neither mcp-session-id nor {OWN}protocolVersion in its _meta"
-            return _error(400, INVALID_REQUEST, why, _id(received))
-        with self._lock:
-            session = self._sessions.get(name)
-            if session is not None:
-                self._sessions.move_to_end(name)
-        if session is None:
-            return _error(404, INVALID_REQUEST, "unknown session", _id(received))
-        if is_batch and (session.version != _BATCHES or not received):
-            return _error(400, INVALID_REQUEST, "the body must be one message")
-        exchanges = [each for message in received if (each := session.receive(message))]
-        if not exchanges:
-            return RouteResponse(status=202)
-        if is_batch:
-            return RouteResponse(_Batch(exchanges), headers=_EVENTS, keepalive=_PING)
-        return _reply(exchanges[0], request, modern=False)
+    def finish(self) -> None:
+        """Stop reading; a self-contained request is cancelled, if it is in progress."""
+        self._registration.release()
+        with contextlib.suppress(RuntimeError):  # the endpoint is closed
+            self._leave()
+            self._portal.call(self._read.close)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The body, if the headers have been sent as those of events before `begin` returned."""
+        self._is_replaced = False
+        if self._body is not None:
+            yield b"event: message\ndata: " + self._body + b"\n\n"
+        yield from self.chunks()
+
+    def close(self) -> None:
+        if not self._is_replaced:
+            self.finish()
+
+    def _next(self) -> dict[str, Any] | None:
+        try:
+            message: dict[str, Any] = self._portal.call(self._read.receive)
+        except (anyio.EndOfStream, anyio.ClosedResourceError, CancelledError, RuntimeError):
+            return None
+        return message
+
+    def _leave(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the endpoint is closed
+            self._portal.start_task_soon(self._gone.set)
 
 
-def _refusal(request: RouteRequest) -> RouteResponse | None:
-    """Return the response to an invalid POST; None if it is valid."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":  # other origins need a preflight for it
-        return _error(415, INVALID_REQUEST, "the content-type must be application/json")
-    accepted = request.headers.get("accept", "*/*")
-    if "*/*" not in accepted and not all(each in accepted for each in ("application/json", _SSE)):
-        return _error(
-            406, INVALID_REQUEST, f"the accept header must include application/json and {_SSE}"
-        )
-    return _wrong_origin(request)
+class _Events:
+    """The events of an exchange, with the headers of its reply."""
+
+    def __init__(self, exchange: _Exchange) -> None:
+        self._exchange = exchange
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._exchange.chunks()
+
+    def close(self) -> None:
+        self._exchange.finish()
+
+
+def _scope(request: RouteRequest) -> dict[str, Any]:
+    headers = [
+        (name.encode("latin-1"), value.strip().encode("latin-1", "replace"))
+        for name, value in request.headers.items()
+    ]
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": "/mcp",
+        "query_string": b"",
+        "headers": headers,
+    }
 
 
 def _wrong_origin(request: RouteRequest) -> RouteResponse | None:
@@ -244,73 +225,6 @@ def _wrong_origin(request: RouteRequest) -> RouteResponse | None:
     return _error(403, INVALID_REQUEST, "pages of this origin cannot use this server")
 
 
-def _is_modern(request: RouteRequest) -> bool:
-    """Whether a request is self-contained: its version is not one of those with sessions."""
-    version = request.headers.get("mcp-protocol-version", "")
-    return bool(version) and version not in HANDSHAKES and "mcp-session-id" not in request.headers
-
-
-def _reply(exchange: RequestExchange, request: RouteRequest, *, modern: bool) -> RouteResponse:
-    """Return the messages for a request: one as JSON, several as events. If the first one takes
-    long, the headers are sent meanwhile, so that all are events."""
-    body = _Body(exchange, request, modern=modern)
-    return RouteResponse(body, headers=_EVENTS, keepalive=_PING, begin=body.begin)
-
-
-class _Body:
-    """The messages for a request, as events."""
-
-    def __init__(self, exchange: RequestExchange, request: RouteRequest, *, modern: bool) -> None:
-        self._registration = request.limits.on_cancel(exchange.cancel) if modern else None
-        self._sent = iter(exchange)
-        self._first: Outgoing | None = None
-        self._modern = modern
-
-    def begin(self) -> RouteResponse | None:
-        """Wait for the first message. Returns the response if it is the only one."""
-        self._first = first = next(self._sent, None)
-        if first is not None and "method" in first:
-            return None
-        next(self._sent, None)  # run it to its end
-        if first is None:  # cancelled
-            return RouteResponse(status=202)
-        error = first.get("error", {})
-        return json_response(first, _STATUS.get(error.get("code", 0), 200) if self._modern else 200)
-
-    def __iter__(self) -> Iterator[bytes]:
-        if self._first is not None:
-            yield from _events(itertools.chain([self._first], self._sent))
-
-    def close(self) -> None:
-        self._sent.close()
-        if self._registration is not None:
-            self._registration.release()
-
-
-class _Batch:
-    """The messages for the requests of a batch, as events."""
-
-    def __init__(self, exchanges: Iterable[RequestExchange]) -> None:
-        self._sent = itertools.chain.from_iterable(exchanges)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return _events(self._sent)
-
-    def close(self) -> None:
-        """Answer the other requests, since a client that disconnects has not cancelled them."""
-        for _ in self._sent:
-            pass
-
-
-def _events(sent: Iterator[Outgoing]) -> Iterator[bytes]:
-    for message in sent:
-        yield b"event: message\ndata: " + write_json(message) + b"\n\n"
-
-
-def _error(status: int, code: int, message: str, id: rpc.Id | None = None) -> RouteResponse:
-    return json_response(messages.error(id, code, message), status)
-
-
-def _id(received: list[rpc.Message]) -> rpc.Id | None:
-    only = received[0] if len(received) == 1 else None
-    return only.id if isinstance(only, RpcRequest) else None
+def _error(status: int, code: int, message: str) -> RouteResponse:
+    error = {"code": code, "message": message}
+    return json_response({"jsonrpc": "2.0", "id": None, "error": error}, status)

@@ -12,7 +12,8 @@ from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import frozen
+from mcp.shared.inbound import X_MCP_HEADER_KEY, find_invalid_x_mcp_header
 
 from genai_host.api import (
     Answer,
@@ -24,7 +25,6 @@ from genai_host.api import (
     SchemaValidator,
 )
 from genai_host.errors import Cancelled, GenaiError, TurnPaused, ValidationError
-from genai_mcp import mirrored
 from genai_mcp.server.messages import (
     News,
     Question,
@@ -76,13 +76,11 @@ class Offered:
         definition: Definition for `tools/list`.
         tool: Tool of the host; None for a feature.
         feature: Feature of the host; None for a tool.
-        mirrored: Arguments that clients repeat in headers.
     """
 
     definition: Mapping[str, Any]
     tool: AvailableTool | None = None
     feature: Feature[Any] | None = None
-    mirrored: mirrored.Places = field(factory=dict)
 
 
 class Offer:
@@ -90,11 +88,13 @@ class Offer:
 
     Attributes:
         clock: Clock of the host.
+        marked: Schemas of the tools listed or called before that have arguments in headers.
     """
 
     def __init__(self, host: HostServices, choice: Choice | None = None) -> None:
         self._host = host
         self.clock = host.clock
+        self.marked: dict[str, Mapping[str, Any]] = {}
         self._choice = choice or Choice()
         self._checker = SchemaValidator(_QUESTION)
 
@@ -103,7 +103,7 @@ class Offer:
         found: dict[str, Offered] = {}
         for tool in self._host.offered_tools():
             if _is_among(tool.name, self._choice.tools):
-                offered = _of_tool(tool)
+                offered = self._of_tool(tool)
                 if offered is not None:
                     found[tool.name] = offered
         for feature in self._host.registry.features.values():
@@ -119,7 +119,9 @@ class Offer:
     def tool(self, name: str) -> Offered | None:
         """Return a tool; None if it does not exist."""
         if _is_among(name, self._choice.tools):
-            found = (_of_tool(each) for each in self._host.offered_tools() if each.name == name)
+            found = (
+                self._of_tool(each) for each in self._host.offered_tools() if each.name == name
+            )
             offered = next(found, None)
             if offered is not None:
                 return offered
@@ -197,6 +199,24 @@ class Offer:
             decisions[id] = is_approved
         return decisions
 
+    def _of_tool(self, tool: AvailableTool) -> Offered | None:
+        """Return the MCP tool; None if clients would have to reject it."""
+        schema = tool.schema
+        reason = find_invalid_x_mcp_header(schema.parameters)
+        if reason is not None:
+            _log.warning("the tool %s is not offered: %s", tool.name, reason)
+            return None
+        if X_MCP_HEADER_KEY in json.dumps(schema.parameters):
+            self.marked[tool.name] = schema.parameters
+        else:
+            self.marked.pop(tool.name, None)
+        definition = {
+            "name": tool.name,
+            "description": schema.description,
+            "inputSchema": schema.parameters,
+        }
+        return Offered(definition, tool=tool)
+
     def _is_approved(self, tool: str) -> bool:
         return _is_among(tool, self._choice.approved)
 
@@ -205,22 +225,6 @@ def _is_among(name: str, names: Collection[str] | None) -> bool:
     if names is None or name in names:
         return True
     return any(each.endswith("*") and name.startswith(each[:-1]) for each in names)
-
-
-def _of_tool(tool: AvailableTool) -> Offered | None:
-    """Return the MCP tool; None if clients would have to reject it."""
-    schema = tool.schema
-    try:
-        places = mirrored.places(schema.parameters)
-    except ValidationError as error:
-        _log.warning("the tool %s is not offered: %s", tool.name, error)
-        return None
-    definition = {
-        "name": tool.name,
-        "description": schema.description,
-        "inputSchema": schema.parameters,
-    }
-    return Offered(definition, tool=tool, mirrored=places)
 
 
 _QUESTION: Mapping[str, Any] = {

@@ -1,117 +1,64 @@
 """The server over the standard streams of its process. Messages are lines.
 
-    StdioServer.run → _read (thread) → Lines → _take → ServerSession.receive → RequestExchange
-                                                       → _send (a thread each) → Outbox
+    StdioServer.run → _read (thread) → Lines → Server.run (in the loop) → _write (thread)
 
-One thread of the `Outbox` writes to the client, in order. Quick exchanges are answered in the
-reading thread. Threads and memory are limited (`MOST`, `MOST_SMALL`, `LARGEST`, and `MOST_CALLS` in
-`calls`), whatever the client sends or does not read. Exceeding a limit ends only the client's own
-session.
+The transport of the SDK is not used: it reads lines of any length, accepts any number of requests
+whose answers are not read, and cannot end while it waits for input. Threads that wait for the
+client are abandoned at the end. Exceeding a limit ends the session.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
-from collections import deque
+from concurrent.futures import CancelledError
 
-from genai_host.api import write_json
-from genai_host.errors import MalformedReply
-from genai_mcp import rpc
-from genai_mcp.rpc import WrongMessage
-from genai_mcp.server import messages
-from genai_mcp.server.calls import RequestExchange, SharedState
-from genai_mcp.server.session import ServerSession
-from genai_mcp.text import Lines
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 
-MOST = 64 << 20
-"""Maximum number of unwritten bytes; beyond it, writers wait."""
-
-MOST_SMALL = 10_000
-"""Maximum number of unwritten messages whose writer does not wait."""
-
-
-class Outbox:
-    """Writes lines to a pipe. Thread-safe.
-
-    Args:
-        number: File descriptor of the pipe; it is not closed.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._changed = threading.Condition()
-        self._pending: deque[bytes] = deque()
-        self._size = 0
-        self._ends = False
-        self._broken = False
-        self._thread = threading.Thread(target=self._write, name="mcp write", daemon=True)
-        self._thread.start()
-
-    def put(self, line: bytes, *, waits: bool) -> bool:
-        """Queue a line, and return whether it was accepted. With `waits`, wait while the client
-        does not read; otherwise a full queue rejects the line.
-        """
-        with self._changed:
-            if waits:
-                self._changed.wait_for(lambda: self._size <= MOST or self._ends)
-            elif len(self._pending) > MOST_SMALL:
-                return False
-            if self._ends:
-                return False
-            self._pending.append(line)
-            self._size += len(line)
-            self._changed.notify_all()
-            return True
-
-    def end(self, seconds: float) -> None:
-        """Accept no more lines, and wait until the queue is written or the pipe is closed."""
-        with self._changed:
-            self._ends = True
-            self._changed.notify_all()
-        self._thread.join(seconds)
-
-    @property
-    def broken(self) -> bool:
-        """Whether the client has closed the pipe."""
-        return self._broken
-
-    def _write(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._ends)
-                if not self._pending:
-                    return
-                line = self._pending.popleft()
-            try:
-                _write_all(self._number, line + b"\n")
-            except OSError:
-                with self._changed:
-                    self._ends = self._broken = True
-                    self._pending.clear()
-                    self._changed.notify_all()
-                return
-            with self._changed:
-                self._size -= len(line)
-                self._changed.notify_all()
-
-
-def _write_all(number: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(number, rest) :]
-
+from genai_host.api import ValueBudget
+from genai_host.errors import MalformedReply, ValidationError
+from genai_mcp.server.service import Service
+from genai_mcp.text import Lines, one_line
 
 LARGEST = 4 << 20
 """Maximum number of bytes of a client message; a larger one ends its session."""
 
-GRACE = 3.0
-"""Seconds for cancelled calls to end, and for answers to be written."""
+MOST = 64 << 20
+"""Maximum number of bytes of requests without an answer, with 16 KiB added for each."""
 
-_BATCHES = "2025-03-26"  # the only version with batches
+GRACE = 3.0
+"""Seconds for answers to be written at the end."""
+
 _BLOCK = 1 << 16
+_TASK = 1 << 14  # bytes of a request besides its line, roughly
+_CANCELLED = "notifications/cancelled"
 _POLL = 1.0  # seconds; on Windows, a wait without a timeout blocks signals
+
+# the session or the loop has ended
+_ENDED = (
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    anyio.EndOfStream,
+    CancelledError,
+    RuntimeError,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -120,84 +67,123 @@ class StdioServer:
     """Serves one client.
 
     Args:
+        service: The server.
         reader: File descriptor of the input.
         writer: File descriptor of the output.
     """
 
-    def __init__(self, service: SharedState, reader: int, writer: int) -> None:
+    def __init__(self, service: Service, reader: int, writer: int) -> None:
+        self._service = service
         self._reader = reader
-        self._session = ServerSession(service)
-        self._outbox = Outbox(writer)
+        self._writer = writer
         self._ended = threading.Event()
-        self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
+        self._open: dict[RequestId, int] = {}  # bytes of each request without an answer
+        self._size = 0
 
     def run(self) -> None:
         """Serve until the client closes its end, or `end`; then cancel requests in progress."""
-        threading.Thread(target=self._read, name="mcp read", daemon=True).start()
-        while not self._ended.wait(_POLL):
-            pass
-        self._session.close()
-        with self._lock:
-            threads = list(self._threads)
-        for thread in threads:
-            thread.join(GRACE / max(1, len(threads)))
-        self._outbox.end(GRACE)
+        to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, to_client = anyio.create_memory_object_stream[SessionMessage](0)
+        server = self._service.server
+        with start_blocking_portal(name="mcp server") as portal:
+            session = portal.start_task_soon(
+                server.run, incoming, outgoing, server.create_initialization_options()
+            )
+            session.add_done_callback(lambda _: self.end())
+            errors = outgoing.clone()
+            reader = threading.Thread(
+                target=self._read, args=(portal, to_server, errors), name="mcp read", daemon=True
+            )
+            writer = threading.Thread(
+                target=self._write, args=(portal, to_client), name="mcp write", daemon=True
+            )
+            reader.start()
+            writer.start()
+            while not self._ended.wait(_POLL):
+                pass
+            session.cancel()
+            portal.call(errors.close)
+            writer.join(GRACE)
+            portal.call(to_client.close)
 
     def end(self) -> None:
         """Stop serving. Safe in any thread and in signal handlers."""
         self._ended.set()
 
-    def _read(self) -> None:
+    def _read(
+        self,
+        portal: BlockingPortal,
+        to_server: MemoryObjectSendStream[SessionMessage | Exception],
+        errors: MemoryObjectSendStream[SessionMessage],
+    ) -> None:
         lines = Lines(LARGEST)
-        try:
-            while block := os.read(self._reader, _BLOCK):
-                for line in lines.feed(block):
-                    self._take(line)
-                if self._outbox.broken:
-                    return
-        except MalformedReply as error:
-            _log.warning("stopped reading from the client: %s", error)
-            self._put(messages.error(None, rpc.INVALID_REQUEST, str(error)))
-        except OSError as error:
-            _log.warning("cannot read from the client: %s", error)
-        finally:
-            self.end()
+        # the other end is closed, or the loop has ended
+        with contextlib.suppress(
+            anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError
+        ):
+            try:
+                while block := os.read(self._reader, _BLOCK):
+                    for line in lines.feed(block):
+                        self._take(line, portal, to_server, errors)
+            except MalformedReply as error:
+                _log.warning("stopped reading from the client: %s", error)
+                portal.start_task_soon(errors.send, _error(INVALID_REQUEST, str(error)))
+            except OSError as error:
+                _log.warning("cannot read from the client: %s", error)
+            portal.call(to_server.close)
+        self.end()
 
-    def _take(self, line: bytes) -> None:
+    def _take(
+        self,
+        line: bytes,
+        portal: BlockingPortal,
+        to_server: MemoryObjectSendStream[SessionMessage | Exception],
+        errors: MemoryObjectSendStream[SessionMessage],
+    ) -> None:
         try:
-            received = rpc.read_messages(line)
-            if rpc.is_batch(line) and self._session.version != _BATCHES:
-                raise WrongMessage("a line must be one message")
-        except WrongMessage as error:
-            self._put(messages.error(error.id, error.rpc_code, str(error)))
+            value = ValueBudget().read(line)
+        except (ValueError, ValidationError) as error:
+            what = f"invalid JSON: {one_line(str(error))}"
+            portal.call(errors.send, _error(PARSE_ERROR, what))
             return
-        for message in received:
-            exchange = self._session.receive(message)
-            if exchange is None:
-                continue
-            if exchange.is_quick:
-                for sent in exchange:
-                    self._put(sent)
-            else:
-                self._begin(exchange)
-
-    def _begin(self, exchange: RequestExchange) -> None:
-        thread = threading.Thread(target=self._send, args=(exchange,), name="mcp call", daemon=True)
-        with self._lock:
-            self._threads.add(thread)
-        thread.start()
-
-    def _send(self, exchange: RequestExchange) -> None:
         try:
-            for sent in exchange:
-                self._outbox.put(write_json(sent), waits=True)
-        finally:
+            message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+        except ValueError:
+            what = "a line must be one JSON-RPC 2.0 message"
+            portal.call(errors.send, _error(INVALID_REQUEST, what))
+            return
+        if isinstance(message, JSONRPCRequest):
             with self._lock:
-                self._threads.discard(threading.current_thread())
+                size = len(line) + _TASK
+                self._open[message.id] = self._open.get(message.id, 0) + size
+                self._size += size
+            if self._size > MOST:
+                raise MalformedReply("too many requests without an answer")
+        elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+            self._close_request(cancelled_request_id_from_params(message.params))
+        portal.call(to_server.send, SessionMessage(message))
 
-    def _put(self, sent: messages.Outgoing) -> None:
-        """Send from the reading thread, without waiting."""
-        if not self._outbox.put(write_json(sent), waits=False) and not self._ended.is_set():
-            _log.warning("the client does not read the responses; its session ends")
-            self.end()
+    def _close_request(self, id: RequestId | None) -> None:
+        if id is not None:
+            with self._lock:
+                self._size -= self._open.pop(id, 0)
+
+    def _write(
+        self, portal: BlockingPortal, to_client: MemoryObjectReceiveStream[SessionMessage]
+    ) -> None:
+        with contextlib.suppress(OSError, *_ENDED):
+            while True:
+                message = portal.call(to_client.receive).message
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    self._close_request(message.id)
+                text = message.model_dump_json(by_alias=True, exclude_unset=True)
+                rest = memoryview(text.encode() + b"\n")
+                while rest:
+                    rest = rest[os.write(self._writer, rest) :]
+        self.end()
+
+
+def _error(code: int, message: str) -> SessionMessage:
+    error = ErrorData(code=code, message=message)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error))
