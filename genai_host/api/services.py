@@ -178,8 +178,10 @@ class HostServices(Protocol):
         output_type: Any = None,
         tools: Iterable[str] | None = None,
         owner: str | None = None,
+        id: str = "",
     ) -> ConversationHandle:
-        """Open a conversation. `owner` is its owner in the store; None for the default owner."""
+        """Open a conversation. `owner` is its owner in the store; None for the default owner. `id`
+        is one of `OwnerStore.new_id` that the caller has recorded; empty for a new one."""
 
     def conversation(self, id: str, *, owner: str | None = None) -> ConversationHandle:
         """Open a stored conversation of an owner, as of its last entry. Raises `NotFound`."""

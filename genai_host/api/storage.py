@@ -129,6 +129,9 @@ class OwnerStore(Protocol):
     def blobs(self) -> BlobStore:
         """Bytes by their digest."""
 
+    def new_id(self) -> str:
+        """Make an id for a conversation that is created later, by `HostServices.open`."""
+
     def delete(self, id: str) -> None:
         """Delete a conversation.
 

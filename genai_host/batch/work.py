@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from attrs import asdict, field, frozen
@@ -22,7 +23,7 @@ from genai_host.api.models import merged_parameters
 from genai_host.batch.rows import BatchRow
 from genai_host.calls.retry import RetryPolicy
 from genai_host.conversations.conversation import Conversation
-from genai_host.errors import GenaiError, NotFound
+from genai_host.errors import Conflict, GenaiError, NotFound
 from genai_host.host import Host
 from genai_host.serializers.conversations import cost_row
 
@@ -142,26 +143,29 @@ class Worker:
         }
 
     def _conversation(self, row: BatchRow) -> Conversation:
-        """A new conversation, or the one that was started for this row."""
+        """A new conversation, or the one that was started for this row. The row has its id before
+        it is created, so that each row has one."""
         if not self._task.record:
-            return self._open(row, record=False)
-        begun = self._host.store_for().documents("batches")
+            return self._open(row)
+        store = self._host.store_for()
+        begun, id = store.documents("batches"), store.new_id()
         name = hashlib.sha256(f"{self._batch}/{row.number}".encode()).hexdigest()
+        with suppress(Conflict):
+            begun.put(name, {"conversation": id}, expect=0)
+            return self._open(row, id)
+        id = begun.get(name).value["conversation"]
         try:
-            id = begun.get(name).value["conversation"]
             self._await(id)
             return self._host.conversation(id)
         except NotFound:
-            conversation = self._open(row, record=True)
-            begun.put(name, {"conversation": conversation.id})
-            return conversation
+            return self._open(row, id)
 
     def _await(self, id: str) -> None:
         """Wait until no other process runs a conversation; one may have just been killed."""
         while self._host.store_for().is_running_elsewhere(id):
             self._sleep(_LOOK)
 
-    def _open(self, row: BatchRow, *, record: bool) -> Conversation:
+    def _open(self, row: BatchRow, id: str = "") -> Conversation:
         task, asked = self._task, row.asked
         system = {"system_prompt": asked["system"]} if asked["system"] else {}
         return self._host.open(
@@ -171,7 +175,8 @@ class Worker:
             parameters=merged_parameters(task.parameters, asked["parameters"]),
             settings={**task.settings, **system},
             tools=task.tools,
-            record=record,
+            record=bool(id),
+            id=id,
         )
 
     def _serve(self, row: BatchRow) -> RowResult:

@@ -92,6 +92,7 @@ class Host(HostParts):
         output_type: Any = None,
         tools: Iterable[str] | None = None,
         owner: str | None = None,
+        id: str = "",
     ) -> Conversation:
         """Open a conversation.
 
@@ -117,11 +118,14 @@ class Host(HostParts):
             tools: Names of the tools to allow; `git__*` matches a prefix. None for all. Denied
                 tools stay denied.
             owner: Owner of the conversation in the store; None for the store's default owner.
+            id: Id from `Store.new_id`, for a caller that records it before the conversation
+                exists; empty for a new one.
 
         Returns:
             The conversation.
 
         Raises:
+            Conflict: The store has a conversation with this id.
             NoRoute: No provider can run a model.
             InvalidParameter: A model parameter is unknown or invalid.
             ConfigurationError: The feature, a role, a setting or a tool is unknown or invalid.
@@ -143,7 +147,7 @@ class Host(HostParts):
         return self._converse(
             chosen,
             replay([opened]),
-            lambda: self._recorder(record, opened, owner),
+            lambda: self._recorder(record, opened, owner, id),
             turn_limits,
             output_type=output_type,
             middleware=self._middleware(owner, chosen.name, persisted=record is True),
@@ -383,14 +387,14 @@ class Host(HostParts):
             return verdict
 
     def _recorder(
-        self, wanted: Recorder | bool, opened: Opened, owner: str | None
+        self, wanted: Recorder | bool, opened: Opened, owner: str | None, id: str
     ) -> tuple[Recorder | None, StoreError | None]:
         """The event log of a new conversation, and the reason if it is not recorded."""
         if wanted is False:
             return None, None
         if wanted is True and self.store is not None:
             try:
-                return self.store_for(owner).create(opened, self.codec), None
+                return self.store_for(owner).create(opened, self.codec, id), None
             except StoreError as error:
                 warn_unrecorded(error)
                 return InMemoryRecord([opened]), error

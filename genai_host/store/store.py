@@ -173,9 +173,23 @@ class Store:
             with self._opened.reading() as connection:
                 connection.exec_driver_sql("SELECT 1")
 
-    def create(self, opened: Opened, codec: Codec) -> StoredRecord:
-        """Create a conversation with its first entry, and return its record."""
-        id = self._create([written(opened, codec, self._now())], {"feature": opened.feature})
+    def new_id(self) -> str:
+        """Make an id for a conversation that is created later, by `Host.open`."""
+        return new_id(self._now())
+
+    def create(self, opened: Opened, codec: Codec, id: str = "") -> StoredRecord:
+        """Create a conversation with its first entry, and return its record.
+
+        Args:
+            opened: The first entry.
+            codec: Codec of the entries.
+            id: Id from `new_id`; empty for a new one.
+
+        Raises:
+            Conflict: The id is used.
+        """
+        entries = [written(opened, codec, self._now())]
+        id = self._create(entries, {"feature": opened.feature}, id)
         return self._record(id, 1, codec)
 
     def record(self, id: str, codec: Codec) -> tuple[StoredRecord, tuple[Entry, ...]]:
@@ -326,11 +340,11 @@ class Store:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _create(self, entries: Sequence[Written], known: Mapping[str, Any]) -> str:
+    def _create(self, entries: Sequence[Written], known: Mapping[str, Any], id: str = "") -> str:
         """Create a conversation with these entries and known columns of `tables.conversations`, and
         return its id."""
         now = self._now()
-        id = new_id(now)
+        id = id or new_id(now)
         rows = [
             EntryRow(id, number, *(self.strip_blobs(each, id) if _has_bytes(each) else each))
             for number, each in enumerate(entries)

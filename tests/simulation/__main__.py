@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
+from genai_host_testing.postgres import postgres
 from simulation.minimize import minimized, run, run_seeds
 from simulation.plan import KINDS, Plan, plan_of
 from simulation.simulation import Simulation
@@ -26,21 +27,29 @@ def main() -> int:
     parser.add_argument(
         "--faults", nargs="*", default=KINDS, choices=KINDS, help="faults of writes (default: all)"
     )
+    parser.add_argument(
+        "--engine", choices=("sqlite", "postgresql"), default="sqlite", help="default: sqlite"
+    )
     options = parser.parse_args()
+    with postgres() if options.engine == "postgresql" else nullcontext("") as server:
+        return _run(options, server)
+
+
+def _run(options: argparse.Namespace, server: str) -> int:
     if options.one:
-        simulation = run(plan_of(options.seed, tuple(options.faults)))
+        simulation = run(plan_of(options.seed, tuple(options.faults)), server)
         print(*simulation.trace, sep="\n")
         return _show(simulation)
     seeds, turns, failed, began = 0, 0, Counter[str](), time.process_time()
     outcomes = Counter[str]()
     with suppress(KeyboardInterrupt):
-        for simulation in run_seeds(options.seed, options.turns, tuple(options.faults)):
+        for simulation in run_seeds(options.seed, options.turns, tuple(options.faults), server):
             seeds, turns = seeds + 1, turns + simulation.turns
             outcomes += simulation.outcomes
             _show(simulation)
             kinds = {failure.kind for failure in simulation.failures}
             for kind in kinds - failed.keys() if options.minimize else ():
-                _show_smaller(simulation.plan, kind, options.minimize)
+                _show_smaller(simulation.plan, kind, options.minimize, server)
             failed.update(kinds)
     rate = turns / max(time.process_time() - began, 0.001)
     print(f"{seeds} seeds from {options.seed}, {turns} turns, {rate:.0f} per second of CPU")
@@ -57,10 +66,10 @@ def _show(simulation: Simulation) -> int:
     return 1 if simulation.failures else 0
 
 
-def _show_smaller(plan: Plan, kind: str, seconds: float) -> None:
-    small = minimized(plan, kind, seconds)
+def _show_smaller(plan: Plan, kind: str, seconds: float, server: str) -> None:
+    small = minimized(plan, kind, seconds, server)
     print(f"  {small}")
-    failures = [each for each in run(small).failures if each.kind == kind]
+    failures = [each for each in run(small, server).failures if each.kind == kind]
     print(*(failures[0].trace if failures else ["it does not fail again"]), sep="\n  ", flush=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING
 
 from genai_host.conversations.record import InMemoryRecord, TurnEnded
@@ -13,6 +12,7 @@ from genai_host.testing.replaying import timeless
 from simulation import oracle
 from simulation.assistants import AssistantsChecks
 from simulation.clients import decide, settle
+from simulation.native import NativeChecks
 from simulation.plan import LIMITS, OWNERS, STRANGER, Broken
 from simulation.process import Process
 from simulation.world import ASKED, REPEATABLE
@@ -30,7 +30,7 @@ class FinalChecks:
         self._sim = simulation
 
     def run(self) -> None:
-        if not os.path.exists(self._sim.file):
+        if not self._sim.has_store:
             return
         for id in self._sim.all_rows():
             self._sim.guarded("rows", lambda id=id: self._sim.check_rows(id))
@@ -43,6 +43,8 @@ class FinalChecks:
         self._sim.clock.time += 3600.0  # circuit breakers close
         process = self._sim.new_process("check", lambda sql: "", has_budgets=False)
         self._check_jobs(process)
+        if process.routes is not None:
+            self._sim.guarded("native", NativeChecks(self._sim).run, process)
         for id, (owner, _, _) in self._sim.all_rows().items():
             self._sim.guarded("usable", self._check_usable, process, owner, id)
         self._check_effects()

@@ -34,6 +34,8 @@ from simulation import oracle
 from simulation.assistants import OPERATIONS as _OF_ASSISTANTS
 from simulation.assistants import AssistantsClient
 from simulation.mutations import mutated
+from simulation.native import OPERATIONS as _OF_HTTP
+from simulation.native import NativeClient
 from simulation.plan import LIMITS, OWNERS, STRANGER, Broken, Operation
 from simulation.process import Process
 from simulation.schedule import Killed
@@ -121,6 +123,7 @@ class Client:
         self._owner = ("ann", "ann", "bob")[number % 3]
         self._name = f"c{number}"
         self._assistants = AssistantsClient(simulation, self._owner)
+        self._native = NativeClient(simulation, self._owner)
 
     def run(self) -> None:
         sim = self._simulation
@@ -128,6 +131,7 @@ class Client:
             **_OPERATIONS,
             **(_OF_JOBS if sim.plan.has_jobs else {}),
             **(_OF_ASSISTANTS if sim.plan.has_assistants else {}),
+            **(_OF_HTTP if sim.plan.has_http else {}),
         }
         task = sim.schedule.current
         assert task is not None
@@ -194,6 +198,8 @@ class Client:
                 getattr(process, chosen)()
             case _ if chosen in _OF_ASSISTANTS:
                 self._assistants.act(chosen, operation, process)
+            case _ if chosen in _OF_HTTP:
+                self._native.act(chosen, operation, process)
             case _:
                 getattr(self, f"_{chosen}")(operation, process)
 
@@ -398,7 +404,7 @@ class Client:
     def _copy(self, operation: Operation, process: Process) -> None:
         """Read a copy of the current files, as after a crash of all processes."""
         sim = self._simulation
-        if not os.path.exists(sim.file):
+        if sim.server or not os.path.exists(sim.file):
             return
         place = os.path.join(sim.folder, f"copy-{operation.name}.db")
         for end in ("", "-wal"):

@@ -17,10 +17,15 @@ from simulation.plan import KINDS, Plan, plan_of
 from simulation.simulation import Simulation
 
 
-def run(plan: Plan) -> Simulation:
-    """Run a plan, and check for threads and files that it leaves open."""
+def run(plan: Plan, server: str = "") -> Simulation:
+    """Run a plan, and check for threads and files that it leaves open.
+
+    Args:
+        plan: The plan.
+        server: Address of a PostgreSQL server; empty for SQLite.
+    """
     threads, files = threading.active_count(), _open_files()
-    simulation = Simulation(plan)
+    simulation = Simulation(plan, server)
     with _quiet():
         simulation.run()
     deadline = time.monotonic() + 2.0
@@ -36,23 +41,25 @@ def run(plan: Plan) -> Simulation:
     return simulation
 
 
-def run_seeds(first: int, turns: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Simulation]:
+def run_seeds(
+    first: int, turns: int, kinds: tuple[str, ...] = KINDS, server: str = ""
+) -> Iterator[Simulation]:
     """Run seeds from `first` on, until there are enough turns."""
     for seed in itertools.count(first):
-        simulation = run(plan_of(seed, kinds))
+        simulation = run(plan_of(seed, kinds), server)
         yield simulation
         turns -= simulation.turns
         if turns <= 0:
             return
 
 
-def minimized(plan: Plan, kind: str, seconds: float) -> Plan:
+def minimized(plan: Plan, kind: str, seconds: float, server: str = "") -> Plan:
     """Return the same failure with fewer operations and faults."""
     until = time.monotonic() + seconds
 
     def fails(candidate: Plan) -> bool:
         is_in_time = time.monotonic() < until
-        return is_in_time and any(each.kind == kind for each in run(candidate).failures)
+        return is_in_time and any(each.kind == kind for each in run(candidate, server).failures)
 
     names = [f"c{client}.{n}" for client in range(plan.clients) for n in range(plan.operations)]
     size = len(names) // 2
@@ -66,7 +73,7 @@ def minimized(plan: Plan, kind: str, seconds: float) -> Plan:
         if size == 1 and not has_changed:
             break
         size = max(1, size // 2)
-    for fault in run(plan).faults:
+    for fault in run(plan, server).faults:
         candidate = evolve(plan, quiet=plan.quiet | {fault})
         if fails(candidate):
             plan = candidate

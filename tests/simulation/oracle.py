@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from simulation import postgresql
 from simulation.world import text_of
 
 _MOST_TOKENS = 2**53
@@ -48,6 +49,8 @@ class Sums(NamedTuple):
 
 
 def query(file: str, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    if "://" in file:
+        return postgresql.query(file, sql, values)
     with closing(sqlite3.connect(file)) as connection:
         return connection.execute(sql, values).fetchall()
 

@@ -35,6 +35,7 @@ class Plan:
         has_budgets: Whether users have a budget.
         has_jobs: Whether clients start background jobs.
         has_assistants: Whether clients use the Assistants API.
+        has_http: Whether clients use the native HTTP API.
         kinds: Kinds of faults of writes, by the beginnings of their names.
     """
 
@@ -49,6 +50,7 @@ class Plan:
     has_budgets: bool = False
     has_jobs: bool = False
     has_assistants: bool = False
+    has_http: bool = False
     kinds: tuple[str, ...] = KINDS
 
 
@@ -63,6 +65,7 @@ def plan_of(seed: int, kinds: tuple[str, ...] = KINDS) -> Plan:
         has_budgets=seed % 4 == 0,
         has_jobs=seed % 5 == 0,
         has_assistants=seed % 7 in (3, 5),
+        has_http=seed % 11 in (2, 4, 7),
         kinds=kinds,
     )
 

@@ -17,6 +17,7 @@ from genai_host.api import Codec
 from genai_host.conversations.record import Entry
 from genai_host.host import Host
 from genai_host.server.native.idempotency import Replies
+from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker
@@ -25,21 +26,20 @@ from genai_host.store.records import Written
 from genai_host.store.store import StoredRecord
 from genai_host.usage.budgets import Account, Spent
 from genai_host.util.lazy_property import lazy_property
+from simulation import postgresql
+from simulation.faults import guarded
 from simulation.plan import RUN_OWNERS
 from simulation.schedule import Killed, Schedule
 
 if TYPE_CHECKING:
     from simulation.simulation import Simulation
 
-_WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT", "REPLAC")
-FULL, LOCKED = "database or disk is full", "database is locked"
-
 
 class Process:
     """One run of one process.
 
     Args:
-        file: The database, which processes share.
+        file: The database, which processes share: a file, or an address of PostgreSQL.
         make_host: Creates the host, given the store.
         fault: Called at each write with its SQL; returns the fault, or "".
 
@@ -47,6 +47,7 @@ class Process:
         live: Conversation objects in use, by id.
         worker: Does background jobs; None if there are none.
         service: The Assistants API; None if no client uses it.
+        routes: The HTTP routes; None if no client uses them.
     """
 
     def __init__(
@@ -61,13 +62,19 @@ class Process:
         self.name = name
         self.is_alive = True
         self.fault = fault
-        self.connections: list[Connection] = []
+        self.connections: list[Any] = []
+        self._address = file if "://" in file else ""
+        self._pids: list[int] = []
+        if self._address:
+            simulation.connecting[name] = self
+            file += f"&application_name={name}"
         self.store = PausingStore(self, file, schedule, simulation)
         self.host = make_host(self.store)
         self.replies = Replies(self.host)
         self.live: dict[str, Any] = {}
         self.worker: JobWorker | None = None
         self.service: AssistantsService | None = None
+        self.routes: HttpRoutes | None = None
 
     def connect(self, name: str, **options: Any) -> sqlite3.Connection:
         """Open a connection; a replacement for `sqlite3.connect`."""
@@ -79,12 +86,23 @@ class Process:
         self.connections.append(made)
         return made
 
+    def connect_server(self) -> Any:
+        """Open a connection to PostgreSQL."""
+        if not self.is_alive:
+            raise Killed
+        made = postgresql.connect(self, self._address)
+        self.connections.append(made)
+        self._pids.append(made.info.backend_pid)
+        return made
+
     def kill(self) -> None:
         """Kill the process, as `kill -9` does."""
         self.is_alive = False
         for connection in self.connections:
             with contextlib.suppress(sqlite3.Error):
                 connection.end()
+        if self._pids:
+            postgresql.await_end(self._address, self._pids)
         lock = self.store._presence._lock
         if lock is not None:
             lock.release()  # the file remains
@@ -95,9 +113,11 @@ class Process:
             self.worker.close()
         if self.service is not None:
             self.service.close()
+        if self.routes is not None:
+            self.routes.close()
         self.host.close()
         self.store.close()
-        self.is_alive = False
+        self.kill()
 
 
 class Connection(sqlite3.Connection):
@@ -120,20 +140,7 @@ class Connection(sqlite3.Connection):
         super().close()
 
     def guarded(self, sql: str, act: Callable[[], Any]) -> Any:
-        process = self.process
-        if not process.is_alive:
-            raise Killed
-        fault = process.fault(sql) if sql.lstrip()[:6].upper() in _WRITES else ""
-        if fault in (FULL, LOCKED):
-            raise sqlite3.OperationalError(fault)
-        kind, _, when = fault.partition(" ")
-        result = None if when == "before" else act()
-        if kind == "kill":
-            process.kill()
-            raise Killed
-        if kind == "interrupt":
-            raise KeyboardInterrupt
-        return result
+        return guarded(self.process, sql, act, sqlite3.OperationalError)
 
 
 class Cursor(sqlite3.Cursor):
@@ -181,9 +188,9 @@ class PausingStore(Store):
         with self._simulation.removing((self._owner,)):
             super().delete(id)
 
-    def _create(self, entries: Sequence[Written], known: Mapping[str, Any]) -> str:
+    def _create(self, entries: Sequence[Written], known: Mapping[str, Any], id: str = "") -> str:
         self._schedule.pause()
-        return super()._create(entries, known)
+        return super()._create(entries, known, id)
 
     def _record(self, id: str, number: int, codec: Codec) -> StoredRecord:
         made = PausingRecord(self, self._writer, id, number, codec, self._now)

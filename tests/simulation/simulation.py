@@ -15,7 +15,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -31,15 +31,20 @@ from genai_host.calls.retry import RetryPolicy
 from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.host import Host
 from genai_host.plugins.discovery import StaticPlugins
+from genai_host.server.routes import own_routes
+from genai_host.serving.errors import error_reply
+from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
 from genai_host.usage.budgets import Account, Spent, user_of
-from simulation import oracle
+from simulation import oracle, postgresql
 from simulation.assistants import Acknowledged
 from simulation.checks import FinalChecks
 from simulation.clients import JOB, Client, do_job
+from simulation.faults import FULL, LOCKED
+from simulation.native import Accepted
 from simulation.plan import OWNERS, RUN_OWNERS, Broken, Failure, Operation, Plan
-from simulation.process import FULL, LOCKED, Process
+from simulation.process import Process
 from simulation.schedule import Killed, Schedule, SimulatedClock, Stuck, installed
 from simulation.world import SimulatedPrices, Trouble, World, text_of
 
@@ -50,6 +55,10 @@ _QUEUE = "simulated"
 class Simulation:
     """Runs a plan in a temporary directory.
 
+    Args:
+        plan: The plan.
+        server: Address of a PostgreSQL server; empty for SQLite.
+
     Attributes:
         owners: Owners of the conversations that were acknowledged, by id.
         acknowledged: Number of entries that were acknowledged, by conversation.
@@ -59,20 +68,23 @@ class Simulation:
         keys: Idempotency keys whose work began and did not fail.
         replies: Replies that were acknowledged, by idempotency key.
         assistants: What the Assistants API has acknowledged.
+        accepted: What the native API has acknowledged.
         copied: How many copies of a tool call were imported, by its key.
         gone: Calls of conversations that were deleted, by owner.
+        connecting: Processes that use PostgreSQL, by name.
         costs: US dollars and tokens that were added to budgets.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, server: str = "") -> None:
         self.plan = plan
+        self.server = server
         self.folder = tempfile.mkdtemp(prefix="simulation-")
         self.file = os.path.join(self.folder, "store.db")
-        if plan.seed % 8:  # creating a store takes longer than some turns
+        if plan.seed % 8 and not server:  # creating a store takes longer than some turns
             shutil.copyfile(_empty_store(), self.file)
         self.clock = SimulatedClock()
         self.schedule = Schedule(random.Random(f"{plan.seed}/order"), self.clock)
-        is_polled = plan.has_jobs or plan.has_assistants
+        is_polled = plan.has_jobs or plan.has_assistants or plan.has_http
         kinds = [each for each in Trouble.KINDS if each != "hang" or not is_polled]
         self.world = World(self.schedule, Trouble(self._draw, plan.trouble, kinds))
         self.world.on_call = self._called
@@ -89,6 +101,7 @@ class Simulation:
         self.keys: set[str] = set()
         self.replies: dict[str, object] = {}
         self.assistants = Acknowledged()
+        self.accepted = Accepted()
         self.copied: Counter[str] = Counter()
         self.gone = dict.fromkeys(OWNERS, oracle.Sums())
         self._bodies: dict[tuple[str, int], str] = {}
@@ -97,11 +110,17 @@ class Simulation:
         self._full = 0
         self._lives: Counter[int] = Counter()
         self._processes: dict[int, Process] = {}
+        self.connecting: dict[str, Process] = {}
         self._ids = random.Random(f"{plan.seed}/ids")
 
     def run(self) -> list[Failure]:
         """Run the plan, and return the violated invariants."""
-        with installed(self.schedule), _random_numbers(self._ids), _compiled_once():
+        with ExitStack() as stack:
+            if self.server:
+                self.file = stack.enter_context(postgresql.database(self.server))
+            stack.enter_context(installed(self.schedule))
+            stack.enter_context(_random_numbers(self._ids))
+            stack.enter_context(_engines(self.connecting))
             try:
                 left = [f"c{number}" for number in range(self.plan.clients)]
                 for number, name in enumerate(list(left)):
@@ -163,6 +182,9 @@ class Simulation:
             process.worker.start({JOB: partial(do_job, self, process.host)})
         if self.plan.has_assistants:
             process.service = AssistantsService(process.host)
+        if self.plan.has_http:
+            process.routes = HttpRoutes(process.host, own_routes(), error_reply)
+            process.routes.start()
         task.process, task.operation = before
         return process
 
@@ -321,11 +343,15 @@ class Simulation:
                 raise Broken("changed", f"{id}: entry {row.number}")
         return rows
 
+    @property
+    def has_store(self) -> bool:
+        return bool(self.server) or os.path.exists(self.file)
+
     def all_rows(
         self, owners: Sequence[str] = OWNERS
     ) -> dict[str, tuple[str, int, list[oracle.Row]]]:
         """Return owner, copied entries and rows of the conversations of these owners, by id."""
-        if not os.path.exists(self.file):
+        if not self.has_store:
             return {}
         places = ", ".join("?" * len(owners))
         sql = f"SELECT id, owner, copied FROM conversations WHERE owner IN ({places}) ORDER BY id"
@@ -373,12 +399,16 @@ def _compiling() -> Engine:
 
 
 @contextmanager
-def _compiled_once() -> Iterator[None]:
-    """Compile SQL for the first process only."""
+def _engines(processes: Mapping[str, Process]) -> Iterator[None]:
+    """Compile SQL for the first process only, and open connections to PostgreSQL by the process
+    that the URL names."""
     shared = _compiling()
 
-    def create_sharing(*given: Any, **options: Any) -> Engine:
-        engine = create_engine(*given, **options)
+    def create_sharing(url: Any, **options: Any) -> Engine:
+        if url.get_backend_name() == "postgresql":
+            process = processes[url.query["application_name"]]
+            return create_engine(url, creator=process.connect_server, **options)
+        engine = create_engine(url, **options)
         engine.dialect, engine._compiled_cache = shared.dialect, shared._compiled_cache
         return engine
 

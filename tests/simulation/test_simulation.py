@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from genai_host.store.writer import EntryWriter
+from genai_host_testing.stores import postgres_server
 from simulation.minimize import minimized, run, run_seeds
 from simulation.oracle import Row, wrong_messages, wrong_order
 from simulation.plan import Plan, plan_of
 from simulation.simulation import Simulation
+
+__all__ = ["postgres_server"]  # a fixture
 
 
 def failures(*simulations: Simulation) -> list[str]:
@@ -32,6 +35,17 @@ def test_no_fault_of_5000_turns_spoils_anything(first: int) -> None:
     assert failures(*run_seeds(first, 500)) == []
 
 
+@pytest.mark.process
+def test_kills_with_postgresql_lose_nothing(postgres_server: str) -> None:
+    assert failures(*run_seeds(1, 40, ("kill",), postgres_server)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_fault_with_postgresql_spoils_anything(postgres_server: str) -> None:
+    assert failures(*run_seeds(3000, 500, server=postgres_server)) == []
+
+
 @pytest.mark.part
 @pytest.mark.parametrize(
     "plan",
@@ -42,6 +56,8 @@ def test_no_fault_of_5000_turns_spoils_anything(first: int) -> None:
         pytest.param(plan_of(5, ("kill",)), id="run-without-job"),
         # the store was locked when a run referred to its new event log, and the log remained
         pytest.param(plan_of(131), id="log-without-run"),
+        # a worker was killed after it had created an event log, before its run referred to it
+        pytest.param(plan_of(2040), id="log-of-killed-worker"),
     ],
 )
 def test_a_run_that_failed_holds_now(plan: Plan) -> None:

@@ -210,6 +210,11 @@ class RunStates:
         run = self.settled(user, run)
         return run if run["status"] in ACTIVE else None
 
+    def is_active(self, user: str, run: Object) -> bool:
+        """Whether a run exists, and has not ended."""
+        found = self.shelf(user, run["thread_id"]).find(run["id"])
+        return found is not None and found["status"] in ACTIVE
+
     def move(self, user: str, run: Object, status: str, **fields: Any) -> tuple[Object, bool]:
         """Change the status of a run, if its current status allows that.
 

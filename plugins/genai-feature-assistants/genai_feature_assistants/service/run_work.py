@@ -153,11 +153,17 @@ class _Run:
         self._finish(round, answer)
 
     def _conversation(self) -> ConversationHandle:
+        """The event log of the run. The run has its id before it is created, so that a worker that
+        is killed leaves none behind."""
         host, run = self._its.host, self._progress.run
         owner = owner_of(self._user)
-        if run["_conversation"]:
-            conversation = host.conversation(run["_conversation"], owner=owner)
-        else:
+        id = run["_conversation"] or host.store_for(owner).new_id()
+        self._progress.begin(id)
+        if self._progress.run["_conversation"] != id:
+            raise Cancelled("the run ended before it began")
+        try:
+            return host.conversation(id, owner=owner)
+        except NotFound:
             conversation = host.open(
                 "assistant",
                 run["model"],
@@ -166,17 +172,13 @@ class _Run:
                 history=[*_system(run), *self._said[:-1]],
                 owner=owner,
                 tools=(),
+                id=id,
             )
         if not conversation.id:
             raise StoreError("the event log of the run cannot be written")
-        try:
-            self._progress.begin(conversation.id)
-        finally:
-            is_recorded = self._progress.run["_conversation"] == conversation.id
-            if not is_recorded:
-                conversation.close()
-                self._its.states.forget(self._user, conversation.id)
-        if not is_recorded:
+        if not self._its.states.is_active(self._user, run):  # another worker has ended it
+            conversation.close()
+            self._its.states.forget(self._user, id)
             raise Cancelled("the run ended before it began")
         return conversation
 
