@@ -1,7 +1,7 @@
 """One call of a model at a provider in a dialect; secrets are redacted from its errors.
 
     Route.stream → _stream → _request → Dialect.prepare_request → Provider.stream
-                 → _decoded → StreamDecoder.feed ... → StreamDecoder.finish → Completion
+                 → StreamedChunks.decoded → StreamDecoder.feed ... → finish → Completion
 
 An exception of a plugin that is not a `GenaiError` becomes a `PluginError`, so that callers need
 no guard against plugins.
@@ -65,7 +65,6 @@ _log = logging.getLogger(__name__)
 _GIVEN_UP = frozenset({408, 499, 504})
 """Statuses of a timeout, which do not say whether the work was done."""
 _NO_PRICES = NoPrices()
-_GRACE = 0.25  # seconds to wait for the end of the transmission after the end of the reply
 
 
 class Route:
@@ -203,7 +202,7 @@ class Route:
             self._watching("feed") as feeding,
         ):
             try:
-                pieces = _decoded(events, decoder, attempt, streamed, feeding, streaming)
+                pieces = streamed.decoded(events, decoder, attempt, feeding, streaming)
                 for first in pieces:
                     report.first = self._clock.monotonic() - report.sent
                     yield first
@@ -389,41 +388,6 @@ def _with_distinct_calls(result: Any) -> Any:
         return result
     content = distinct_calls(result.message.content, repeated=True)
     return evolve(result, message=evolve(result.message, content=content))
-
-
-def _decoded(
-    events: ReplyStream,
-    decoder: StreamDecoder[Any],
-    attempt: ProviderCall,
-    streamed: StreamedChunks,
-    feeding: Watched,
-    streaming: Watched,
-) -> Generator[Delta, None, None]:
-    """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that the
-    connection can be reused. `streamed` receives the chunks; decoder and provider are watched."""
-    watch = attempt.watch
-    whole = False
-    feeding.pause()
-    for event in events:
-        watch.heard()
-        attempt.hear(event.data)
-        if whole:
-            continue
-        if event.is_keepalive:
-            watch.listen()
-            continue
-        feeding.resume()
-        pieces = decoder.feed(event)
-        feeding.pause()
-        streaming.runs = False  # while the caller has the chunks
-        for piece in pieces:
-            yield streamed.add(piece)
-        streaming.runs = True
-        whole = decoder.done
-        if whole:
-            watch.expect_end(_GRACE)
-        else:
-            watch.listen()
 
 
 def _with_what_came(

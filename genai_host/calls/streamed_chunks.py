@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Completion, Delta, ToolCall
+from genai_host.api import Completion, Delta, ReplyStream, StreamDecoder, ToolCall
 from genai_host.api.json_text import write_json
 from genai_host.api.tool_calls import DistinctCalls
+from genai_host.plugins.watchdog import Watched
+from genai_host.providers.instance import ProviderCall
+
+_GRACE = 0.25  # seconds to wait for the end of the transmission after the end of the reply
 
 
 class StreamedChunks:
@@ -19,6 +23,48 @@ class StreamedChunks:
     def __init__(self) -> None:
         self._has_text = False
         self._calls = DistinctCalls()
+
+    def decoded(
+        self,
+        events: ReplyStream,
+        decoder: StreamDecoder[Any],
+        attempt: ProviderCall,
+        feeding: Watched,
+        streaming: Watched,
+    ) -> Generator[Delta, None, None]:
+        """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that
+        the connection can be reused.
+
+        Args:
+            events: The reply.
+            decoder: The decoder of the dialect.
+            attempt: The attempt, with its deadlines.
+            feeding: Watches the decoder.
+            streaming: Watches the provider.
+        """
+        watch = attempt.watch
+        whole = False
+        feeding.pause()
+        for event in events:
+            watch.heard()
+            attempt.hear(event.data)
+            if whole:
+                continue
+            if event.is_keepalive:
+                watch.listen()
+                continue
+            feeding.resume()
+            pieces = decoder.feed(event)
+            feeding.pause()
+            streaming.runs = False  # while the caller has the chunks
+            for piece in pieces:
+                yield self.add(piece)
+            streaming.runs = True
+            whole = decoder.done
+            if whole:
+                watch.expect_end(_GRACE)
+            else:
+                watch.listen()
 
     def add(self, piece: Delta) -> Delta:
         """Note a chunk, and return it with a unique id for its tool call."""
