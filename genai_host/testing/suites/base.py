@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
@@ -169,18 +170,24 @@ class PluginSuite(Suite):
         """Declarations import no SDK or other slow module; such imports happen on first use."""
         if not inspect.ismodule(self.plugin):
             pytest.skip("the plugin is not a module")
-        hooks = [name for name in vars(hookspecs) if name.startswith("genai_")]
-        done = subprocess.run(
-            [sys.executable, "-c", _LOADING, self.plugin.__name__, json.dumps([sys.path, hooks])],
-            capture_output=True,
-            text=True,
-            timeout=self.patience,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
         own = self.plugin.__name__.partition(".")[0]
-        imported = set(json.loads(done.stdout)) - _MAY_BE_IMPORTED - {own}
+        imported = _imported_by(self.plugin.__name__, self.patience) - _MAY_BE_IMPORTED - {own}
         assert not imported - sys.stdlib_module_names, f"loading it imports {sorted(imported)}"
+
+
+@functools.cache  # a plugin has several suites
+def _imported_by(plugin: str, patience: float) -> frozenset[str]:
+    """Packages that the declarations of a plugin import, in a process of their own."""
+    hooks = [name for name in vars(hookspecs) if name.startswith("genai_")]
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADING, plugin, json.dumps([sys.path, hooks])],
+        capture_output=True,
+        text=True,
+        timeout=patience,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return frozenset(json.loads(done.stdout))
 
 
 def has_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
