@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
+import httpx2
 import pytest
 from genai_mcp.client import http
 from genai_mcp.client.servers import McpServer
@@ -224,6 +225,18 @@ def test_replies_that_cannot_be(
     assert "secret" not in str(caught.value)
     shop.answers["tools/call"] = lambda number, request: json_reply(text(number, "done"))
     assert called(source) == "done"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("[Errno -2] Name or service not known", "Name or service not known"),
+        ("[SSL: WRONG_VERSION] wrong version (_ssl.c:1020)", "wrong version"),
+        ("", "ConnectError"),
+    ],
+)
+def test_reasons_have_no_codes(given: str, said: str) -> None:
+    assert http.reason_of(httpx2.ConnectError(given)) == said
 
 
 @pytest.mark.parametrize("reply_to", [HANG, "events"], ids=["no head", "no events"])

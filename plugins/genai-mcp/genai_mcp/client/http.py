@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -63,8 +64,7 @@ class _Client(httpx2.AsyncClient):
             response = await super().send(request, **options)
         except httpx2.TransportError as error:
             place = f"{request.url.scheme}://{request.url.netloc.decode()}"
-            reason = one_line(str(error)) or type(error).__name__
-            return _refusal(request, 503, f"cannot connect to {place}: {reason}")
+            return _refusal(request, 503, f"cannot connect to {place}: {reason_of(error)}")
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()  # its size would be unknown
             return _refusal(
@@ -106,6 +106,12 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def reason_of(error: httpx2.TransportError) -> str:
+    """Return the text of an error, without the codes and the lines of C code in it."""
+    text = re.sub(r"\[[^]]*\] | \(_ssl\.c:\d+\)$", "", one_line(str(error)))
+    return text or type(error).__name__
 
 
 def _refusal(request: httpx2.Request, status: int, message: str, code: int = 0) -> httpx2.Response:
