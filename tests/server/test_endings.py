@@ -106,12 +106,6 @@ ROUTES = [
 
 
 @pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        yield service
-
-
-@pytest.fixture
 def host(make_host: MakeHost, service: FakeService) -> Host:
     import genai_vendor_openai
 

@@ -27,11 +27,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
 MakeQueue = Callable[[], JobQueue]
 
 

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import io
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ from genai_host.testing.fake_service import CUT, Reply
 pytestmark = pytest.mark.part
 
 FILES = {"package/a.mjs": b"one", "package/b.wasm": b"two" * 1000, "package/README.md": b"no"}
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as started:
-        yield started
 
 
 def _tarball(files: dict[str, bytes], *others: tarfile.TarInfo) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterator
 from typing import Any
 
 import genai_vendor_gemini
@@ -55,12 +54,6 @@ MODELS = "/v1beta/models"
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
 
 
 @pytest.fixture

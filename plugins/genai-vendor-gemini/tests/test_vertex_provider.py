@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,6 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))  # where there are none
     monkeypatch.setenv("NO_GCE_CHECK", "true")  # nor does this machine have any
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
 
 
 MakeVertex = Callable[..., Host]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import genai_vendor_ollama
@@ -59,12 +59,6 @@ EMBED = InlinePlugin(features=[Feature("embed", NoSettings, _embed, roles={"main
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OLLAMA_HOST", "OLLAMA_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
 
 
 class Hosts:

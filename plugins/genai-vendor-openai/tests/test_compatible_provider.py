@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import genai_vendor_openai
@@ -36,12 +35,6 @@ from genai_host_testing.openai_service import KEY, LOOKING, chat, embeddings, fa
 pytestmark = pytest.mark.part
 
 ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
 
 
 @pytest.fixture

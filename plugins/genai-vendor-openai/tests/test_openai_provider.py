@@ -7,7 +7,7 @@ import json
 import logging
 import struct
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import genai_vendor_openai
@@ -63,12 +63,6 @@ VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJE
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
 
 
 @pytest.fixture

@@ -30,12 +30,6 @@ def in_pieces(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        yield service
-
-
-@pytest.fixture
 def api(
     make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Api]:

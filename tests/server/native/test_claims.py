@@ -24,11 +24,6 @@ Pair = tuple[Replies, Replies]
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def stores(make_store: MakeStore) -> list[Store]:
     return [make_store() for _ in range(2)]
 

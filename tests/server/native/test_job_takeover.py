@@ -68,11 +68,6 @@ FEATURES: list[Any] = [
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path, clock: ManualClock) -> Iterator[Api]:
     extra = InlinePlugin(features=FEATURES)
     with native_api(make_host, tmp_path, clock=clock, extra=extra) as api:
