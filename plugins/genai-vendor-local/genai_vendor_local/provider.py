@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from genai_host.api import (
     FREE,
@@ -33,11 +33,13 @@ from genai_host.errors import (
 )
 from genai_vendor_local import embedder, openmp
 from genai_vendor_local.embedder import Embedder
-from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.memory import free_memory
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_words
 from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate
+
+if TYPE_CHECKING:  # imported when the provider is called
+    from genai_vendor_local.engine import Chunks, Engine
 
 _TOO_LONG = 413  # RFC 9110, Content Too Large
 
@@ -218,6 +220,8 @@ class LocalProvider(Provider):
                 raise ProviderRemoved("the local provider was closed")
             key = (str(file), embedding)
             if key not in self._engines:
+                from genai_vendor_local.engine import Engine
+
                 checked = checked_in(self._folder)
                 self._engines[key] = Engine(file, self._settings, checked, embedding=embedding)
             return self._engines[key]

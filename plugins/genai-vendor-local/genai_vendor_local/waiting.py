@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from genai_host.api import CancelToken
+
+if TYPE_CHECKING:  # slow to import
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -31,6 +33,8 @@ class InThread(Generic[T]):
     """Work in a separate thread, which continues after its caller has stopped waiting."""
 
     def __init__(self, work: Callable[[], T], name: str) -> None:
+        from concurrent.futures import Future
+
         self._outcome: Future[T] = Future()
         self._thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
         self._thread.start()

@@ -11,10 +11,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
@@ -33,6 +31,9 @@ from genai_host.api import (
 )
 from genai_host.errors import AuthenticationFailed, BadRequest, GenaiError
 from genai_vendor_openai.openai import HELD, PATIENT
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _SECONDS = 30.0  # timeout of the command
 _LARGEST = 1 << 16  # bytes of the output, which has little besides a token
@@ -76,6 +77,8 @@ class TokenCommand:
 
     def _run(self, limits: CancelToken) -> bytes:
         """Return the output, within the timeout of the command and of the call."""
+        import subprocess  # with modules that few providers need
+
         program = shutil.which(self._command[0])
         if program is None:
             raise self._failed("was not found")
@@ -122,12 +125,14 @@ class TokenCommand:
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Popen[bytes]) -> None:
     """Kill the command and its child processes, which would otherwise hold its output open."""
     if process.poll() is not None:
         return
     with contextlib.suppress(OSError):  # it has exited
         if os.name == "posix":
+            import signal
+
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
