@@ -130,8 +130,9 @@ class StreamEvent:
     @property
     def is_keepalive(self) -> bool:
         """Whether the event only keeps the connection open."""
-        is_named = self.name in _KEEPALIVES and not self.data.lstrip().startswith(b"{")
-        return is_named or not self.data or self.data.isspace()
+        if self.name in _KEEPALIVES and not self.data.lstrip().startswith(b"{"):
+            return True
+        return not self.data or self.data == b"null" or self.data.isspace()
 
 
 _LONGEST_MARK = 16

@@ -91,6 +91,10 @@ def distinct_calls(parts: Iterable[P], *, repeated: bool = False) -> list[P]:
     return found
 
 
+_NO_NAMES = frozenset({"null", "None"})
+"""Words for a missing name, which some services send as a text in later chunks."""
+
+
 class ToolCallAssembler:
     """Assembles the tool calls of a streamed reply.
 
@@ -122,6 +126,8 @@ class ToolCallAssembler:
             call = self._at_index.get(index)
         elif call is None and self._calls:
             call = self._calls[-1]
+        if call is not None and not id and name in _NO_NAMES:
+            name = ""
         if call is None or call.is_followed_by(id, name, arguments):
             call = _Call(len(self._calls) if index is None else index, name or _name(call))
             self._calls.append(call)

@@ -61,6 +61,12 @@ def test_a_piece_without_a_name_goes_on_whatever_its_id() -> None:
     assert assembled((0, "a", "f", ""), (0, "x", "", '{"tz":'), (0, "y", "", '"UTC"}')) == ONE
 
 
+@pytest.mark.parametrize("name", ["null", "None"])
+def test_a_word_for_a_missing_name_is_none(name: str) -> None:
+    assert assembled((0, "a", "f", '{"tz":'), (0, "", name, '"UTC"}')) == ONE
+    assert assembled((0, "a", name, UTC)) == [("a", name, {"tz": "UTC"})]
+
+
 def test_a_name_may_come_in_pieces() -> None:
     assert assembled((0, "a", "get_", ""), (0, "", "time", UTC)) == [
         ("a", "get_time", {"tz": "UTC"})

@@ -317,7 +317,12 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     other = {**call, "arguments": {"a": 2}}
     said = [{"type": "text", "text": "a"}, call, other]
     end = {"end": {"message": {"role": "assistant", "content": said}, "finish": "tool_calls"}}
-    events = [StreamEvent(b""), StreamEvent(b"ping", "ping"), StreamEvent(json.dumps(end).encode())]
+    events = [
+        StreamEvent(b""),
+        StreamEvent(b"ping", "ping"),
+        StreamEvent(b"null"),
+        StreamEvent(json.dumps(end).encode()),
+    ]
     mock = host.instances["mock"].provider
     mock.stream = lambda request, limits: _Stream(events)  # type: ignore[method-assign]
     pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
