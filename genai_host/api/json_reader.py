@@ -36,7 +36,8 @@ def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
 
     Args:
         request: The request.
-        camel: Whether `top_p` is accepted for `topP`.
+        camel: Whether the body is in the JSON of Protocol Buffers: `top_p` is accepted for `topP`,
+            and one object for a list of objects.
 
     Raises:
         ValidationError: The body is not a JSON object, or nested too deeply.
@@ -183,7 +184,9 @@ class JsonReader:
     def objects(self, name: str) -> Sequence[Self]:
         """A list of objects. Each access creates a reader, since the readers of a long list would
         take more memory than the list."""
-        return _Readers(self._inner, self.at(name), self.values(name))
+        value = self.raw(name)
+        values = [value] if self._camel and isinstance(value, dict) else self.values(name)
+        return _Readers(self._inner, self.at(name), values)
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
         """An object with arbitrary names."""

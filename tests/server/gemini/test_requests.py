@@ -36,6 +36,19 @@ def violation(error: dict[str, Any]) -> str:
     return field
 
 
+def test_one_object_is_a_list(api: Api) -> None:
+    """Google's documentation sends requests in this form."""
+    body = {
+        "system_instruction": {"parts": {"text": "be kind"}},
+        "contents": {"parts": {"text": "hi"}},
+        "tools": {"functionDeclarations": {"name": "f", "description": "d"}},
+    }
+    assert api.call("generateContent", body).status_code == 200
+    prompt = api.fake.prompts[-1]
+    assert [message.text for message in prompt.messages] == ["be kind", "hi"]
+    assert prompt.tools == ("f",)
+
+
 class TestParameters:
     def test_all_of_them(self, api: Api) -> None:
         config = {
@@ -172,7 +185,7 @@ class TestSchemas:
             ({"type": "TEXT"}, "responseSchema.type"),
             ({"type": "OBJECT", "properties": {"a": 1}}, "responseSchema.properties.a"),
             ({"type": "ARRAY", "minItems": "x"}, "responseSchema.minItems"),
-            ({"anyOf": {}}, "responseSchema.anyOf"),
+            ({"anyOf": 1}, "responseSchema.anyOf"),
             ({"enum": 1}, "responseSchema.enum"),
             ({"type": "INTEGER", "enum": ["NaN", "1e999"]}, ""),
         ],
@@ -243,7 +256,7 @@ class TestTools:
         [
             ({"tools": [{"googleSearch": {}}]}, "tools[0].googleSearch"),
             ({"tools": [{"code_execution": {}}]}, "tools[0].code_execution"),
-            ({"tools": {}}, "tools"),
+            ({"tools": 1}, "tools"),
             ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0]"),
             ({"tools": [{"functionDeclarations": [LOOK, LOOK]}]}, "tools"),
             ({"tools": [{"functionDeclarations": [{**LOOK, "parametersJsonSchema": {}}]}]},
