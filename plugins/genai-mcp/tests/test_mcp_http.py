@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -137,6 +138,19 @@ def source(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mc
     made = McpSource(McpServer("shop", url=f"{service.url}/mcp", headers=headers))
     yield made
     made.close()
+
+
+def test_a_key_in_the_url_is_not_logged(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", "sk-in the url")
+    source = McpSource(McpServer("shop", url=f"{service.url}/mcp?key=${{SHOP_KEY}}"))
+    with caplog.at_level(logging.DEBUG):
+        called(source)
+        source.close()
+    assert "key=" in service.requests[0].path
+    assert "in the url" not in caplog.text.replace("%20", " ")
+    assert caplog.records
 
 
 def called(source: McpSource, seconds: float = 60, **arguments: Any) -> str:

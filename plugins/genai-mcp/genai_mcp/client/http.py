@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client import streamable_http
 
 from genai_host.errors import ConfigurationError, GenaiError
 from genai_mcp.client.servers import HTTP_STATUS, LARGEST, SESSION_GONE, McpServer, filled
@@ -46,9 +47,32 @@ async def http_transport(
         raise ConfigurationError(f"the headers of {server.name} have an invalid value") from None
     async with (
         client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=LARGEST) as streams,
+        _unlogged(url),
+        streamable_http.streamable_http_client(
+            url, http_client=client, max_sse_event_size=LARGEST
+        ) as streams,
     ):
         yield streams
+
+
+@contextlib.asynccontextmanager
+async def _unlogged(url: str) -> AsyncIterator[None]:
+    """Keep a URL out of the logs of the SDK and of httpx2: it may contain a key."""
+    forms = (url, str(httpx2.URL(url)))
+
+    def has_no_url(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else ""
+        text = f"{record.getMessage()} {error}"
+        return not any(form in text for form in forms)
+
+    loggers = [logging.getLogger(name) for name in ("httpx2", streamable_http.__name__)]
+    for each in loggers:
+        each.addFilter(has_no_url)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(has_no_url)
 
 
 class _Client(httpx2.AsyncClient):
