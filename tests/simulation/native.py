@@ -6,6 +6,7 @@ A request whose process was killed is sent again with its idempotency key, as a 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +42,14 @@ class SentRequest:
 
     Attributes:
         name: Name of its message; empty if there is none.
+        until: When its key is forgotten.
     """
 
     path: str
     body: Mapping[str, Any]
     key: str
     name: str = ""
+    until: float = math.inf
 
 
 @define
@@ -148,13 +151,15 @@ class NativeClient:
         if not waiting:
             self._post_turn(operation, process)
             return
-        sent = waiting.pop(0)
-        if sent.name and self._simulation.plan.kinds != ("kill",):  # the key may be lost
-            self._simulation.attempts[sent.name] += 1
+        sent, sim = waiting.pop(0), self._simulation
+        is_kept = sim.plan.kinds == ("kill",) and sim.clock.timestamp() < sent.until
+        if sent.name and not is_kept:
+            sim.attempts[sent.name] += 1
         self._send(process, sent)
 
     def _send(self, process: Process, sent: SentRequest) -> None:
         sim = self._simulation
+        sent.until = min(sent.until, sim.clock.timestamp() + _LIFE)
         if sent.name and not sim.attempts[sent.name]:
             sim.attempts[sent.name] += 1
             sim.turns += 1
