@@ -188,8 +188,15 @@ class AsyncConversation:
 
 
 class _Turn:
-    """A turn, and whether it is still awaited. `events` is None unless it is streamed; `stream`
-    returns the asynchronous stream of the events, or None if that was garbage collected."""
+    """A turn, and whether it is still awaited.
+
+    Args:
+        conversation: The conversation.
+        events: Events of a streamed turn; None otherwise.
+
+    Attributes:
+        stream: Returns the asynchronous stream of the events, or None if it was garbage collected.
+    """
 
     def __init__(
         self, conversation: Conversation, events: Generator[Event, None, None] | None = None

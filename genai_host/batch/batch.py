@@ -44,7 +44,12 @@ from genai_host.util.text import did_you_mean, message_of
 
 
 def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
-    """Open an executor. Settings that are not given are from the environment, or defaults.
+    """Open an executor.
+
+    Args:
+        host: The host.
+        name: Name of the executor.
+        given: Settings by name; others are from the environment, or defaults.
 
     Raises:
         ConfigurationError: The executor is unknown, or a setting is invalid.

@@ -43,8 +43,11 @@ class ModelChoice:
 
 @frozen
 class _Read:
-    """A parsed model name: a model, with provider and dialect if specified. `id` is passed through
-    if the model is not declared."""
+    """A parsed model name: a model, with provider and dialect if specified.
+
+    Attributes:
+        id: Model id to pass through, if the model is not declared.
+    """
 
     model: Model
     instance: str | None = None
@@ -109,6 +112,9 @@ class Catalog:
         A configuration can have the name of a declared model. Then the name alone is the
         configuration, and `name@provider` the model.
 
+        Args:
+            name: The name.
+
         Raises:
             NoRoute: A provider in the name is unknown.
             ConfigurationError: Model configurations refer to each other in a circle.
@@ -137,8 +143,12 @@ class Catalog:
         return ModelChoice(target, chain[0] if chain else "", tuple(order), parameters)
 
     def _configuration_in(self, name: str, before: Sequence[str]) -> str:
-        """The configuration in a name; empty if there is none. In the last of the configurations
-        that lead here (`before`), its own name is the model's."""
+        """The configuration in a name; empty if there is none.
+
+        Args:
+            name: The name.
+            before: Configurations that lead here; in the last, its own name is the model's.
+        """
         found = configuration_in(name, self.configurations)
         if before and found == before[-1]:
             return ""
@@ -327,7 +337,12 @@ class Catalog:
         return found
 
     def _unknown_model(self, name: str, provider: str) -> NoRoute:
-        """The error for an unknown model name, with the provider in it, if there is one."""
+        """The error for an unknown model name.
+
+        Args:
+            name: The name.
+            provider: Provider in the name; empty if none.
+        """
         # a configuration with this name failed
         own = [each for each, config in self.configurations.items() if config.of != name]
         known = list(dict.fromkeys([*self.names, *own]))

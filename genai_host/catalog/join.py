@@ -188,7 +188,13 @@ class Join:
         self, model: Model, served: ProviderInfo, id: str | None = None
     ) -> list[Candidate]:
         """A model at a provider, in each common dialect, or one candidate with the reason if there
-        is none. `id` is that of the model there; None for that of the offering."""
+        is none.
+
+        Args:
+            model: The model.
+            served: The provider.
+            id: Id of the model there; None for that of the offering.
+        """
         offering = Offering(model.name, served.name, id) if id else self.offering(model, served)
         if offering is None:
             reason = f"{served.name} does not offer {model.name}"
@@ -222,8 +228,12 @@ class Join:
         return declared
 
     def elsewhere(self, model: Model, here: Collection[str]) -> list[Candidate]:
-        """Candidates at providers that no plugin adds. `here` has the names of the configured
-        providers and their types."""
+        """Candidates at providers that no plugin adds.
+
+        Args:
+            model: The model.
+            here: Names of the configured providers and their types.
+        """
         mine = (each for each in self._offerings.values() if each.model == model.name)
         offered = {each.provider: each.id for each in mine}
         return [
@@ -235,7 +245,12 @@ class Join:
         ]
 
     def counting(self, chat: Candidate, served: ProviderInfo | None) -> Candidate:
-        """The candidate that counts tokens for a chat candidate, whose provider may be unknown."""
+        """The candidate that counts the tokens of a chat candidate.
+
+        Args:
+            chat: The candidate for chat.
+            served: Its provider; None if unknown.
+        """
         for name, serve in served.serves.items() if served and chat.dialect else ():
             if self._counts(name) == chat.dialect:
                 dialect = self._dialects[name]

@@ -235,8 +235,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_worker(arguments: Sequence[str]) -> int:
-    """Run the command line as one of several server processes, and return the exit code. The first
-    argument has the descriptors of listener and channel, separated by a comma."""
+    """Run the command line as one of several server processes, and return the exit code.
+
+    Args:
+        arguments: Descriptors of listener and channel from the supervisor, separated by a comma,
+            then the arguments of the command line.
+    """
     from genai_host.cli.app import App
     from genai_host.server.supervisor import WorkerProcess
 

@@ -34,7 +34,11 @@ _log = logging.getLogger(__name__)
 
 
 class RenamedOption(click.Option):
-    """An option that is also accepted under a former name, which the help does not show."""
+    """An option that is also accepted under a former name, which the help does not show.
+
+    Args:
+        former: The former name.
+    """
 
     def __init__(self, *args: Any, former: str, **attrs: Any) -> None:
         super().__init__(*args, **attrs)
@@ -76,8 +80,11 @@ class Chosen(NamedTuple):
 
 
 class LastUsed:
-    """Last used names in a file, by default that of the user. Read and write errors are ignored,
-    since no answer depends on it."""
+    """Last used names in a file. Read and write errors are ignored, since no answer depends on it.
+
+    Args:
+        file: Path of the file; None for the default.
+    """
 
     def __init__(self, file: str | None = None) -> None:
         self._file = file or os.path.join(paths.state_dir(), "last-used.json")

@@ -66,8 +66,12 @@ _TEXT_TYPES = ("text/", "application/json", "application/xml")
 
 
 def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
-    """The messages of the user and the model. `mark` is a field to add to the last block, as
-    `"name":value`."""
+    """The messages of the user and the model.
+
+    Args:
+        call: The call.
+        mark: Field to add to the last block, as `"name":value`.
+    """
     said = remember_each(call.messages, NAME, _said_in)
     roles = [role for role, _ in said if role]
     if not mark and all(map(ne, roles, roles[1:])):  # the usual case

@@ -77,7 +77,12 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error in an object; None if there is none. `status` is None for a success."""
+    """The error in an object; None if there is none.
+
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
+    """
     error = data.get("error")
     if not error:
         return None

@@ -77,8 +77,11 @@ def read_completion(body: bytes) -> Completion:
 
 
 class ChatDecoder:
-    """Assembles a streamed reply. `ended` is also set by a finish reason: some services send no
-    `[DONE]`."""
+    """Assembles a streamed reply.
+
+    Attributes:
+        ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
+    """
 
     def __init__(self) -> None:
         from genai_host.dialects.openai_chat_chunks import read_text_chunk  # slow to import

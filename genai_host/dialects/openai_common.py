@@ -87,8 +87,12 @@ def answer_format(schema: Mapping[str, Any], variant: Mapping[str, Any]) -> dict
 
 
 def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
-    """Whether the answer to a call may be wrapped in an object, by the default options of the
-    dialect."""
+    """Whether the answer to a call may be wrapped in an object.
+
+    Args:
+        call: The call.
+        usual: Default options of the dialect.
+    """
     if call.schema is None or call.schema.get("type") == "object":
         return False
     return bool({**usual, **call.variant}["object_root"])
@@ -193,7 +197,11 @@ def unwrapped(completion: Completion) -> Completion:
 
 
 class _Decoder(StreamDecoder[Completion], Protocol):
-    """A decoder that can report the end of the answer, even if the end marker is missing."""
+    """A decoder that can report the end of the answer.
+
+    Attributes:
+        ended: Whether the answer has ended, even if the end marker is missing.
+    """
 
     @property
     def ended(self) -> bool: ...
@@ -283,7 +291,12 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error in an object; None if there is none. `status` is None for a success."""
+    """The error in an object; None if there is none.
+
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
+    """
     error = data.get("error")
     if not error:
         return None

@@ -205,7 +205,11 @@ def is_address(source: str) -> bool:
 
 
 def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
-    """Download a URL of at most `most` bytes, and return its content and media type.
+    """Download a URL, and return its content and media type.
+
+    Args:
+        address: The URL.
+        most: Maximum size in bytes; 20 MiB by default.
 
     Raises:
         ServiceUnavailable: The URL cannot be read, or not within a minute.

@@ -116,8 +116,14 @@ class KeyringBackend(Protocol):
 
 
 class KeyRing:
-    """Secrets by name in a keyring, by default the one that the library finds on first use. Raises
-    `ConfigurationError` if the keyring reports an error."""
+    """Secrets by name in a keyring.
+
+    Args:
+        backend: Backend; None for the one that the library finds on first use.
+
+    Raises:
+        ConfigurationError: The keyring reports an error.
+    """
 
     def __init__(self, backend: KeyringBackend | None = None) -> None:
         self._given = backend

@@ -25,7 +25,11 @@ def cost_row(cost: Cost) -> dict[str, Any] | None:
 
 
 def utc(moment: float) -> str:
-    """Return a time, in seconds since 1970, in ISO 8601, in UTC and milliseconds."""
+    """Return a time in ISO 8601, in UTC and milliseconds.
+
+    Args:
+        moment: Seconds since 1970.
+    """
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
 
 

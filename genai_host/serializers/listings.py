@@ -117,7 +117,11 @@ def _row(
 def listed_rows(
     instance: ProviderInstance, above: Cancellation | None = None
 ) -> list[dict[str, Any]]:
-    """The models that a provider lists, queried within its call limits; `above` cancels the query.
+    """The models that a provider lists, queried within its call limits.
+
+    Args:
+        instance: The provider.
+        above: Cancels the query.
 
     Raises:
         PluginError: The plugin failed.

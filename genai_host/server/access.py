@@ -224,12 +224,14 @@ _FORGET = 60.0  # seconds without a wrong token after which the count restarts
 
 
 class FailedAttempts:
-    """Counts of wrong tokens by address, and the resulting delays of at most `most` seconds. For
-    one event loop.
+    """Counts of wrong tokens by address, and the resulting delays. For one event loop.
 
     A valid token is delayed as long as a wrong one; otherwise a client could recognize a wrong
     token by its delay. Valid tokens already used from an address are not delayed: a client with an
     old token must not slow down others behind the same proxy.
+
+    Args:
+        most: Maximum delay in seconds.
     """
 
     def __init__(self, most: float) -> None:

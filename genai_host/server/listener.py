@@ -49,10 +49,13 @@ def url_of(bind: str, port: int, scheme: str) -> str:
 
 class SharedListener(socket.socket):
     """A listening socket shared by several processes. A connection wakes all of them, and one
-    accepts it. It owns the file descriptor from now on.
+    accepts it.
 
     With SO_REUSEPORT instead, connections that wait at a process that ends or hangs would be lost,
     and busy processes would get as many connections as idle ones.
+
+    Args:
+        number: File descriptor, owned by this object from now on.
     """
 
     AT_ONCE = 1

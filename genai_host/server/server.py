@@ -160,7 +160,10 @@ class Server:
 
     def run(self, listening: Callable[[], None] = lambda: None) -> None:
         """Serve in this thread until SIGINT or SIGTERM, then drain. A second signal stops
-        immediately. `listening` is called once the server listens.
+        immediately.
+
+        Args:
+            listening: Called once the server listens.
 
         Raises:
             BaseException: The host could not be loaded.

@@ -252,7 +252,11 @@ class Supervisor:
 
     def run(self, listening: Callable[[], None]) -> None:
         """Run the workers until SIGINT or SIGTERM, then drain. A second signal stops immediately.
-        SIGHUP replaces the workers one by one. `listening` is called once all workers listen.
+
+        SIGHUP replaces the workers one by one.
+
+        Args:
+            listening: Called once all workers listen.
 
         Raises:
             GenaiError: A worker could not start, and no other serves.

@@ -27,7 +27,7 @@ _LOCK = 0x67656E616962  # "genaib": number of a lock on PostgreSQL
 
 
 class Blobs:
-    """The `BlobStore` of one owner. Made by `Store.blobs`."""
+    """Blobs of one owner. Made by `Store.blobs`."""
 
     def __init__(self, database: Database, owner: str, now: Callable[[], float]) -> None:
         self._database = database
@@ -36,6 +36,13 @@ class Blobs:
         self._folder = f"{database.file}.blobs" if database.is_sqlite else None
 
     def put(self, data: Iterable[bytes], *, conversation: str | None = None) -> str:
+        """Store bytes, and return their id: their SHA-256 in hex.
+
+        Args:
+            data: Chunks of the bytes.
+            conversation: Conversation that uses them: they are deleted with the last one that does.
+                None to store them until `remove`.
+        """
         if self._folder is not None:
             with self._database.failing():
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -70,6 +77,7 @@ class Blobs:
             return there
 
     def get(self, id: str) -> Iterator[bytes]:
+        """The bytes, in chunks. Raises `NotFound`."""
         if not re.fullmatch("[0-9a-f]{64}", id) or not self._is_used(id):
             raise NotFound(f"unknown blob {id[:64]}")
         return self._pieces(id)

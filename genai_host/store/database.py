@@ -349,7 +349,11 @@ _HALF = 32  # a 64-bit lock number is shown in two halves
 
 
 class Liveness:
-    """Liveness of one store in one process. `token` is its number, positive, with 63 bits."""
+    """Liveness of one store in one process.
+
+    Attributes:
+        token: Its number, positive, with 63 bits.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

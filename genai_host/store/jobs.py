@@ -97,8 +97,12 @@ class JobQueue:
                 self._until = now + LEASE
 
     def free(self, is_here: Callable[[str], bool] = lambda id: True) -> list[Document]:
-        """Jobs without a living worker, oldest first. `is_here` returns whether this worker runs
-        a job that is recorded as its own. If not, taking or returning the job was interrupted."""
+        """Jobs without a living worker, oldest first.
+
+        Args:
+            is_here: Whether this worker is running a job that is recorded as its own. If not,
+                taking or returning the job was interrupted.
+        """
         found = self._jobs.list(limit=_LOOKED_AT, newest_first=False)
         living, now = self._living() if found else set(), self._now()
         return [
@@ -209,8 +213,12 @@ def _job(id: str, value: Mapping[str, Any]) -> Job:
 
 
 class JobWorker:
-    """The `BackgroundWorker`. It runs at most `at_once` jobs in parallel: submitted ones, and those
-    of ended workers."""
+    """Runs jobs of a queue in threads of this process: submitted jobs, and jobs of ended workers.
+    Idle until `start`.
+
+    Args:
+        at_once: Maximum number of parallel jobs.
+    """
 
     def __init__(self, queue: JobQueue, *, at_once: int = _AT_ONCE) -> None:
         self.queue = queue
@@ -227,10 +235,20 @@ class JobWorker:
         self._beating = concurrency.new_thread("genai-host-jobs", self._beat)
 
     def start(self, works: Mapping[str, Work]) -> None:
+        """Start with the functions that run the jobs, by kind of job."""
         self._works = works
         self._beating.start()
 
     def submit(self, job: Job, *, here: bool = False) -> None:
+        """Record a job, and run it in this process if there is a free slot.
+
+        Args:
+            job: Job to add.
+            here: Whether to run it in this process even without a free slot.
+
+        Raises:
+            StoreError: The job could not be recorded; it does not exist.
+        """
         takes = self._reserve(here=here)
         is_new = False
         self._adding.add(job.id)
@@ -244,6 +262,7 @@ class JobWorker:
                 self._release()
 
     def cancel(self, id: str) -> bool:
+        """Cancel a job in any process. Returns whether it is running in this process."""
         self.queue.cancel(id)
         ending = self._under_way.get(id)
         if ending is not None:
@@ -251,6 +270,7 @@ class JobWorker:
         return ending is not None
 
     def close(self) -> None:
+        """Interrupt running jobs, and return them to the queue for other workers."""
         with self._lock:
             self.is_closed = True
             endings, threads = list(self._under_way.values()), list(self._threads)

@@ -81,7 +81,11 @@ class Addition:
 
 
 class EntryWriter:
-    """Writer of entries. Thread-safe. `presence` shows other processes that it is alive."""
+    """Writer of entries. Thread-safe.
+
+    Args:
+        presence: Shows other processes that this writer is alive.
+    """
 
     def __init__(self, database: Database, presence: Liveness) -> None:
         self._database = database

@@ -20,7 +20,11 @@ from genai_host.util.text import did_you_mean, message_of
 
 
 class PluginTools:
-    """The tools of all plugins, with the user's settings and approvals; `toolbox` calls them."""
+    """The tools of all plugins, with the user's settings and approval rules.
+
+    Attributes:
+        toolbox: Calls the tools.
+    """
 
     def __init__(
         self,

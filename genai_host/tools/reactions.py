@@ -50,7 +50,12 @@ class ReactionViews:
 
     def lines(self, reaction: Mapping[str, Any], width: int) -> list[str] | None:
         """A reaction as lines of text; None if its type has no view or the view fails, which is
-        logged. Lines longer than `width` columns are not truncated here."""
+        logged.
+
+        Args:
+            reaction: The reaction.
+            width: Width of the terminal in columns; longer lines are not truncated here.
+        """
         kind = self._kinds.get(reaction["type"])
         if kind is None or not kind.text_view:
             return None

@@ -116,7 +116,11 @@ class Toolbox:
         self._known: dict[str, tuple[Tool, _Known | ValidationError]] = {}
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
-        """The same toolbox, limited to some names, or prefixes such as `git__*`; None for all."""
+        """The same toolbox, limited to some tools.
+
+        Args:
+            names: Names, and prefixes such as `git__*`; None for all.
+        """
         if names == self._only:
             return self
         limited = copy.copy(self)  # its state is shared

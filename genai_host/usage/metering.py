@@ -140,7 +140,11 @@ class UsageAggregate:
 
 
 def day_of(moment: float) -> str:
-    """The day in UTC, for example `2030-01-31`, of a time in seconds since 1970."""
+    """The day in UTC, for example `2030-01-31`.
+
+    Args:
+        moment: Seconds since 1970.
+    """
     try:
         return _day(int(moment // _DAY))
     except (OverflowError, ValueError, OSError):  # an imported event log may contain any value

@@ -119,8 +119,11 @@ def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
 
 
 def vendors_hint(here: Iterable[str] = ()) -> str:
-    """A hint that names our plugins for further providers than those configured `here`; empty if no
-    plugin is left."""
+    """A hint that names our plugins for further providers.
+
+    Args:
+        here: Names of the configured providers; empty if no plugin is left.
+    """
     known = {f"genai-vendor-{name}" for name in here}
     vendors = [
         each
@@ -137,7 +140,13 @@ STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
 
 def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Sequence[str]) -> str:
     """A hint for an unknown provider or feature: the plugin to install, similar names, or the
-    available ones."""
+    available ones.
+
+    Args:
+        kind: Kind of plugin.
+        wanted: The unknown name.
+        known: Available names.
+    """
     there = f"choose from {', '.join(names)}" if (names := list(known)) else "none is installed"
     line = plugin_line(kind, wanted)
     if line:

@@ -51,6 +51,9 @@ def is_text(data: bytes) -> bool:
 
     They begin with a byte order mark or are UTF-16, or are UTF-8 with few control characters and no
     NUL, or have no control characters in another encoding. Only the first 8 KiB are checked.
+
+    Args:
+        data: The bytes.
     """
     if encoding_of(data, ""):
         return True
@@ -66,8 +69,14 @@ def is_text(data: bytes) -> bool:
 
 
 def decode_unicode(data: bytes) -> str:
-    """Decode a whole text in UTF-8, or another encoding of Unicode by `encoding_of`. Raises
-    `ValueError`, without the text, for invalid bytes."""
+    """Decode UTF-8, or another encoding of Unicode by `encoding_of`.
+
+    Args:
+        data: The whole text.
+
+    Raises:
+        ValueError: It has invalid bytes. The error does not contain it.
+    """
     try:
         return data.decode(encoding_of(data))
     except UnicodeDecodeError as error:
@@ -99,11 +108,16 @@ def decode_text(data: bytes, default: str = "utf-8") -> str:
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode Base64 (RFC 4648) in either alphabet, with or without padding. Raises `ValueError`,
-    without the text, for anything else.
+    """Decode Base64 (RFC 4648) in either alphabet, with or without padding.
 
     Line ends are ignored, since MIME and the `base64` command write them. Blanks are not, since
     they may have been `+` before a form was decoded.
+
+    Args:
+        text: The Base64 text.
+
+    Raises:
+        ValueError: It is not Base64. The error does not contain it.
     """
     try:
         plain = text.strip().encode("ascii").translate(_PLAIN_ALPHABET, _LINE_ENDS).rstrip(b"=")

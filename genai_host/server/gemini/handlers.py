@@ -60,7 +60,12 @@ _EMPTY_LINE = b"\r\n"
 
 
 class _Wanted(NamedTuple):
-    """A text to embed for one of `_TASKS`; `dimensions` is None for the model's default."""
+    """A text to embed.
+
+    Attributes:
+        task: One of `_TASKS`.
+        dimensions: None for the model's default.
+    """
 
     text: str
     task: str

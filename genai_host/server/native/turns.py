@@ -206,8 +206,10 @@ def leave_interrupted(host: Host, user: str, conversation: Conversation) -> None
 class TurnStream:
     """The body of a streamed reply. Closing it cancels the turn.
 
-    `begin` waits for the first event, so that an early error still determines the status. `is_done`
-    is set once the stream has ended without an error, and the result is recorded.
+    `begin` waits for the first event, so that an early error still determines the status.
+
+    Attributes:
+        is_done: Whether the stream has ended without an error, and the result is recorded.
     """
 
     def __init__(self, turn: TurnTask, live: Live, limits: CancelToken, codec: Codec) -> None:

@@ -147,7 +147,12 @@ _LEVELS = ("low", "medium", "high", "max")
 
 
 def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the model parameters, by the host's names. Raises `ValidationError`."""
+    """Read the model parameters, by the host's names. Raises `ValidationError`.
+
+    Args:
+        body: The request.
+        taken: Parameters of the model.
+    """
     options = body.object("options")
     if options is None:
         return {}

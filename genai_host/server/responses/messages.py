@@ -262,8 +262,14 @@ def picture_item(picture: Image, new_id: MakeItemId) -> Item:
 def joined(
     message: Message, told: Sequence[Item], new_id: MakeItemId
 ) -> tuple[list[Item], list[Item]]:
-    """Return the items of an answer in order, and those not yet streamed. The text of streamed
-    items (`told`) is final; data known only at the end, for example opaque data, is added."""
+    """Return the items of an answer in order, and those not yet streamed.
+
+    Args:
+        message: The answer.
+        told: Streamed items. Their text is final; data known only at the end, for example opaque
+            data, is added.
+        new_id: Returns a new item id.
+    """
     left = list(told)
     ordered: list[Item] = []
     late: list[Item] = []

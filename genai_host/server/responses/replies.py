@@ -40,8 +40,12 @@ _HEX = 24  # bytes
 
 
 class ResponseHead:
-    """The response to a request. The ids of its items end in the same characters as its id and a
-    number, so that an item can be found by its id alone."""
+    """The response to a request.
+
+    Attributes:
+        id: Id of the response. The ids of its items end in the same characters and a number, so
+            that an item can be found by its id alone.
+    """
 
     def __init__(self, request: ResponsesRequest, created: int) -> None:
         self.request = request

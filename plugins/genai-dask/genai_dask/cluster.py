@@ -53,7 +53,11 @@ def open_executor(settings: Settings) -> DaskExecutor:
 
 class DaskExecutor(ClientExecutor):  # type: ignore[misc]  # Dask has no types
     """Executor with futures of `concurrent.futures`. Rows of a worker that has died run again on
-    another one; a row fails after four such deaths. A local cluster is closed with it."""
+    another one; a row fails after four such deaths.
+
+    Args:
+        cluster: Local cluster to close with the executor; None for an external one.
+    """
 
     def __init__(self, client: Client, cluster: LocalCluster | None) -> None:
         # equal rows are separate tasks

@@ -36,8 +36,11 @@ _ALIKE = 6  # decimals: smaller differences depend on the machine
 
 @frozen(eq=False)
 class VectorColumn:
-    """Vectors of the rows of a table: a 32-bit array of shape (rows, size). The size may be 0 if no
-    row has a vector."""
+    """Vectors of the rows of a table.
+
+    Attributes:
+        matrix: Array of shape (rows, size), 32-bit. The size may be 0 if no row has a vector.
+    """
 
     matrix: Matrix
 
@@ -148,7 +151,11 @@ class VectorColumn:
 
 
 class UnfitVector(ValueError):
-    """The vector of a row, counted from 0, does not match the others."""
+    """A vector that does not match the others.
+
+    Args:
+        row: Number of the row in the table, from 0.
+    """
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message)
@@ -182,7 +189,11 @@ _MOST = 8000  # characters per text: embedding models reject or ignore the rest
 
 
 class Embedding:
-    """Embedding calls of one turn, with warnings for errors that did not end the turn."""
+    """Embedding calls of one turn.
+
+    Attributes:
+        warnings: Errors that did not end the turn.
+    """
 
     def __init__(self, roles: frozenset[str]) -> None:
         self.warnings: list[str] = []
@@ -270,8 +281,11 @@ _OWN = "research"  # name of a dialect that no model supports, so that the part 
 
 @frozen
 class Fact:
-    """A search result or a page. `query` has the queries that found it, one per line; the link for
-    a page."""
+    """A search result or a page.
+
+    Attributes:
+        query: The queries that found it, one per line; the link for a page.
+    """
 
     title: str
     link: str

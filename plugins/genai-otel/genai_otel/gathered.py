@@ -29,8 +29,14 @@ _log = logging.getLogger(__name__)
 
 
 class Gathered:
-    """Listener that aggregates the metrics in a registry for the scrape. `folder` is shared by
-    worker processes; empty for a single process."""
+    """Listener that aggregates the metrics.
+
+    Args:
+        folder: Directory shared by worker processes; empty for a single process.
+
+    Attributes:
+        registry: Registry for the scrape.
+    """
 
     def __init__(self, folder: str = "") -> None:
         if folder:  # prometheus-client reads it on import

@@ -290,8 +290,12 @@ def of_tool(
 
 
 def of_request(request: RouteRequest, route: str) -> ObservedOperation:
-    """The operation of a request to the server. `route` is the path with the names of its
-    parameters; empty if there is none."""
+    """The operation of a request to the server.
+
+    Args:
+        request: The request.
+        route: Path of the route with the names of its parameters; empty if there is none.
+    """
     method = request.method if request.method in names.METHODS else names.OTHER
     attributes: dict[str, Any] = {
         names.METHOD: method,

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 class OtelPlugin:
-    """The hooks of this plugin. Without telemetry, that of the process environment receives the
-    operations."""
+    """The hooks of this plugin.
+
+    Args:
+        telemetry: Receives the operations; None for the telemetry of the process environment.
+    """
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self.telemetry = telemetry or Telemetry()

@@ -25,8 +25,15 @@ _SDK = logging.getLogger("opentelemetry")
 
 
 class Providers:
-    """OpenTelemetry providers for the wanted signals, of the application or created here. If
-    `are_own`, some were created here and must be flushed and closed. `listeners` write to them."""
+    """OpenTelemetry providers, of the application or created here.
+
+    Args:
+        want: The signals to send.
+
+    Attributes:
+        listeners: Listeners that write to the providers.
+        are_own: Whether any provider was created here and must be flushed and closed.
+    """
 
     def __init__(self, want: Want) -> None:
         self._ours: list[Any] = []

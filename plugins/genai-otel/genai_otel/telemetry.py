@@ -35,8 +35,15 @@ class Listener(Protocol):
 
 
 class Telemetry:
-    """Telemetry of one process, configured by its environment. Thread-safe. Input and output of
-    models are recorded if it `captures`; the trace is sent to services if it `propagates`."""
+    """Telemetry of one process. Thread-safe.
+
+    Args:
+        environ: Environment with the configuration.
+
+    Attributes:
+        captures: Whether input and output of models are recorded.
+        propagates: Whether the trace is propagated to services.
+    """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._exporters = exporters_in(environ)

@@ -55,7 +55,12 @@ PRAGMA user_version = {FORM};
 
 @frozen
 class PassageMatch:
-    """A passage that a search found. `path` is that of its document, relative to the directory."""
+    """A passage that a search found.
+
+    Attributes:
+        id: Id of the passage.
+        path: Path of its document, relative to the directory.
+    """
 
     id: int
     path: str
@@ -64,7 +69,11 @@ class PassageMatch:
 
 
 class Index:
-    """The index, an SQLite file that is created if it is missing, and rebuilt if it is damaged."""
+    """The index, an SQLite database.
+
+    Args:
+        file: Path of the database; created if missing, and rebuilt if damaged.
+    """
 
     def __init__(self, file: str) -> None:
         self._file = file

@@ -20,8 +20,11 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 
 @frozen
 class Passage:
-    """A passage of a document. Its title has those of the document and the section, separated by a
-    slash."""
+    """A passage of a document.
+
+    Attributes:
+        title: Titles of the document and the section, separated by a slash.
+    """
 
     title: str
     text: str

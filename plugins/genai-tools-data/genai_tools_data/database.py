@@ -47,7 +47,11 @@ _CUT = "…"
 
 @frozen
 class QueryResult:
-    """Rows of a query, up to the size limits, and whether there are more."""
+    """Rows of a query, up to the size limits.
+
+    Attributes:
+        more: Whether rows were omitted.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -165,7 +169,11 @@ _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefi
 
 @frozen
 class Column:
-    """A column of a table. Its declared type may be empty."""
+    """A column of a table.
+
+    Attributes:
+        type: Declared type; may be empty.
+    """
 
     name: str
     type: str = ""
@@ -206,8 +214,11 @@ def _is_at_rest(path: Path) -> bool:
 
 
 class DatabaseReader:
-    """Reads from a connection, which it makes read-only. The SQLite address of the database is
-    empty for one in memory."""
+    """Reads from a connection, which it makes read-only.
+
+    Args:
+        address: SQLite address of the database; empty for one in memory.
+    """
 
     def __init__(self, connection: sqlite3.Connection, address: str = "") -> None:
         self.address = address

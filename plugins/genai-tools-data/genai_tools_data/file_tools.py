@@ -33,8 +33,11 @@ _BY_STEPS = os.open in os.supports_dir_fd and bool(_NO_LINK)
 
 @frozen
 class FilePlace:
-    """A file or directory in the configured directory. `inner` is the relative path without links;
-    empty for the directory itself."""
+    """A file or directory in the configured directory.
+
+    Attributes:
+        inner: Relative path without links; empty for the directory itself.
+    """
 
     root: str
     inner: str
@@ -45,7 +48,11 @@ class FilePlace:
 
 
 class Folder:
-    """The configured directory; `named` is its path, empty for none."""
+    """The configured directory.
+
+    Args:
+        named: Its path; empty for none.
+    """
 
     def __init__(self, named: str) -> None:
         self._named = named
@@ -220,8 +227,11 @@ class FileTools:
 
 
 class _Walk:
-    """A walk through directories, limited in names and depth. `is_cut` is set if a limit was
-    reached."""
+    """A walk through directories, limited in names and depth.
+
+    Attributes:
+        is_cut: Whether a limit was reached.
+    """
 
     def __init__(self, folder: Folder, limits: CancelToken) -> None:
         self._folder = folder

@@ -53,7 +53,11 @@ class Aggregate:
 
 @frozen
 class Order:
-    """The order of the rows of a result, by a column of it, or of the table."""
+    """The order of the rows of a result.
+
+    Attributes:
+        by: A column of the result, or of the table.
+    """
 
     by: str
     descending: bool = False
@@ -75,8 +79,15 @@ class SqlQuery:
 
 def statement(query: SqlQuery, columns: Sequence[Column]) -> tuple[str, list[SqlValue]]:
     """Return the SQL and its parameters. It requests one row more than the limit, to find out
-    whether there are more. Raises `ValidationError` if the query is inconsistent or does not match
-    the columns of the table."""
+    whether there are more.
+
+    Args:
+        query: The query.
+        columns: Columns of the table.
+
+    Raises:
+        ValidationError: The query is inconsistent or does not match the table.
+    """
     table = _Table(query.table, {each.name: each for each in columns})
     _check_lengths(query)
     selected = list(_selected(query, table))

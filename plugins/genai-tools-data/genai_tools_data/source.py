@@ -56,8 +56,11 @@ CellValue = str | int | float | None
 
 @frozen
 class CsvFormat:
-    """Format of a CSV file. If `names_delimiter`, its first line is only `sep=;`, which Excel
-    writes and reads."""
+    """Format of a CSV file.
+
+    Attributes:
+        names_delimiter: Whether its first line is only `sep=;`, which Excel writes and reads.
+    """
 
     encoding: str
     delimiter: str
@@ -305,8 +308,11 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class DataSource:
-    """The data at the paths from the configuration. Thread-safe: calls that read CSV files run one
-    at a time."""
+    """The configured data. Thread-safe: calls that read CSV files run one at a time.
+
+    Args:
+        named: Paths from the configuration.
+    """
 
     def __init__(self, named: Sequence[str]) -> None:
         self._named = named

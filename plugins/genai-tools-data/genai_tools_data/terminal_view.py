@@ -18,8 +18,12 @@ _MOST_CELL = 40
 
 
 def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
-    """Return the lines of a reaction of `genai_tools_data.reactions`, for a terminal of at least 20
-    columns; empty for other reactions."""
+    """Return the lines of a reaction of `genai_tools_data.reactions`; empty for other reactions.
+
+    Args:
+        reaction: The reaction.
+        width: Columns of the terminal; at least 20 are used.
+    """
     width = max(20, width)
     if reaction.get("type") == "table":
         return _table(reaction, width)

@@ -19,8 +19,15 @@ if TYPE_CHECKING:
 
 
 def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
-    """Return the title and the text of a PDF. Pages not read after `seconds` are mentioned. Raises
-    `ValidationError` for a file that is damaged, needs a password or has no text."""
+    """Return the title and the text of a PDF.
+
+    Args:
+        data: The PDF.
+        seconds: Time limit; pages not read until then are mentioned.
+
+    Raises:
+        ValidationError: The file is damaged, needs a password or has no text.
+    """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError
 

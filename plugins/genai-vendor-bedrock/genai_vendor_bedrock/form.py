@@ -47,7 +47,12 @@ _MESSAGE = b'{"role":"%b","content":[%b]}'
 def wire_messages(
     messages: Sequence[Message], mark: ConverseBlock | None = None
 ) -> list[EncodedJson]:
-    """Return the messages of the user and the model, with the block `mark` at the end."""
+    """Return the messages of the user and the model.
+
+    Args:
+        messages: The messages.
+        mark: Block to add at the end.
+    """
     said = [each for each in _said(messages) if each[1]]
     turns = [(role, [each for _, each in turn]) for role, turn in groupby(said, lambda it: it[0])]
     if mark is not None and turns:

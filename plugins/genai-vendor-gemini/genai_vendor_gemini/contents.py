@@ -61,8 +61,12 @@ _MEDIA_TYPES: Mapping[str, str] = {
 
 
 class ServiceVariant(NamedTuple):
-    """Differences between services in the format of messages. Tool calls without a signature, from
-    another service, get that of `unsigned_calls`; if it is empty, they are sent unsigned."""
+    """Differences between services in the format of messages.
+
+    Attributes:
+        unsigned_calls: Signature for tool calls without one, from another service; empty to send
+            them unsigned.
+    """
 
     unsigned_calls: str
 

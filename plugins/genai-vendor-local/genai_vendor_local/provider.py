@@ -279,8 +279,11 @@ class _TooLarge(Mapping[str, str]):
 
 
 class _Reply:
-    """The events of a reply, with the end marker that llama.cpp omits. `choose` converts the whole
-    text to one delta if the text is a choice of tools."""
+    """The events of a reply, with the end marker that llama.cpp omits.
+
+    Args:
+        choose: Converts the whole text to one delta if the text is a choice of tools.
+    """
 
     def __init__(
         self, chunks: Chunks, choose: Callable[[str], dict[str, Any]] | None = None

@@ -97,8 +97,14 @@ _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
 
 class ToolChoice:
-    """The prompt of one chat completion request with tools, and the parser of its reply. Raises
-    `BadRequest` if it requires a tool that it does not declare."""
+    """The prompt of one request with tools, and the parser of its reply.
+
+    Args:
+        body: A chat completion request in OpenAI's format.
+
+    Raises:
+        BadRequest: It requires a tool that it does not declare.
+    """
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         self._body = body

@@ -78,7 +78,11 @@ class Settings:
 
 
 class Script:
-    """Replies in sequence. Thread-safe. `index` is the number of replies returned."""
+    """Replies in sequence. Thread-safe.
+
+    Attributes:
+        index: Number of replies returned.
+    """
 
     def __init__(self, replies: Sequence[Any], repeat: bool = False) -> None:
         self._replies = [_read(reply, number) for number, reply in enumerate(replies)]

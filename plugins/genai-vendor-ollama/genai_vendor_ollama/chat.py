@@ -83,7 +83,11 @@ _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 
 class _Form(NamedTuple):
-    """Format of messages. `names` has those of tools by call id, for results without one."""
+    """Format of messages.
+
+    Attributes:
+        names: Names of tools by call id, for results without one.
+    """
 
     names: tuple[tuple[str, str], ...]
 

@@ -33,7 +33,11 @@ _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class RunProgress:
-    """The progress of one run, as one worker knows it. `run` is its last known state."""
+    """The progress of one run, as one worker knows it.
+
+    Attributes:
+        run: Last known state of the run.
+    """
 
     def __init__(
         self,
