@@ -55,8 +55,14 @@ class ProviderRequest:
     path: str = ""
     query: Mapping[str, str] = field(factory=dict)
 
-    def to(self, path: str, query: Mapping[str, str]) -> ProviderRequest:
-        """The request with another path and other query parameters; faster than `evolve`."""
+    def at_endpoint(self, path: str, query: Mapping[str, str]) -> ProviderRequest:
+        """The request, sent to an endpoint.
+
+        Args:
+            path: Path of the endpoint.
+            query: Query parameters.
+        """
+        # each call does this, and `evolve` takes three times as long
         return ProviderRequest(
             self.operation,
             self.dialect,

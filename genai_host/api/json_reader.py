@@ -154,7 +154,10 @@ class JsonReader:
     def _bounded(self, name: str, value: N, least: float | None, most: float | None) -> N:
         if (least is None or value >= least) and (most is None or value <= most):
             return value
-        bounds = f"at least {least:g}" if most is None else f"from {least or 0:g} to {most:g}"
+        if most is None:
+            bounds = f"at least {least}"
+        else:
+            bounds = f"at most {most}" if least is None else f"from {least} to {most}"
         raise ValidationError(f"{name} must be {bounds}", path=self.at(name))
 
     def data(self, name: str) -> bytes:

@@ -304,7 +304,7 @@ class Route:
             request = evolve(request, headers={**further, **request.headers})
         serve = self.candidate.serve
         path = (request.stream and serve.stream_path) or serve.path
-        request = request.to(path, serve.query)
+        request = request.at_endpoint(path, serve.query)
         if not (serve.extra_fields or serve.omit_fields or serve.header_to_body):
             return request
         body = {key: value for key, value in request.body.items() if key not in serve.omit_fields}

@@ -56,10 +56,10 @@ class StreamedChunks:
             feeding.resume()
             pieces = decoder.feed(event)
             feeding.pause()
-            streaming.runs = False  # while the caller has the chunks
+            streaming.pause()  # while the caller has the chunks
             for piece in pieces:
                 yield self.add(piece)
-            streaming.runs = True
+            streaming.resume()
             whole = decoder.done
             if whole:
                 watch.expect_end(_GRACE)

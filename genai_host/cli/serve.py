@@ -16,6 +16,7 @@ from genai_host.config.key import ConfigKey
 from genai_host.config.migration import RENAMED, VALUES
 from genai_host.config.schema import ServerConfig, keys_of, read_key
 from genai_host.errors import ConfigurationError, GenaiError
+from genai_host.util.garbage import resume_collection
 
 if TYPE_CHECKING:
     from genai_host.server.listener import SharedListener
@@ -176,6 +177,7 @@ def _supervise(app: App, server: ServerConfig, listening: Listening, log: Log) -
     from genai_host.server.listener import listen, url_of
     from genai_host.server.supervisor import Child, Supervisor, must_share
 
+    resume_collection()
     must_share()
     listener = listen(server.host, server.port)
     scheme = "https" if server.certfile else "http"

@@ -77,14 +77,15 @@ class Watchdog:
         """Run code of a plugin that ends its work, and wait for it until it counts as hanging: the
         host must be able to close. It runs in a separate thread, if there is a clock.
 
-        Raises what the code raises.
-
         Args:
-            kind: See `watch`.
-            name: See `watch`.
-            method: See `watch`.
+            kind: Kind of contribution, or `hook`.
+            name: Name of the contribution or hook.
+            method: The method that is called.
             work: The code.
-            plugin: See `watch`.
+            plugin: The plugin; empty for the owner of the contribution.
+
+        Raises:
+            BaseException: Whatever the code raises until then; later exceptions are logged.
         """
         watched = self.watch(kind, name, method, plugin=plugin)
         if self._clock is None:
@@ -100,6 +101,8 @@ class Watchdog:
                     work()
             except BaseException as error:  # noqa: BLE001 - it is raised by the caller
                 failed.append(error)
+                if done.is_set():
+                    _log.warning("%s of the %s %s failed", method, kind, name, exc_info=error)
             finally:
                 done.set()
 
@@ -134,11 +137,9 @@ class Watchdog:
         now = self.now()
         due = math.inf
         for each in list(self.watched):
-            if each.limits is not None and not each.hangs:
-                if not each.runs:
-                    each.since = math.inf
-                elif each.since == math.inf and ended_with(each.limits) is not None:
-                    each.since = now  # it was cancelled since the last look
+            if each.since == math.inf and each.runs and each.limits is not None:
+                is_cancelled = ended_with(each.limits) is not None
+                each.since = now if is_cancelled else math.inf  # since the last look
             since = each.since
             if now - since >= HANGS and not each.hangs and each in self.watched:
                 each.hangs = True
@@ -171,7 +172,7 @@ class Watched:
     Attributes:
         since: When the code was called, or was seen to be cancelled if it may run until then;
             infinite before, and while it is paused.
-        runs: Whether code that may run until it is cancelled runs now, and not its caller.
+        runs: Whether the code runs now, and not its caller.
         hangs: Whether the code was logged as hanging.
     """
 
@@ -203,8 +204,11 @@ class Watched:
         return self
 
     def start(self) -> None:
-        """Begin to watch the code, before the context is entered in another thread."""
+        """Begin to watch the code. It is called earlier than on entry if the context is entered in
+        another thread."""
         watchdog = self._watchdog
+        if self in watchdog.watched:
+            return
         if self.limits is None:
             self.since = watchdog.now()
         watchdog.watched.add(self)
@@ -218,10 +222,13 @@ class Watched:
 
     def resume(self) -> None:
         """The code is called again."""
-        self.since = self._watchdog.now()
+        self.runs = True
+        if self.limits is None:
+            self.since = self._watchdog.now()
 
     def pause(self) -> None:
         """The code has returned. Cheap, since it is called for each chunk of an answer."""
         if self.hangs:
             self._watchdog.returned(self)
+        self.runs = False
         self.since = math.inf

@@ -281,10 +281,10 @@ class RequestHandler:
             pieces: Iterable[Any] = reply.body if wanted else ()
             with self._shared.watched(found, "body", self._limits) as watched:
                 for piece in pieces:
-                    watched.runs = False  # while the client reads
+                    watched.pause()  # while the client reads
                     if not self._outbox.put(piece):
                         break
-                    watched.runs = True
+                    watched.resume()
             self._outbox.end()
         except GenaiError as error:
             _log.info("a reply was interrupted: %s", error)

@@ -23,7 +23,8 @@ class SystemClock:
         self._alarms: list[tuple[float, int, Alarm]] = []
         self._released = 0
         self._order = itertools.count()
-        self._lock = threading.Lock()
+        # reentrant: the garbage collector may close a generator here that releases a timer
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -89,7 +90,8 @@ class SystemClock:
         with self._lock:
             self._released += 1
             if self._released > 64 and self._released * 2 > len(self._alarms):
-                self._alarms = [entry for entry in self._alarms if entry[2].is_set()]
+                # in place, since `call_later` may be about to add to it in this thread
+                self._alarms[:] = [entry for entry in self._alarms if entry[2].is_set()]
                 heapq.heapify(self._alarms)
                 self._released = 0
 

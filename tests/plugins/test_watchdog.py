@@ -337,6 +337,53 @@ def test_a_stream_that_hangs_while_it_is_closed_does_not_keep_the_host_open(
     events.close()
 
 
+class RunningClock(ManualClock):
+    """A clock whose time goes on between two looks."""
+
+    def monotonic(self) -> float:
+        self._time += 0.001
+        return self._time
+
+
+def test_code_that_hangs_at_its_end_is_logged_by_a_clock_that_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, hangs, go_on = RunningClock(), threading.Event(), threading.Event()
+    watchdog = Watchdog(clock, lambda kind, name: "slow")
+
+    def close() -> None:
+        hangs.set()
+        go_on.wait(60)
+        raise OSError("too late")
+
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(watchdog.run, "provider", "slow", "close", close)
+        assert hangs.wait(30)
+        clock.advance(HANGS)
+        closing.result(30)
+    assert "has not returned from close of the provider slow" in caplog.text
+    [thread] = [each for each in threading.enumerate() if each.name == "genai-host-close"]
+    go_on.set()
+    thread.join(30)
+    assert "too late" in caplog.text
+
+
+def test_code_that_goes_on_after_its_caller_is_not_taken_for_hanging(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, limits = ManualClock(), Cancellation()
+    watchdog = Watchdog(clock, lambda kind, name: "slow")
+    with watchdog.watch("provider", "slow", "stream", limits=limits) as watched:
+        limits.cancel()
+        clock.advance(HANGS)  # it is seen to be cancelled
+        watched.pause()
+        watched.resume()
+        clock.advance(HANGS)
+        assert "slow" not in caplog.text
+        clock.advance(HANGS)
+    assert "has not returned from stream of the provider slow" in caplog.text
+
+
 @pytest.mark.parametrize("runs", [True, False])
 def test_code_that_its_caller_left_is_not_logged(
     caplog: pytest.LogCaptureFixture, runs: bool
@@ -344,7 +391,8 @@ def test_code_that_its_caller_left_is_not_logged(
     clock, limits = ManualClock(), Cancellation()
     watchdog = Watchdog(clock, lambda kind, name: "slow")
     with watchdog.watch("HTTP route", "GET /slow", "body", limits=limits) as watched:
-        watched.runs = runs
+        if not runs:
+            watched.pause()
         limits.cancel()
         clock.advance(HANGS)
         clock.advance(HANGS)

@@ -194,6 +194,26 @@ def test_an_alarm_may_be_as_far_off_as_one_likes(clock: SystemClock, seconds: fl
         must_ring(clock)
 
 
+def test_an_alarm_may_be_released_while_another_is_set(clock: SystemClock) -> None:
+    """The garbage collector may close a generator at any time, which releases its alarm."""
+    alarms = [clock.call_later(60, _nothing) for _ in range(200)]
+    rung = threading.Event()
+
+    class Order:
+        def __next__(self) -> int:
+            for alarm in alarms:
+                alarm.release()
+            return 10**6
+
+    clock._order = Order()  # type: ignore[assignment]
+    clock.call_later(0, rung.set)
+    assert rung.wait(30)
+
+
+def _nothing() -> None:
+    pass
+
+
 def test_released_alarms_are_forgotten(clock: SystemClock) -> None:
     alarms = [clock.call_later(3600.0, lambda: None) for _ in range(1_000)]
     kept = weakref.WeakSet(alarms)
