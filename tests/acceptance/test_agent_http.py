@@ -90,7 +90,7 @@ class TestItem01:
     @pytest.mark.parametrize(
         ("history", "place"),
         [
-            ([{"role": "user", "content": ""}] * 5_000, "$.history"),
+            ([{"role": "user", "content": ""}] * 2_500, "$.history"),
             ([USER] * 1001, "$.history"),
             ([USER, {"role": "user", "content": "x" * 1_000_000}], "$.history[1]"),
             ([{"role": "user", "content": "x" * 90_000}] * 12, "$.history[11]"),
