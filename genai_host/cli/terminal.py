@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from genai_host.util.text_encoding import decode_text, encoding_of, is_text
-
 if TYPE_CHECKING:
     from genai_host.api import Cost
 
@@ -181,6 +179,8 @@ def piped_lines() -> Iterator[str]:
     source: TextIO | None = sys.stdin
     if source is None:
         return
+    from genai_host.util.text_encoding import encoding_of
+
     for line in source.buffer:
         # the first line ends within the several bytes of a line end
         encoding = encoding_of(line[: len(line) // 2 * 2])
@@ -192,6 +192,8 @@ def piped_lines() -> Iterator[str]:
 
 
 def _piped_as_text(data: bytes, source: TextIO) -> str:
+    from genai_host.util.text_encoding import decode_text, is_text
+
     if not is_text(data):
         from genai_host.errors import ConfigurationError
 

@@ -13,12 +13,14 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from genai_host.plugins.distributions import Distribution, Leftover, find_distributions
-from genai_host.plugins.marks import Marks
 from genai_host.util import paths
 from genai_host.util.names import APP, GROUP
+
+if TYPE_CHECKING:  # not needed while the index is valid
+    from genai_host.plugins.distributions import Distribution, Leftover
+    from genai_host.plugins.marks import Marks
 
 _FORM = 2
 _COARSE_NS = 2_000_000_000
@@ -105,6 +107,8 @@ class PluginIndex:
 
     def leftovers(self) -> list[Leftover]:
         """Skipped metadata directories, for example of interrupted installers."""
+        from genai_host.plugins.distributions import Leftover
+
         return [Leftover(*found) for found in self._current()["leftovers"]]
 
     def outcomes(self) -> dict[str, LoadResult]:
@@ -124,6 +128,8 @@ class PluginIndex:
     @property
     def marks(self) -> Marks:
         """Marks of plugins that are being loaded."""
+        from genai_host.plugins.marks import Marks
+
         return Marks(os.path.join(self._folder, "loading"), self._number())
 
     def forget(self, plugins: Iterable[InstalledPlugin]) -> None:
@@ -172,6 +178,8 @@ class PluginIndex:
         return all(stamp is None or stamp[0] < settled for stamp in stamps.values())
 
     def _scan(self, outcomes: dict[str, Any]) -> dict[str, Any]:
+        from genai_host.plugins.distributions import find_distributions
+
         scanned = time.time_ns()
         stamps = {name: _stamp(name) for name in self._path}
         for folder in self._path:

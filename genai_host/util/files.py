@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from genai_host.errors import ConfigurationError
 from genai_host.util.paths import ELSEWHERE
-from genai_host.util.text_encoding import decode_unicode
 
 MOST_BYTES = 20 * 2**20
 """Maximum size of a file that is read as a whole."""
@@ -127,7 +126,10 @@ def read_text(path: str) -> str | None:
             content.
     """
     try:
-        return decode_unicode(read_bytes(path, MOST_BYTES))
+        data = read_bytes(path, MOST_BYTES)
+        from genai_host.util.text_encoding import decode_unicode  # most starts read no file
+
+        return decode_unicode(data)
     except (FileNotFoundError, NotADirectoryError):  # for example if the home directory is a file
         return None
     except OSError as error:
