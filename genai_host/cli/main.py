@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host.util.garbage import pause_collection
+from genai_host.util.garbage import pause_collection, resume_collection
 from genai_host.util.names import APP, COMMANDS, FORMER_COMMANDS, SAFE, __version__
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = run(arguments)
     finally:
+        resume_collection()  # the interpreter searches at its end
         if "genai_host.plugins.discovery" in sys.modules:  # plugins may have been loaded
             _end_soon(code)
     sys.exit(code)
