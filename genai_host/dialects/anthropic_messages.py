@@ -59,7 +59,7 @@ from genai_host.dialects.anthropic_replies import (
 from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
 
 ContentBlock = Mapping[str, Any]
-_Said = tuple[Literal[b"", b"user", b"assistant"], bytes]
+_Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
@@ -72,14 +72,14 @@ def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
         call: The call.
         mark: Field to add to the last block, as `"name":value`.
     """
-    said = remember_each(call.messages, NAME, _said_in)
-    roles = [role for role, _ in said if role]
+    encoded = remember_each(call.messages, NAME, _encoded)
+    roles = [role for role, _ in encoded if role]
     if not mark and all(map(ne, roles, roles[1:])):  # the usual case
         return call.written(_WRITTEN, _write)
-    spoken = [
-        (message, *each) for message, each in zip(call.messages, said, strict=True) if each[0]
+    nonempty = [
+        (message, *each) for message, each in zip(call.messages, encoded, strict=True) if each[0]
     ]
-    turns = [list(turn) for _, turn in groupby(spoken, key=lambda each: each[1])]
+    turns = [list(turn) for _, turn in groupby(nonempty, key=lambda each: each[1])]
     wires = [_turn([message for message, *_ in turn]) for turn in turns]
     if mark and turns:
         role = turns[-1][0][1]
@@ -95,8 +95,8 @@ def _turn(messages: list[Message]) -> bytes:
     """Consecutive messages of one role as one; a single message is encoded once and cached."""
     if len(messages) == 1:
         return messages[0].remember(_WRITTEN, _write)
-    said = [message.remember(NAME, _said_in) for message in messages]
-    return _MESSAGE % (said[0][0], b",".join(blocks for _, blocks in said))
+    encoded = [message.remember(NAME, _encoded) for message in messages]
+    return _MESSAGE % (encoded[0][0], b",".join(blocks for _, blocks in encoded))
 
 
 _WRITTEN = (NAME, "message")
@@ -105,14 +105,14 @@ _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 
 def _write(message: Message) -> bytes:
-    role, blocks = message.remember(NAME, _said_in)
+    role, blocks = message.remember(NAME, _encoded)
     content = message.content
     if role and len(content) == 1 and type(content[0]) is Text:  # in most cases
         return _TEXT_MESSAGE % (role, write_long_json(content[0].text))
     return _MESSAGE % (role, blocks) if role else b""
 
 
-def _said_in(message: Message) -> _Said:
+def _encoded(message: Message) -> _Encoded:
     """Role and blocks of a message; empty if it has no content in this format."""
     if message.role == "system":
         return b"", b""
@@ -187,16 +187,16 @@ def _source(part: Image | File, usual_type: str) -> ContentBlock:
 
 
 def _tool_result(result: ToolResult) -> ContentBlock:
-    said = [part for part in result.content if not isinstance(part, Text) or _shows(part)]
+    parts = [part for part in result.content if not isinstance(part, Text) or _shows(part)]
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_id(result.id)}
-    if len(said) == 1 and isinstance(said[0], Text):
-        block["content"] = said[0].text
-    elif said:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        block["content"] = parts[0].text
+    elif parts:
         block["content"] = [
             {"type": "text", "text": part.text}
             if isinstance(part, Text)
             else {"type": "image", "source": _source(part, "image/png")}
-            for part in said
+            for part in parts
         ]
     if result.error:
         block["is_error"] = True
@@ -313,7 +313,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         body: dict[str, Any] = {
             "model": call.model_id,
             "max_tokens": given.get("max_tokens", most),
-            **_said(call, schema is not None, variant["cache"]),
+            **_cacheable_fields(call, schema is not None, variant["cache"]),
         }
         choice = wire_choice(call.tool_choice, given.get("parallel_tool_calls"))
         if call.tools and choice is not None:
@@ -369,7 +369,7 @@ def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str,
     return thinking
 
 
-def _said(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
+def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
     """System, messages and tools: the part of the request that the service can cache.
 
     Args:
@@ -381,23 +381,23 @@ def _said(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
     if call.schema is not None and not is_held:
         system.append({"type": "text", "text": asked_in_words(call.schema)})
     tools = [wire_tool(tool) for tool in call.tools]
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     mark = b""
     if "prompt_cache" in call.parameters:
         control = {"type": "ephemeral", "ttl": call.parameters["prompt_cache"]}
         if cache == "request":
-            said["cache_control"] = control
+            fields["cache_control"] = control
         else:
             mark = b'"cache_control":' + write_json(control)
             for last in (*system[-1:], *tools[-1:]):
                 last["cache_control"] = control
     if system:
         is_plain = len(system) == 1 and not mark
-        said["system"] = system[0]["text"] if is_plain else system
-    said["messages"] = wire_messages(call, mark)
+        fields["system"] = system[0]["text"] if is_plain else system
+    fields["messages"] = wire_messages(call, mark)
     if tools:
-        said["tools"] = tools
-    return said
+        fields["tools"] = tools
+    return fields
 
 
 def _output(call: ChatCall, schema: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -205,7 +205,7 @@ class _Form(NamedTuple):
 
     def _assistant_message(self, message: Message) -> dict[str, Any]:
         calls = [_wire_tool_call(call) for call in message.tool_calls]
-        spoken = [
+        parts = [
             part
             for part in message.content
             if not isinstance(part, (Reasoning, VendorPart, ToolCall))
@@ -213,7 +213,7 @@ class _Form(NamedTuple):
         wire: dict[str, Any] = {"role": "assistant"}
         if calls:
             wire["tool_calls"] = calls
-        wire["content"] = self._content(spoken, message) if spoken else None if calls else ""
+        wire["content"] = self._content(parts, message) if parts else None if calls else ""
         thoughts = [part.text for part in message.content if isinstance(part, Reasoning)]
         if self.reasoning and thoughts:
             wire[self.reasoning] = "".join(thoughts)

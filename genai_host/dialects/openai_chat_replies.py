@@ -64,12 +64,12 @@ def read_completion(body: bytes) -> Completion:
         raise _no_answer()
     if choice.get("message") is None and choice.get("text") is None:
         raise malformed("a choice has no message")
-    said = _read_said(_message_in(choice))
-    calls = [read_tool_call(each.id, each.name, each.arguments) for each in said.calls]
+    content = _read_content(_message_in(choice))
+    calls = [read_tool_call(each.id, each.name, each.arguments) for each in content.calls]
     return _completion(
-        text=said.text,
-        refused=said.refused,
-        reasoning=said.reasoning,
+        text=content.text,
+        refused=content.refused,
+        reasoning=content.reasoning,
         calls=distinct_calls(calls),
         finish=finish_word(choice.get("finish_reason")),
         usage=read_usage(data.get("usage") or choice.get("usage")),
@@ -118,10 +118,10 @@ class ChatDecoder:
             return ()
         self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
-        said = _read_said(_message_in(choice) if is_whole else object_in(choice, "delta"))
-        self._has_begun = self._has_begun or bool(said.calls)
-        self._refused = self._refused or said.refused
-        for call in said.calls:
+        content = _read_content(_message_in(choice) if is_whole else object_in(choice, "delta"))
+        self._has_begun = self._has_begun or bool(content.calls)
+        self._refused = self._refused or content.refused
+        for call in content.calls:
             self._calls.add(
                 index=call.at,
                 id=call.id,
@@ -131,7 +131,7 @@ class ChatDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = weightier(self._finish, finish_word(finish))
-        return self._add(said.text, said.reasoning)
+        return self._add(content.text, content.reasoning)
 
     def _add(self, text: str, reasoning: str) -> Sequence[Delta]:
         """Add text and reasoning to the answer."""
@@ -191,7 +191,7 @@ class _WireCall(NamedTuple):
     arguments: Any
 
 
-class _Said(NamedTuple):
+class _Content(NamedTuple):
     """The content of a message or of a chunk."""
 
     text: str
@@ -204,11 +204,11 @@ _OTHERS = (*_REASONING, "refusal", "tool_calls", "function_call")
 """Fields of a message or of a chunk with more than text."""
 
 
-def _read_said(message: Mapping[str, Any]) -> _Said:
+def _read_content(message: Mapping[str, Any]) -> _Content:
     """The content is a string, or a list of parts, among which some services include reasoning."""
     content = message.get("content")
     if isinstance(content, str) and not any(map(message.get, _OTHERS)):
-        return _Said(content)
+        return _Content(content)
     reasoning = ""
     for name in _REASONING:
         if not reasoning and message.get(name):
@@ -220,7 +220,7 @@ def _read_said(message: Mapping[str, Any]) -> _Said:
         refusal += "".join(_text_of(part.get("refusal")) for part in parts if _is_refusal(part))
         message = {**message, "content": [part for part in parts if not _is_thought(part)]}
     text = text_in(message, "content")
-    return _Said(text + refusal, reasoning, bool(refusal), list(_read_calls(message)))
+    return _Content(text + refusal, reasoning, bool(refusal), list(_read_calls(message)))
 
 
 def _is_thought(part: Any) -> bool:

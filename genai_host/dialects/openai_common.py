@@ -248,7 +248,7 @@ PARAMETERS: Mapping[str, Any] = {
 """Parameters of these formats, in addition to the standard ones."""
 
 _NO_STATUS = 500
-_STATUS_OF_WORD: Mapping[str, int] = {
+_STATUS_BY_CODE: Mapping[str, int] = {
     "insufficient_quota": 429,
     "rate_limit_exceeded": 429,
     "invalid_api_key": 401,
@@ -304,11 +304,11 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
         return service_error(status or _NO_STATUS, message_in(error))
     message = message_in(error)
     code = error.get("code")
-    words = {word for word in (code, error.get("type")) if isinstance(word, str)}
-    status = _status_of_code(code) or status or _status_of(words)
-    if "insufficient_quota" in words:
+    codes = {each for each in (code, error.get("type")) if isinstance(each, str)}
+    status = _status_of_code(code) or status or _status_of(codes)
+    if "insufficient_quota" in codes:
         return RateLimited(message, status=status, retryable=False)
-    return with_server_setting(service_error(status, message, " ".join(words)))
+    return with_server_setting(service_error(status, message, " ".join(codes)))
 
 
 def _status_of_code(code: object) -> int | None:
@@ -317,8 +317,8 @@ def _status_of_code(code: object) -> int | None:
     return code if isinstance(code, int) and 400 <= code < 600 else None
 
 
-def _status_of(words: set[str]) -> int:
-    return next((_STATUS_OF_WORD[word] for word in words if word in _STATUS_OF_WORD), _NO_STATUS)
+def _status_of(codes: set[str]) -> int:
+    return next((_STATUS_BY_CODE[code] for code in codes if code in _STATUS_BY_CODE), _NO_STATUS)
 
 
 def arguments_text(call: ToolCall) -> str:

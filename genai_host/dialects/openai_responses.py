@@ -158,7 +158,7 @@ class _Form(NamedTuple):
                     raise unsupported(part, "in a tool message", NAME)
                 yield self._tool_output(part)
         elif message.role == "assistant":
-            yield from _said(message)
+            yield from _assistant_items(message)
         else:
             role = self.system_role if message.role == "system" else message.role
             parts = [
@@ -198,7 +198,7 @@ class _Form(NamedTuple):
         return {"type": "function_call_output", "call_id": result.id, "output": output}
 
 
-def _said(message: Message) -> Iterator[Mapping[str, Any]]:
+def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
     """The model's message, as the items of the reply. Reasoning is sent with the items that
     followed it, and omitted if they are missing, since the service refuses it alone. llama.cpp
     requires the type of a message."""

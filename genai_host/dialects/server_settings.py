@@ -26,7 +26,7 @@ def with_server_setting(error: GenaiError) -> GenaiError:
     """The error with the option of the server in its hint, if the message identifies the server."""
     if isinstance(error, ContextOverflow):
         message = error.message.lower()
-        option = next((option for said, option in _OF_WINDOW.items() if said in message), "")
+        option = next((option for phrase, option in _OF_WINDOW.items() if phrase in message), "")
         if option:
             error.hint = f"{error.hint}; on your own server, increase {option}"
     return error
