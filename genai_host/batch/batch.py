@@ -152,7 +152,7 @@ class Batch:
         self._max_cost = max_cost
         self._executor = executor
         self._retry_failed = retry_failed
-        self._tell = on_progress
+        self._on_progress = on_progress
 
     @property
     def journal_path(self) -> Path:
@@ -185,7 +185,7 @@ class Batch:
                 journal.forget(set(journal.failed))
             self._began = self._host.clock.monotonic()
             self._progress = BatchProgress(found.rows, before=len(journal.done))
-            self._told(journal)
+            self._report(journal)
             self._do_rest(journal, name)
             self._write(journal)
             if not journal.failed:
@@ -249,9 +249,9 @@ class Batch:
 
     def _add(self, journal: BatchJournal, row: BatchRow, result: RowResult) -> None:
         journal.add(row.number, result)
-        self._told(journal)
+        self._report(journal)
 
-    def _told(self, journal: BatchJournal) -> None:
+    def _report(self, journal: BatchJournal) -> None:
         self._progress = evolve(
             self._progress,
             done=len(journal.done),
@@ -260,7 +260,7 @@ class Batch:
             unknown=journal.unknown,
             seconds=self._host.clock.monotonic() - self._began,
         )
-        self._tell(self._progress)
+        self._on_progress(self._progress)
 
     def _fits(self, journal: BatchJournal, rows: int) -> bool:
         """Whether the rows fit into the limit at the average cost so far. The first row runs alone,

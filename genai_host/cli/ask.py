@@ -168,13 +168,13 @@ def question(
     `optional`."""
     from genai_host.prompts.attachments import attachments, read_fragments, with_fragments
 
-    said = asked_text(words, (*fragments, *attach))
+    prompt = asked_text(words, (*fragments, *attach))
     if template is not None:
-        said = template.prompt_text(said)
+        prompt = template.prompt_text(prompt)
         fragments = (*template.fragments, *fragments)
         attach = (*template.attachments, *attach)
     parts: list[str | Part] = []
-    text = with_fragments(read_fragments(fragments, piped_text), said)
+    text = with_fragments(read_fragments(fragments, piped_text), prompt)
     if text:
         parts.append(text)
     parts += attachments(attach, piped_bytes)
@@ -185,11 +185,11 @@ def question(
 
 def asked_text(words: tuple[str, ...], sources: tuple[str, ...] = ()) -> str:
     """The words and the piped input, unless the input is one of the sources."""
-    said = [" ".join(words)] if words else []
+    texts = [" ".join(words)] if words else []
     if "-" not in sources:
         piped = piped_text().strip()
-        said += [piped] if piped else []
-    return "\n\n".join(said)
+        texts += [piped] if piped else []
+    return "\n\n".join(texts)
 
 
 def answered(
@@ -209,7 +209,7 @@ def answered(
     if regenerate:
         conversation.abandon()
     events = conversation.stream(message, regenerate=regenerate, output_type=output_type)
-    return heard(conversation, events, whole=whole, raw=raw)
+    return consume_events(conversation, events, whole=whole, raw=raw)
 
 
 def resumed(
@@ -227,7 +227,7 @@ def resumed(
         value: JSON or text; None if not given.
         decided: Decisions on calls that wait for approval; None if not given.
         give: Command that resumes the paused turn, for the error.
-        **how: Arguments of `heard`.
+        **how: Arguments of `consume_events`.
 
     Raises:
         TurnPaused: The turn waits for input that is not given, and there is no terminal.
@@ -249,10 +249,10 @@ def resumed(
                 kind="" if pause is None else pause.kind,
                 hint=f"answer it: {give}",
             )
-    return heard(conversation, conversation.resume_stream(result), **how)
+    return consume_events(conversation, conversation.resume_stream(result), **how)
 
 
-def heard(
+def consume_events(
     conversation: Conversation,
     events: Generator[Event, None, None],
     *,
@@ -266,7 +266,7 @@ def heard(
     printing = Printing(raw)
     while True:
         try:
-            return _heard(events, printing, whole)
+            return _print_events(events, printing, whole)
         except TurnPaused:
             decided = _asked_for(conversation)
             if decided is None:
@@ -287,7 +287,7 @@ def _asked_for(conversation: Conversation) -> dict[str, bool] | None:
         return None
 
 
-def _heard(events: Generator[Event, None, None], printing: Printing, whole: bool) -> Answer:
+def _print_events(events: Generator[Event, None, None], printing: Printing, whole: bool) -> Answer:
     answer: Answer | None = None
     try:
         with closing(events):  # ends the turn before its store is closed
@@ -297,7 +297,7 @@ def _heard(events: Generator[Event, None, None], printing: Printing, whole: bool
                 elif event.kind == "retry":
                     note(event.data.text, dim=True)
                 elif not whole:
-                    printing.hear(event)
+                    printing.add(event)
                 answer = event.answer
     except (GenaiError, KeyboardInterrupt):
         printing.break_off()
@@ -329,7 +329,7 @@ class Printing:
         if self._noted > self._noted_before:
             note(text, dim=True)
 
-    def hear(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         if event.kind == "reset" and self._printed:
             note("\n(the answer starts over)", dim=True)
             self._printed = ""

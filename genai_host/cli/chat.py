@@ -226,7 +226,7 @@ class Chat:
             elif name.startswith("/") and name[1:].isalpha():
                 note(f"unknown command {name}; list commands: /help")
             elif line.strip():
-                self._say(line)
+                self._send(line)
         except Conflict:
             raise  # the conversation cannot continue
         except GenaiError as error:
@@ -257,7 +257,7 @@ class Chat:
             self._attached.append(part)
         note(f"attached to the next message: {shown(source)}")
 
-    def _say(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         from genai_host.prompts.attachments import with_fragments
 
         leave_out(self._conversation, give="/resume VALUE", again="/retry")
@@ -269,7 +269,7 @@ class Chat:
         if template is not None and not template.takes_input:
             self._template = None  # it was sent
 
-    def _say_again(self, message: Message | None = None) -> None:
+    def _send_again(self, message: Message | None = None) -> None:
         """Replace the last message, or send it again if None; it remains if the new answer
         fails."""
         self._answer(message, regenerate=True)
@@ -308,21 +308,21 @@ class Chat:
             note("nothing to edit")
             return
         try:
-            text = click.edit(_words(message))
+            text = click.edit(_typed_text(message))
         except click.ClickException as error:
             note(f"nothing was sent: {error.format_message()}")
             return
         if text is None or not text.strip():
             note("nothing was sent")
             return
-        self._say_again(_with_words(message, text.strip()))
+        self._send_again(_with_typed_text(message, text.strip()))
 
     def _retry(self, _: str) -> None:
         """send your last message again"""
         if self._conversation.last_message is None:
             note("nothing to retry")
             return
-        self._say_again()
+        self._send_again()
 
     def _undo(self, _: str) -> None:
         """remove your last message and its answer"""
@@ -360,14 +360,14 @@ class Chat:
         self._is_over = True
 
 
-def _words(message: Message) -> str:
+def _typed_text(message: Message) -> str:
     """The typed text of a message: its first text; other texts are attached files."""
     from genai_host.api import Text
 
     return next((part.text for part in message.content if isinstance(part, Text)), "")
 
 
-def _with_words(message: Message, text: str) -> Message:
+def _with_typed_text(message: Message, text: str) -> Message:
     """A copy of a message with another typed text and the same attachments."""
     from attrs import evolve
 

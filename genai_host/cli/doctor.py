@@ -149,14 +149,14 @@ def _check_store(app: App) -> DoctorCheck:
         "version": health.version,
         "conversations": health.conversations,
     }
-    told = [f"{health.size / 1e6:.1f} MB", f"version {health.version}"]
+    details = [f"{health.size / 1e6:.1f} MB", f"version {health.version}"]
     if health.conversations is not None:
-        told.insert(0, f"{health.conversations} conversations")
+        details.insert(0, f"{health.conversations} conversations")
     if not health.faults:
         return DoctorCheck(
-            "store", "ok", f"{store.location}: {', '.join(told)}, in order", facts=facts
+            "store", "ok", f"{store.location}: {', '.join(details)}, in order", facts=facts
         )
-    found = "; ".join([f"{store.location}: {', '.join(told)}", *health.faults])
+    found = "; ".join([f"{store.location}: {', '.join(details)}", *health.faults])
     return DoctorCheck("store", "failed", found, health.fix, facts)
 
 

@@ -101,7 +101,7 @@ def disable(names: tuple[str, ...]) -> None:
         note(f"disabled: {', '.join(added)}")
     if known:
         note(f"already disabled: {', '.join(known)}")
-    _note_what_comes_first()
+    _note_override()
 
 
 @command.command("enable")
@@ -117,7 +117,7 @@ def enable(names: tuple[str, ...]) -> None:
             while entry in disabled:
                 disabled.remove(entry)
     note(f"enabled: {', '.join(taken)}")
-    _note_what_comes_first()
+    _note_override()
 
 
 def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
@@ -186,7 +186,7 @@ def _config() -> Config:
         return unread_config()
 
 
-def _note_what_comes_first() -> None:
+def _note_override() -> None:
     import os
 
     from genai_host.config.environment import overrides_in

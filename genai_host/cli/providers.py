@@ -58,8 +58,8 @@ def configured(host: Host) -> list[ConfiguredSetting]:
             source = f"the environment variable {overrides[key]}"
         rows.append(ConfiguredSetting(key, value, source))
     for table in OF_NAMES:
-        said = getattr(config, table)
-        rows += [ConfiguredSetting(f"{table}.{name}", said[name], "file") for name in said]
+        entries = getattr(config, table)
+        rows += [ConfiguredSetting(f"{table}.{name}", entries[name], "file") for name in entries]
     for name, model in config.model_configs.items():
         values = {"of": model.of, "provider_order": list(model.provider_order)}
         values.update({f"parameters.{key}": value for key, value in model.parameters.items()})

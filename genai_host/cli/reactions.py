@@ -65,7 +65,7 @@ def show_reactions(
     reactions: Sequence[Mapping[str, Any]],
     pictures: Sequence[Image],
     save_images: str | None,
-    said: str = "",
+    printed: str = "",
     *,
     show: Callable[[str], None] | None = echo,
 ) -> None:
@@ -76,7 +76,7 @@ def show_reactions(
         reactions: Reactions to show.
         pictures: Images to list or save.
         save_images: Directory for the images; None to save none.
-        said: Text printed before: a reaction with the same text is skipped.
+        printed: Text printed before: a reaction with the same text is skipped.
         show: Prints a line; None to only save images.
 
     Raises:
@@ -89,7 +89,7 @@ def show_reactions(
     views = ReactionViews(app.host.registry.reactions, app.host.clock)
     width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
     width = max(_LEAST_WIDTH, min(_MOST_WIDTH, width))
-    is_below = bool(said)
+    is_below = bool(printed)
     shown = reactions[:MOST_SHOWN]
     found: list[Image] = list(pictures)
     for reaction in shown:
@@ -101,7 +101,7 @@ def show_reactions(
         if lines is None:
             if not own:
                 note(_fitting(_named(reaction), width), dim=True)
-        elif lines and not _is_same("\n".join(lines), said):
+        elif lines and not _is_same("\n".join(lines), printed):
             if is_below and len(lines) > 1:
                 show("")
             for line in lines:
@@ -109,15 +109,15 @@ def show_reactions(
             is_below = True
     if show is not None or save_images is not None:
         for picture in found[:MOST_SHOWN]:
-            note(_told(picture, save_images))
+            note(_image_line(picture, save_images))
         left_out = len(reactions) - len(shown) + len(found[MOST_SHOWN:])
         if left_out:
             note(f"({left_out} more reactions and images omitted)", dim=True)
 
 
-def _is_same(text: str, said: str) -> bool:
-    """Whether a text is the same, apart from line breaks."""
-    return text.split() == said.split()
+def _is_same(text: str, other: str) -> bool:
+    """Whether two texts are the same, apart from whitespace."""
+    return text.split() == other.split()
 
 
 def _named(reaction: Mapping[str, Any]) -> str:
@@ -139,13 +139,13 @@ def _fitting(text: str, width: int) -> str:
     return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
 
 
-def _told(picture: Image, folder: str | None) -> str:
+def _image_line(picture: Image, folder: str | None) -> str:
     """Description of an image on one line, with its file if it is saved."""
     if picture.url:
         return f"image: {shorten(picture.url)}"
     kind = shorten(picture.media_type) or "of unknown type"
-    told = f"image: {kind}, {len(picture.data)} bytes"
-    return told if folder is None else f"{told}: {save_picture(picture, folder)}"
+    line = f"image: {kind}, {len(picture.data)} bytes"
+    return line if folder is None else f"{line}: {save_picture(picture, folder)}"
 
 
 def save_picture(picture: Image, folder: str) -> str:

@@ -60,10 +60,10 @@ class Scaffold:
     @property
     def function(self) -> str:
         """The name of the function."""
-        word = self.name.replace("-", "_")
-        if word[0].isdigit():
-            return f"_{word}"
-        return f"{word}_" if keyword.iskeyword(word) or word in _USED else word
+        name = self.name.replace("-", "_")
+        if name[0].isdigit():
+            return f"_{name}"
+        return f"{name}_" if keyword.iskeyword(name) or name in _USED else name
 
     def files(self) -> dict[str, str]:
         """Fill the templates, and return the text of each file by its path in the distribution."""
@@ -107,14 +107,14 @@ class Scaffold:
         return text
 
     def _values(self) -> Mapping[str, str]:
-        word = self.name.replace("-", "_")
-        variable = f"{word.upper()}_API_KEY"
+        name = self.name.replace("-", "_")
+        variable = f"{name.upper()}_API_KEY"
         return {
             "what": _WHAT[self.kind],
             "dependencies": _DEPENDENCIES.get(self.kind, '"genai-host"'),
             "name": self.name,
             "distribution": self.distribution,
-            "module": f"{_PREFIXES[self.kind]}_{word}".replace("-", "_"),
+            "module": f"{_PREFIXES[self.kind]}_{name}".replace("-", "_"),
             "function": self.function,
             # shells do not accept variable names that begin with a digit
             "variable": f"_{variable}" if variable[0].isdigit() else variable,

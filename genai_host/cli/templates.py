@@ -133,12 +133,12 @@ def _row(name: str) -> dict[str, Any]:
         template = read_template(name)
     except ConfigurationError as error:
         problem = str(error)
-    said = template.prompt or template.system
+    text = template.prompt or template.system
     return {
         "name": name,
         "file": template_file(name),
         "variables": template.needs,
         "model": template.model,
-        "says": next(iter(said.strip().splitlines()), ""),
+        "says": next(iter(text.strip().splitlines()), ""),
         "problem": problem,
     }

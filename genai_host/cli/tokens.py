@@ -52,8 +52,8 @@ def command(
     before = [Message("system", system)] if system else []
 
     def counted(names: Chosen) -> TokenCount:
-        host, said = app.host, [*before, asked]
-        return host.count_tokens(said, model=names.model, provider=names.provider)
+        host, messages = app.host, [*before, asked]
+        return host.count_tokens(messages, model=names.model, provider=names.provider)
 
     count = with_last_used(app, Chosen(None, model, provider), counted, keep=False)
     if not as_json:

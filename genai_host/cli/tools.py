@@ -161,11 +161,11 @@ def _row(app: App, tool: Tool) -> dict[str, Any]:
 
 def _parameter(name: str, schema: Any, required: bool) -> str:
     """One line that describes a parameter, as far as possible."""
-    told = schema if isinstance(schema, Mapping) else {}
-    words = [name, str(told.get("type", ""))]
-    words.append("required" if required else f"default {told.get('default')!r}")
-    line = ", ".join(filter(None, words))
-    return f"  {line}: {told['description']}" if told.get("description") else f"  {line}"
+    keywords = schema if isinstance(schema, Mapping) else {}
+    parts = [name, str(keywords.get("type", ""))]
+    parts.append("required" if required else f"default {keywords.get('default')!r}")
+    line = ", ".join(filter(None, parts))
+    return f"  {line}: {keywords['description']}" if keywords.get("description") else f"  {line}"
 
 
 def _arguments(app: App, tool: Tool, given: tuple[str, ...]) -> dict[str, Any]:

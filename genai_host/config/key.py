@@ -103,7 +103,7 @@ def wrong_store(place: str) -> tuple[str, str]:
     return "", ""
 
 
-_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _NUMBERS = {int: "an integer", float: "a number"}
 
 
@@ -127,7 +127,7 @@ def read_value(owner: str, text: str, kind: type) -> Any:
     if kind is list:
         return tuple(item for item in (item.strip() for item in text.split(",")) if item)
     if kind is bool:
-        value = _WORDS.get(text.strip().lower())
+        value = _BOOLEANS.get(text.strip().lower())
         wanted = "true or false"
     elif kind is str:
         return text

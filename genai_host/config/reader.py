@@ -96,14 +96,14 @@ def _statements(text: str) -> Iterator[_Statement]:
             began = number
         statement += line + "\n"
         try:
-            said = tomllib.loads(statement)
+            parsed = tomllib.loads(statement)
         except (tomllib.TOMLDecodeError, RecursionError):
             continue
         if statement.lstrip().startswith("["):
-            table = next(_paths(said), ())
+            table = next(_paths(parsed), ())
             yield _Statement(began, statement, [table], ())
         else:
-            paths = [(*table, *path) for path in _paths(said) if path]
+            paths = [(*table, *path) for path in _paths(parsed) if path]
             yield _Statement(began, statement, paths, table)
         statement = ""
 
@@ -130,9 +130,9 @@ def migrate(text: str, path: str) -> str:
     return changed
 
 
-def _paths(said: Any) -> Iterator[tuple[str, ...]]:
+def _paths(data: Any) -> Iterator[tuple[str, ...]]:
     """Yield the path of each value, and of each empty table."""
-    left: list[tuple[tuple[str, ...], Any]] = [((), said)]
+    left: list[tuple[tuple[str, ...], Any]] = [((), data)]
     while left:  # iterative, because tables may be nested beyond the recursion limit
         path, value = left.pop()
         if isinstance(value, dict) and value:

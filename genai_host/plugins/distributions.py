@@ -101,15 +101,15 @@ class Distribution:
             return ""
         return data.decode("utf-8-sig", "replace")
 
-    def rank(self, file: str, words: str) -> tuple[bool, bool, list[int]]:
-        """Sort key for builds of one distribution in the same directory: those with `words` in
+    def rank(self, file: str, text: str) -> tuple[bool, bool, list[int]]:
+        """Sort key for builds of one distribution in the same directory: those with `text` in
         `file` first, then complete ones, then the newest."""
         numbers = [int(each) for each in re.findall(r"\d{1,9}", self.version)]
-        return words in self.read(file), bool(self.read("RECORD")), numbers
+        return text in self.read(file), bool(self.read("RECORD")), numbers
 
 
 def find_distributions(
-    path: Sequence[str] | None = None, file: str = "RECORD", words: str = ""
+    path: Sequence[str] | None = None, file: str = "RECORD", text: str = ""
 ) -> tuple[list[Distribution], list[Leftover]]:
     """Find the distributions along a path, and the skipped directories.
 
@@ -120,7 +120,7 @@ def find_distributions(
     Args:
         path: Directories; None for `sys.path`.
         file: Metadata file for `Distribution.rank`.
-        words: Text to look for in that file.
+        text: Text to look for in that file.
     """
     builds: dict[str, list[Distribution]] = {}
     leftovers = []
@@ -134,7 +134,7 @@ def find_distributions(
         whole = [each for each in those if each.has_metadata]
         bare = [] if len(whole) == len(those) else [each for each in those if each not in whole]
         leftovers += [Leftover(each.folder, "no readable metadata") for each in bare]
-        best = _best(whole or bare, file, words)
+        best = _best(whole or bare, file, text)
         chosen.append(best)
         leftovers += [
             Leftover(
@@ -146,13 +146,13 @@ def find_distributions(
     return chosen, leftovers
 
 
-def _best(builds: list[Distribution], file: str, words: str) -> Distribution:
+def _best(builds: list[Distribution], file: str, text: str) -> Distribution:
     first, *others = builds
     folder = os.path.dirname(first.folder)
     beside = [each for each in others if os.path.dirname(each.folder) == folder]
     if not beside:
         return first
-    return max([first, *beside], key=lambda each: each.rank(file, words))
+    return max([first, *beside], key=lambda each: each.rank(file, text))
 
 
 def _all_along(path: Sequence[str]) -> Iterator[Distribution]:

@@ -59,7 +59,7 @@ def required_name(requirement: str) -> str:
 
 def without_passwords(command: Sequence[str]) -> list[str]:
     """Hide users and passwords of URLs in a command."""
-    return [re.sub(r"//[^/\s]*@", "//***@", word) for word in command]
+    return [re.sub(r"//[^/\s]*@", "//***@", argument) for argument in command]
 
 
 class PythonEnvironment(NamedTuple):
@@ -131,11 +131,11 @@ def installer_command(
             f"or: uv tool install {APP}",
         )
     pip = [place.python, "-m", "pip"] if place.has_pip else [_uv(place), "pip"]
-    words = ["uninstall" if action == "uninstall" else "install"]
-    words += [] if place.has_pip else ["--python", place.python]
-    words += ["--upgrade"] * (action == "upgrade")
-    words += ["--yes"] * (action == "uninstall" and place.has_pip)
-    return [*pip, *words, *further, *_each("--editable", editable), *wanted]
+    arguments = ["uninstall" if action == "uninstall" else "install"]
+    arguments += [] if place.has_pip else ["--python", place.python]
+    arguments += ["--upgrade"] * (action == "upgrade")
+    arguments += ["--yes"] * (action == "uninstall" and place.has_pip)
+    return [*pip, *arguments, *further, *_each("--editable", editable), *wanted]
 
 
 def _uv(place: PythonEnvironment) -> str:
@@ -150,7 +150,7 @@ def _uv(place: PythonEnvironment) -> str:
 
 
 def _each(option: str, values: Sequence[str]) -> list[str]:
-    return [word for value in values for word in (option, value)]
+    return [argument for value in values for argument in (option, value)]
 
 
 def _pipx(

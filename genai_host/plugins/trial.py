@@ -103,16 +103,16 @@ def _run(plugins: Sequence[InstalledPlugin], seconds: float) -> _Trial:
         return nothing
     code: int | None = None
     try:
-        said, _ = process.communicate(
+        output, _ = process.communicate(
             json.dumps(asked).encode(), _START_SECONDS + (seconds + 1) * len(plugins)
         )
         code = process.returncode
     except subprocess.TimeoutExpired as over:
-        said = over.output or b""
+        output = over.output or b""
     finally:
         if code != 0:
             _kill(process)
-    lines = list(_lines(said))
+    lines = list(_lines(output))
     ended = {line[0]: line[1] for line in lines if len(line) == 2}
     return _Trial([] in lines, ended, code if code is None or code >= 0 else 128 - code)
 
@@ -127,8 +127,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _lines(said: bytes) -> Iterable[list[str]]:
-    for line in said.splitlines():
+def _lines(output: bytes) -> Iterable[list[str]]:
+    for line in output.splitlines():
         with suppress(ValueError, RecursionError):  # truncated, or written by a plugin
             read: Any = json.loads(line)
             if isinstance(read, list) and all(isinstance(each, str) for each in read):

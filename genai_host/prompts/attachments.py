@@ -339,7 +339,7 @@ def _named(text: str, name: str) -> str:
 
 
 def _decoded(data: bytes, media_type: str, source: str) -> str:
-    kind, charset = _said(media_type)
+    kind, charset = _content_type(media_type)
     main, _, sub = kind.partition("/")
     if kind and main != "text" and sub not in _TEXTS and not sub.endswith(_SUFFIXES):
         raise _no_text(source, f" but {kind}")
@@ -354,7 +354,7 @@ def _decoded(data: bytes, media_type: str, source: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _said(media_type: str) -> tuple[str, str]:
+def _content_type(media_type: str) -> tuple[str, str]:
     """Type and charset of a Content-Type (RFC 9110, section 8.3)."""
     from email.message import Message
 

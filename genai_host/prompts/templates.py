@@ -101,15 +101,15 @@ class Template(NamedTuple):
         """Return the system prompt."""
         return string.Template(self.system).substitute(self.variables)
 
-    def prompt_text(self, said: str) -> str:
+    def prompt_text(self, message: str) -> str:
         """Return the prompt with the user's message in its place, or appended. Raises
         `ConfigurationError` if the prompt requires a message, and it is empty."""
         if not self.takes_input:
             asked = string.Template(self.prompt).substitute(self.variables)
-            return "\n\n".join(filter(None, [asked, said]))
-        if not said:
+            return "\n\n".join(filter(None, [asked, message]))
+        if not message:
             raise self._wrong("needs a message: its prompt has $input")
-        return string.Template(self.prompt).substitute({**self.variables, _INPUT: said})
+        return string.Template(self.prompt).substitute({**self.variables, _INPUT: message})
 
     def _wrong(self, what: str, hint: str = "") -> ConfigurationError:
         return _wrong(self.file, what, hint)

@@ -15,7 +15,7 @@ from support import Terminal
 from genai_host import Host
 from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSettings, Text, Turn
 from genai_host.cli.ask import answered
-from genai_host.cli.chat import Chat, _with_words, _words
+from genai_host.cli.chat import Chat, _typed_text, _with_typed_text
 from genai_host.testing import InlinePlugin
 
 
@@ -246,8 +246,8 @@ def test_an_editor_that_fails_ends_nothing(
     ],
 )
 def test_a_message_without_words_can_get_some(message: Message, edited: Message) -> None:
-    assert _with_words(message, "new") == edited
-    assert _words(message) == message.text
+    assert _with_typed_text(message, "new") == edited
+    assert _typed_text(message) == message.text
 
 
 def test_turns_can_be_taken_back_and_forgotten(
