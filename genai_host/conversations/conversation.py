@@ -1,6 +1,6 @@
 """A conversation: one user, one feature, its agents, one event log.
 
-`say` → `_say` → `TurnRunner.run` → `Driver.run` → … → `Answer`
+`say` → `_take_turn` → `TurnRunner.run` → `Driver.run` → … → `Answer`
 """
 
 from __future__ import annotations
@@ -198,7 +198,9 @@ class Conversation:
             ConversationClosed: The conversation is closed.
             GenaiError: The turn failed.
         """
-        return _answer_of(self._say(message, regenerate, context, output_type, streamed=False))
+        return _answer_of(
+            self._take_turn(message, regenerate, context, output_type, streamed=False)
+        )
 
     def stream(
         self,
@@ -222,9 +224,9 @@ class Conversation:
             context: JSON for the feature.
             output_type: Class or JSON Schema of `Answer.data`; None for that of the conversation.
         """
-        return self._say(message, regenerate, context, output_type, streamed=True)
+        return self._take_turn(message, regenerate, context, output_type, streamed=True)
 
-    def _say(
+    def _take_turn(
         self,
         message: UserInput | None,
         regenerate: bool,
@@ -486,8 +488,8 @@ def _schema_in(agents: ConversationAgents, output_type: Any) -> dict[str, Any]:
     return schema_of(output_type, routes[0].info.dialect if routes else "")
 
 
-def _message(said: UserInput) -> Message:
-    return said if isinstance(said, Message) else Message("user", said)
+def _message(value: UserInput) -> Message:
+    return value if isinstance(value, Message) else Message("user", value)
 
 
 def _answer_of(events: Iterator[Event]) -> Answer:

@@ -225,7 +225,7 @@ class TurnUsage:
         self._costs: dict[StepPath, Cost] = {}
         self._completions: dict[StepPath, Completion] = {}
         self._images: dict[StepPath, list[Image]] = {}
-        self._told = tuple(history)
+        self._shown = tuple(history)
         self._new: list[Message] = []
 
     @property
@@ -282,7 +282,7 @@ class TurnUsage:
         """
         error = outcome if isinstance(outcome, GenaiError) else None
         result = None if error else outcome
-        new = self._not_told(step.messages) if isinstance(step, Prompt) else ()
+        new = self._not_shown(step.messages) if isinstance(step, Prompt) else ()
         detail = detail_of(step, result, error, new, self._codec)
         with self._lock:
             self._new.extend(new)
@@ -307,7 +307,7 @@ class TurnUsage:
     def close(self) -> None:
         """Mark the end of parallel steps. Only now their messages count as shown, so that details
         do not depend on which step ended first."""
-        self._told += tuple(self._new)
+        self._shown += tuple(self._new)
         self._new.clear()
 
     def _must_afford(self, most: float) -> None:
@@ -327,11 +327,11 @@ class TurnUsage:
                 "round trips in place of its cost",
             )
 
-    def _not_told(self, messages: Sequence[Message]) -> Sequence[Message]:
-        told = self._told
-        for start in range(min(len(messages), _BEFORE) if told else 0):
-            end = start + len(told)
-            if messages[start:end] == told:  # fast if they are the same objects
+    def _not_shown(self, messages: Sequence[Message]) -> Sequence[Message]:
+        shown = self._shown
+        for start in range(min(len(messages), _BEFORE) if shown else 0):
+            end = start + len(shown)
+            if messages[start:end] == shown:  # fast if they are the same objects
                 return (*messages[:start], *messages[end:])
-        known = set(map(id, told))
+        known = set(map(id, shown))
         return [message for message in messages if id(message) not in known]

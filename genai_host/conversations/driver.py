@@ -329,8 +329,8 @@ class Driver:
         return self._agent(role).ask(step, cancellation, self._trace(path))
 
     def _trace(self, path: StepPath) -> StepTrace:
-        tells = bool(self._streamed) and len(path) == 1
-        return self._traces.setdefault(path, StepTrace(self._id, waits=tells))
+        reports_waits = bool(self._streamed) and len(path) == 1
+        return self._traces.setdefault(path, StepTrace(self._id, waits=reports_waits))
 
     def _agent(self, role: str) -> Agent:
         try:

@@ -158,5 +158,5 @@ def _not_recorded(entry: Entry, error: StoreError) -> NotRecorded:
 
 def warn_unrecorded(error: StoreError) -> None:
     """Log a warning in one line, since nothing else fails."""
-    told = f"{error} ({error.hint})" if error.hint else str(error)
-    _log.warning("the conversation continues unrecorded: %s", told)
+    message = f"{error} ({error.hint})" if error.hint else str(error)
+    _log.warning("the conversation continues unrecorded: %s", message)

@@ -208,10 +208,10 @@ def replay(entries: Iterable[Entry]) -> ConversationState:
         raise _not_begun()
     if opened.schema > SCHEMA:
         raise ReplayError(f"the event log has version {opened.schema}, not {SCHEMA} or earlier")
-    retold = ConversationState(opened)
+    state = ConversationState(opened)
     for entry in entries[1:]:
-        retold.add(entry)
-    return retold
+        state.add(entry)
+    return state
 
 
 MOST_TURNS = 10**9

@@ -142,15 +142,15 @@ def _for_the_user_alone(path: str, flags: int) -> int:
     return descriptor
 
 
-def as_markdown(messages: Iterable[Message], said: Mapping[int, str] = {}) -> str:
+def as_markdown(messages: Iterable[Message], times: Mapping[int, str] = {}) -> str:
     """Messages as Markdown, each below the name of its role.
 
     Args:
         messages: The messages.
-        said: Time of some messages, by number.
+        times: Time of some messages, by number.
     """
     heads = (
-        (f"{message.role}, {said[number]}" if number in said else message.role, message)
+        (f"{message.role}, {times[number]}" if number in times else message.role, message)
         for number, message in enumerate(messages)
     )
     return "\n".join(f"## {head}\n\n{content_as_markdown(message)}\n" for head, message in heads)
