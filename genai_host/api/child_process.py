@@ -125,7 +125,9 @@ def run_in_child(
         env={**_inherited(), **(environment or {})},
     )
     with process, cancel.on_cancel(process.kill), _killed_after(process, limits.seconds) as is_over:
-        written = _told(process, json.dumps(asked).encode() + b"\n" + (data or b""), limits.output)
+        written = _exchange(
+            process, json.dumps(asked).encode() + b"\n" + (data or b""), limits.output
+        )
     cancel.check()
     if not written and timeout is not None and is_over():
         raise timeout
@@ -160,13 +162,14 @@ def _killed_after(
         timer.join()
 
 
-def _told(process: subprocess.Popen[bytes], asked: bytes, most: int) -> bytes:
-    """What the process answers; cut where it is too long, empty if it was killed."""
+def _exchange(process: subprocess.Popen[bytes], request: bytes, most: int) -> bytes:
+    """Send a request and read the answer, which is truncated to `most` bytes, and empty if the
+    process was killed."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         with contextlib.suppress(OSError):  # it was killed
-            process.stdin.write(asked)
+            process.stdin.write(request)
             process.stdin.close()
         return process.stdout.read(most)
     finally:

@@ -22,7 +22,7 @@ _FORMATS = frozenset(
     }
 )  # fmt: skip
 _TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean", "null"})
-_SAYS_NOTHING = ("$schema", "$id", "$comment", "additionalProperties")
+_NO_CONSTRAINTS = ("$schema", "$id", "$comment", "additionalProperties")
 
 
 def held_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -101,7 +101,7 @@ def _held(schema: Any) -> dict[str, Any]:
         _HELD.get(kinds, _nothing)(left, found)
     else:
         raise _Unfit
-    return _in_words(left, found)
+    return _with_description(left, found)
 
 
 def _literals(left: dict[str, Any], found: dict[str, Any]) -> None:
@@ -141,12 +141,12 @@ def _nothing(left: dict[str, Any], found: dict[str, Any]) -> None:
 _HELD = {"object": _object, "array": _array, "string": _string}
 
 
-def _in_words(left: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def _with_description(left: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     """Write the remaining keywords of a schema into its description."""
-    said = {key: value for key, value in left.items() if key not in _SAYS_NOTHING}
-    if said:
+    remaining = {key: value for key, value in left.items() if key not in _NO_CONSTRAINTS}
+    if remaining:
         before = [found["description"]] if found.get("description") else []
-        found["description"] = "\n\n".join([*before, write_json(said).decode()])
+        found["description"] = "\n\n".join([*before, write_json(remaining).decode()])
     return found
 
 

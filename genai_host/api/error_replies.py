@@ -115,8 +115,8 @@ def explain_unreadable(reply: ProviderReply) -> MalformedReply | None:
     if start and not is_page and not text:
         return None  # bytes of a binary format
     what = "a page of HTML, not JSON" if is_page else "a text, not JSON" if start else "empty"
-    said = f": {text}" if text else ""
-    return MalformedReply(f"the reply is {what}{said}", hint=_OTHER_SERVICE)
+    detail = f": {text}" if text else ""
+    return MalformedReply(f"the reply is {what}{detail}", hint=_OTHER_SERVICE)
 
 
 def service_error(
@@ -138,7 +138,7 @@ def service_error(
 
 def message_in(error: Any) -> str:
     """The message of an error, which can be a text, an object or a list; safe to display."""
-    return one_line(_said_in(error) or str(error))
+    return one_line(_error_text(error) or str(error))
 
 
 def one_line(text: str) -> str:
@@ -231,48 +231,50 @@ def _as_error(data: Any) -> Mapping[str, Any] | None:
     if not isinstance(data, dict):
         return None
     error = data.get("error")
-    said = one_line(_said_in(data))
-    if not said:
+    message = one_line(_error_text(data))
+    if not message:
         return data if error else None
-    return {**data, "error": {**(error if isinstance(error, dict) else data), "message": said}}
+    return {**data, "error": {**(error if isinstance(error, dict) else data), "message": message}}
 
 
-def _said_in(value: Any, depth: int = _DEPTH) -> str:
+def _error_text(value: Any, depth: int = _DEPTH) -> str:
     """The text of an error, from the fields that servers use."""
     if isinstance(value, str):
         text = value[:_LARGEST_TEXT]
         if depth and text.startswith(("{", "[")):  # the error of another service, unchanged
             with contextlib.suppress(ValueError):
-                return _said_in(read_json(text), depth - 1) or text
+                return _error_text(read_json(text), depth - 1) or text
         return text
     if depth == 0:
         return ""
     if isinstance(value, list):
-        return "; ".join(filter(None, (_said_in(each, depth - 1) for each in value[:_MOST_ITEMS])))
+        return "; ".join(
+            filter(None, (_error_text(each, depth - 1) for each in value[:_MOST_ITEMS]))
+        )
     if not isinstance(value, dict):
         return ""
     by_name = {name.lower(): each for name, each in value.items()}
     found: list[str] = []
     for name in _MESSAGES:
-        said = _said_in(by_name.get(name), depth - 1)
-        if not said and name in _CONTAINERS:
-            said = _said_by_field(by_name.get(name), depth - 1)
-        if said and not any(said in each for each in found):
-            found = [each for each in found if each not in said]
-            found.append(said)
+        message = _error_text(by_name.get(name), depth - 1)
+        if not message and name in _CONTAINERS:
+            message = _error_text_by_field(by_name.get(name), depth - 1)
+        if message and not any(message in each for each in found):
+            found = [each for each in found if each not in message]
+            found.append(message)
     place = by_name.get("loc")
     if found and isinstance(place, list):
         found.insert(0, ".".join(str(each) for each in place[:_MOST_ITEMS]))
     return ": ".join(found)
 
 
-def _said_by_field(value: Any, depth: int) -> str:
+def _error_text_by_field(value: Any, depth: int) -> str:
     """Errors by field of a request: `{"messages": ["is required"]}`."""
     if not isinstance(value, dict):
         return ""
     fields = list(value.items())[:_MOST_ITEMS]
-    said = ((name, _said_in(each, depth - 1)) for name, each in fields)
-    return "; ".join(f"{name}: {text}" for name, text in said if text)
+    messages = ((name, _error_text(each, depth - 1)) for name, each in fields)
+    return "; ".join(f"{name}: {text}" for name, text in messages if text)
 
 
 def _event_in(body: bytes) -> Any:
@@ -290,8 +292,8 @@ def _explain_text(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
     text, is_page = _text_of(reply)
     if not text:
         return None
-    said = f"the service answered with status {reply.status}: {text}"
-    error = error_in({"error": {"message": said}}, reply.status)
+    message = f"the service answered with status {reply.status}: {text}"
+    error = error_in({"error": {"message": message}}, reply.status)
     is_elsewhere = reply.status in _NO_SUCH_PATH or (is_page and reply.status < 500)
     if error is not None and is_elsewhere:
         error.hint = _OTHER_SERVICE
@@ -316,8 +318,8 @@ def _text_of(reply: ProviderReply) -> tuple[str, bool]:
         text = unescape(title[2] if title and title[2].strip() else _TAG.sub(" ", text))
     elif "\0" in text or 10 * text.count("\ufffd") > len(text):
         return "", False  # binary data
-    said = one_line(text)
-    return (said if any(map(str.isalnum, said)) else ""), is_page
+    line = one_line(text)
+    return (line if any(map(str.isalnum, line)) else ""), is_page
 
 
 def _is_json(body: bytes) -> bool:

@@ -174,9 +174,9 @@ class _Signature:
 
     def _described(self, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         described = dict(schema)
-        words = [each for each in get_args(self._types()[name])[1:] if isinstance(each, str)]
-        if get_origin(self._types()[name]) is Annotated and words:
-            described["description"] = " ".join(words)
+        descriptions = [each for each in get_args(self._types()[name])[1:] if isinstance(each, str)]
+        if get_origin(self._types()[name]) is Annotated and descriptions:
+            described["description"] = " ".join(descriptions)
         default = self._parameters[name].default
         if default is not inspect.Parameter.empty:
             described["default"] = usual_codec().to_json(default)

@@ -236,7 +236,7 @@ def well_formed(text: str) -> str:
     such as `"\\ud83c"`.
     """
     if not isinstance(text, str):
-        return text  # type: ignore[unreachable]  # plugins may give anything: a validator says what
+        return text  # type: ignore[unreachable]  # plugins may give anything: a validator reports it
     if text.isascii():
         return text
     try:
@@ -319,8 +319,8 @@ def _finite(number: str) -> float:
     raise ValueError(f"{number[:20]} is too large a number")
 
 
-def _no_json(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
+def _no_json(literal: str) -> NoReturn:
+    raise ValueError(f"{literal} is not JSON")
 
 
 # `json.loads` and `json.dumps` would create these for each call

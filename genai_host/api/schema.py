@@ -29,7 +29,7 @@ from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
 from genai_host.util.text import describe_exception, short_repr, shorten
 
-_MOST_TOLD = 10
+_MOST_REPORTED = 10
 """Maximum number of reported patterns that are not enforced."""
 
 _log = logging.getLogger(__name__)
@@ -95,13 +95,13 @@ class SchemaValidator:
             raise ValidationError(f"it cannot be checked: {error}") from error
         if fault is not None:
             where = f" (at {fault.json_path})" if fault.json_path != "$" else ""
-            raise ValidationError(f"{_told(fault)}{where}", path=fault.json_path)
+            raise ValidationError(f"{_describe(fault)}{where}", path=fault.json_path)
 
     def unenforced(self) -> list[str]:
         """Patterns that cannot be compiled, with the reason; a few at most."""
         patterns = map(Pattern, dict.fromkeys(_patterns_in(self._validator.schema)))
         faulty = (_unenforced(each) for each in patterns if each.fault)
-        return list(islice(faulty, _MOST_TOLD))
+        return list(islice(faulty, _MOST_REPORTED))
 
     def check_references(self) -> None:
         """Check that all references can be resolved, including those that no value reaches.
@@ -140,7 +140,7 @@ _TYPES = {
 }
 
 
-def _told(fault: Any) -> str:
+def _describe(fault: Any) -> str:
     """Describe an error; for the most common ones, in other words than the library."""
     if fault.validator == "type":
         kinds = fault.validator_value
@@ -255,7 +255,7 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
     """
     if isinstance(form, Mapping):
         return dict(form)
-    if tells_dialects_apart(form):
+    if has_schema_per_dialect(form):
         return _own_schema(form, dialect)
     if _is_described(form):
         return dict(form.model_json_schema())
@@ -267,7 +267,7 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
         raise ValidationError(f"no JSON Schema can be made from {form!r}: {error}") from error
 
 
-def tells_dialects_apart(form: Any) -> bool:
+def has_schema_per_dialect(form: Any) -> bool:
     """Whether a class has a schema per dialect."""
     return isinstance(form, type) and callable(getattr(form, "llm_schema", None))
 

@@ -24,7 +24,7 @@ class RateLimiter:
         self._clock = clock
         self._lock = threading.Lock()
         self._lines: dict[tuple[str, str], _Line] = {}
-        self._told: set[tuple[str, str, RateLimit]] = set()
+        self._reported: set[tuple[str, str, RateLimit]] = set()
 
     def wait(self, route: RouteInfo, rate: RateLimit, cancellation: Cancellation) -> None:
         """Wait, in FIFO order, until the model may be called; raises the error of a
@@ -34,8 +34,8 @@ class RateLimiter:
             line = self._lines.get(model)
             if line is None or (line.rate != rate and line.is_idle()):
                 line = self._lines[model] = _Line(rate, self._clock)
-            conflicts = line.rate != rate and (*model, rate) not in self._told
-            self._told.add((*model, rate))
+            conflicts = line.rate != rate and (*model, rate) not in self._reported
+            self._reported.add((*model, rate))
             place = line.enter()
         if conflicts:
             _log.warning(

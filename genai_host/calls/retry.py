@@ -31,7 +31,7 @@ from genai_host.errors import (
 from genai_host.plugins.observers import CallRecord
 from genai_host.util import concurrency
 
-_TOLD = 1.0  # seconds; shorter waits are not reported
+_LEAST_REPORTED_WAIT = 1.0  # seconds; shorter waits are not reported
 
 
 @frozen
@@ -192,7 +192,7 @@ class Retry:
                     raise
                 seconds = tries.seconds_after(error)
                 reason = error.message
-            if trace is not None and trace.waits and seconds >= _TOLD:
+            if trace is not None and trace.waits and seconds >= _LEAST_REPORTED_WAIT:
                 yield RetryWait(seconds, tries.route.info.provider, reason)
             self._wait(seconds, cancellation)
 

@@ -159,8 +159,8 @@ class Route:
 
     def _keep(self, attempt: ProviderCall, raw: RawReplies, report: CallRecord) -> None:
         """Store the raw reply of an attempt, if there is one."""
-        if attempt.heard:
-            text = b"\n".join(attempt.heard).decode("utf-8", "backslashreplace")
+        if attempt.received:
+            text = b"\n".join(attempt.received).decode("utf-8", "backslashreplace")
             report.raw_reply = raw.add(self.candidate.name, attempt.without_keys(text))
 
     def _fitted(self, call: Call, attempt: ProviderCall) -> Call:
@@ -177,7 +177,7 @@ class Route:
         report.sent = self._clock.monotonic()
         with self._watching("send", attempt):
             reply = attempt.provider.send(request, attempt.limits)
-        attempt.hear(reply.body)
+        attempt.collect(reply.body)
         attempt.limits.check()
         return self._read(call, reply, attempt, report)
 
@@ -190,7 +190,7 @@ class Route:
         with self._watching("stream", attempt):
             events = attempt.provider.stream(request, attempt.limits)
         if isinstance(events, ProviderReply):
-            attempt.hear(events.body)
+            attempt.collect(events.body)
             attempt.limits.check()
             result = self._read(call, events, attempt, report)
             yield from _in_one_piece(result)
@@ -246,7 +246,7 @@ class Route:
                 try:
                     call = self._fitted(call, attempt)
                 except Exception as error:  # noqa: BLE001 - it is raised again
-                    raise _told_without_keys(error, attempt) from error.__cause__
+                    raise _redacted(error, attempt) from error.__cause__
                 operation = self._dialect.operation
                 watching = self._observers.call(operation, self.info, call, self._clock, report)
                 with watching as watched:
@@ -254,11 +254,11 @@ class Route:
                     attempt.limits.check()
                     _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
                     if raw is not None:
-                        attempt = evolve(attempt, heard=[])
+                        attempt = evolve(attempt, received=[])
                     try:
                         yield attempt, call
                     except Exception as error:  # noqa: BLE001 - it is raised again
-                        raise _told_without_keys(error, attempt) from error.__cause__
+                        raise _redacted(error, attempt) from error.__cause__
                     finally:
                         if raw is not None:
                             self._keep(attempt, raw, report)
@@ -403,7 +403,7 @@ def _with_what_came(
     return error
 
 
-def _told_without_keys(error: Exception, attempt: ProviderCall) -> Exception:
+def _redacted(error: Exception, attempt: ProviderCall) -> Exception:
     return redact(_why(error, attempt.limits), attempt.without_keys)
 
 

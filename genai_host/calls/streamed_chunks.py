@@ -46,12 +46,12 @@ class StreamedChunks:
         whole = False
         feeding.pause()
         for event in events:
-            watch.heard()
-            attempt.hear(event.data)
+            watch.received()
+            attempt.collect(event.data)
             if whole:
                 continue
             if event.is_keepalive:
-                watch.listen()
+                watch.expect_next()
                 continue
             feeding.resume()
             pieces = decoder.feed(event)
@@ -64,7 +64,7 @@ class StreamedChunks:
             if whole:
                 watch.expect_end(_GRACE)
             else:
-                watch.listen()
+                watch.expect_next()
 
     def add(self, piece: Delta) -> Delta:
         """Note a chunk, and return it with a unique id for its tool call."""

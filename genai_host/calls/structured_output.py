@@ -15,7 +15,7 @@ from attrs import evolve
 
 from genai_host.api import Answer, ChatCall, Completion, Message, SchemaValidator
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.schema import build, schema_of, tells_dialects_apart
+from genai_host.api.schema import build, has_schema_per_dialect, schema_of
 from genai_host.errors import OutputValidationError, ValidationError
 
 _FENCED = re.compile(r"```(?:json)?[^\S\n]*\n(.*)```", re.DOTALL)
@@ -85,7 +85,7 @@ class Answers:
         if schema is None:
             return answer
         route = completion.route if completion else None
-        if route is not None and tells_dialects_apart(form):
+        if route is not None and has_schema_per_dialect(form):
             schema = schema_of(form, route.dialect)
         try:
             self._checker(schema).check(answer.data)

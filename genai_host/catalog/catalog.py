@@ -416,8 +416,8 @@ def _no_route(
     reasons = list(dict.fromkeys(why.values()))
     if len(why) > 1:
         reasons = [f"{provider}: {reason}" for provider, reason in why.items()]
-    told = "; ".join(reasons[:_MOST_REASONS])
+    summary = "; ".join(reasons[:_MOST_REASONS])
     if len(reasons) > _MOST_REASONS:
-        told += f"; and {len(reasons) - _MOST_REASONS} more"
+        summary += f"; and {len(reasons) - _MOST_REASONS} more"
         hint = hint or (f"genai-host routes explain {name}" if name else "genai-host routes")
-    return NoRoute(f"{what} cannot run: {told}", reasons=reasons, model=name or "", hint=hint)
+    return NoRoute(f"{what} cannot run: {summary}", reasons=reasons, model=name or "", hint=hint)

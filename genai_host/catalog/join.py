@@ -87,7 +87,7 @@ class ProviderInfo:
         """Add the declarations of a provider. If they fail or are invalid, the provider is not
         ready."""
         try:
-            told = evolve(
+            info = evolve(
                 self,
                 serves=provider.serves,
                 default_models=provider.default_models,
@@ -96,7 +96,7 @@ class ProviderInfo:
                 window=provider.window,
                 extra_body=provider.extra_body,
             )
-            return evolve(told, free=_is_free(provider))
+            return evolve(info, free=_is_free(provider))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - affects only that provider
             return evolve(
                 self, unavailable_reason=f"its plugin failed: {describe_exception(error)}"
@@ -199,18 +199,19 @@ class Join:
         if offering is None:
             reason = f"{served.name} does not offer {model.name}"
             return [_refused(model, served, reason)]
-        speaks = offering.dialects  # the offering decides: a provider may have a dialect of its own
-        if speaks is None:
-            speaks = model.dialects or tuple(
+        # the offering decides: a provider may have a dialect of its own
+        dialects = offering.dialects
+        if dialects is None:
+            dialects = model.dialects or tuple(
                 name
                 for name, serve in served.serves.items()
                 if fnmatchcase(offering.id, serve.model_ids)
             )
-        shared = [name for name in speaks if name in served.serves and not self._counts(name)]
+        shared = [name for name in dialects if name in served.serves and not self._counts(name)]
         if not shared:
             reason = served.unavailable_reason or (
-                f"no common dialect: {model.name} supports {listed(speaks)}, "
-                f"{served.name} serves {listed(served.serves)}{self._meant(speaks)}"
+                f"no common dialect: {model.name} supports {listed(dialects)}, "
+                f"{served.name} serves {listed(served.serves)}{self._meant(dialects)}"
             )
             return [_refused(model, served, reason, id=offering.id)]
         return [self._candidate(model, served, offering, name) for name in shared]
@@ -238,7 +239,7 @@ class Join:
         offered = {each.provider: each.id for each in mine}
         return [
             Candidate(
-                model, at, id=id, operation=model.operation, reasons=(_nobody_brings(at, here),)
+                model, at, id=id, operation=model.operation, reasons=(_missing_plugin(at, here),)
             )
             for at, id in {**model.at, **offered}.items()
             if at not in here
@@ -326,7 +327,7 @@ def _refused(
     return Candidate(model, served.name, dialect, id, operation=model.operation, reasons=(reason,))
 
 
-def _nobody_brings(provider: str, here: Iterable[str]) -> str:
+def _missing_plugin(provider: str, here: Iterable[str]) -> str:
     line = plugin_line("vendor", provider)
     near = did_you_mean(provider, here)
     end = f": {line}" if line else f"; {near}" if near else ""

@@ -11,7 +11,7 @@ from typing import Any
 from genai_host.api import Answer, Clock, Codec, Feature, Turn
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.features import Event
-from genai_host.api.schema import tells_dialects_apart
+from genai_host.api.schema import has_schema_per_dialect
 from genai_host.api.services import TurnLimits
 from genai_host.calls.structured_output import Answers
 from genai_host.conversations.driver import Driver
@@ -155,7 +155,7 @@ class TurnRunner:
                 codec=self._codec,
                 turn_limits=self._turn_limits,
                 streamed=streamed,
-                form=output_type if tells_dialects_apart(output_type) else None,
+                form=output_type if has_schema_per_dialect(output_type) else None,
                 id=watched.id,
                 watchdog=self._observers.watchdog,
             )

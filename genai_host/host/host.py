@@ -282,8 +282,8 @@ class Host(HostParts):
             ProviderError: The service failed.
             Cancelled: `limits` were cancelled.
         """
-        said = [Message("user", messages)] if isinstance(messages, str) else messages
-        prompt = Prompt(said, tools=tools, schema=schema)
+        prompt_messages = [Message("user", messages)] if isinstance(messages, str) else messages
+        prompt = Prompt(prompt_messages, tools=tools, schema=schema)
         agent = self._routing.agent("main", "chat", model, parameters or {}, provider)
         with self._until(limits) as until:
             count: TokenCount = agent.ask(CountTokens(prompt), until)

@@ -120,7 +120,7 @@ class HostParts:
         if "_tools" in vars(self):
             self.toolbox.close()
         if "observers" in vars(self) and not was_closed:
-            self.observers.tell("genai_on_close")
+            self.observers.notify("genai_on_close")
         if self._own_clock is not None:
             self._own_clock.close()
 

@@ -44,7 +44,7 @@ class Response:
         self._room = _SMALL
 
     @property
-    def tells_its_length(self) -> bool:
+    def has_length(self) -> bool:
         """Whether the length is known. If not, the end of the connection is the end of the body."""
         return "content-length" in self.headers or "transfer-encoding" in self.headers
 
@@ -81,7 +81,7 @@ class Response:
             data = self._receive()
             if data:
                 self._feed(data)
-            elif self.tells_its_length:
+            elif self.has_length:
                 raise ConnectionResetError(errno.ECONNRESET, "Connection closed")
             else:
                 self.ended = True

@@ -362,7 +362,7 @@ def _read_whole(
         body = b"".join(_bounded(blocks, _LARGEST_REPLY))
     finally:
         loan.end()
-    if not body and not response.tells_its_length and response.status != 204:
+    if not body and not response.has_length and response.status != 204:
         raise IncompleteReply("the reply was interrupted before its body")
     return ProviderReply(body, response.status, response.headers)
 

@@ -105,11 +105,11 @@ class Observers:
         self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
 
-    def tell(self, hook: str, **news: Any) -> None:
+    def notify(self, hook: str, **arguments: Any) -> None:
         """Call a hook of each plugin that implements it."""
         caller = self._caller(hook)
         if caller is not None:
-            caller(**news)
+            caller(**arguments)
 
     def headers(self, id: str, route: RouteInfo) -> dict[str, str]:
         """Headers that plugins add to a call; for a header added twice, the first plugin wins."""
@@ -179,7 +179,7 @@ class Observers:
     ) -> Generator[Observation, None, None]:
         watched = Observation(f"{self._origin}-{next(self._numbers)}")
         started = clock.monotonic()
-        self.tell(f"genai_on_{what}_start", id=watched.id, **about)
+        self.notify(f"genai_on_{what}_start", id=watched.id, **about)
         error: BaseException | None = None
         try:
             yield watched
@@ -190,7 +190,7 @@ class Observers:
             if isinstance(error, GeneratorExit):
                 error = Cancelled("abandoned")
             seconds = clock.monotonic() - started
-            self.tell(
+            self.notify(
                 f"genai_on_{what}_end",
                 id=watched.id,
                 **about,

@@ -112,7 +112,7 @@ class ProviderCall:
         watch: Deadlines of the call.
         without_keys: Redacts keys in texts of the service.
         type_name: Name of the provider type.
-        heard: Collects the raw reply, if it is stored; else None.
+        received: Collects the raw reply, if it is stored; else None.
     """
 
     provider: Provider
@@ -120,11 +120,11 @@ class ProviderCall:
     watch: DeadlineTimer
     without_keys: Callable[[str], str]
     type_name: str
-    heard: list[bytes] | None = None
+    received: list[bytes] | None = None
 
-    def hear(self, data: bytes) -> None:
-        if self.heard is not None:
-            self.heard.append(data)
+    def collect(self, data: bytes) -> None:
+        if self.received is not None:
+            self.received.append(data)
 
 
 class ProviderInstance:

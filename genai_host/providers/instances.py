@@ -114,7 +114,7 @@ class ProviderInstances:
             self._instances[name] = instance
             self._gone.pop(name, None)
             self.version += 1
-        self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+        self._observers.notify("genai_on_change", kind="provider", name=name, added=True)
         return instance
 
     def remove(self, name: str) -> None:
@@ -133,7 +133,7 @@ class ProviderInstances:
         if not instance.config.enabled:
             config = instance.config._replace(enabled=True)
             self._put_back(self._new(name, config))
-            self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+            self._observers.notify("genai_on_change", kind="provider", name=name, added=True)
 
     def reopen(self, name: str) -> None:
         """Cancel the calls of a provider, and open it again on its next use, with the
@@ -155,7 +155,7 @@ class ProviderInstances:
         before = self[name] if known else None
         if config is not None:
             self._put_back(self._new(name, config))
-            self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+            self._observers.notify("genai_on_change", kind="provider", name=name, added=True)
             if before is not None:
                 before.close("configured anew")
         elif known:
@@ -197,7 +197,7 @@ class ProviderInstances:
             del self._instances[name]
             self.version += 1
         instance.close(why)
-        self._observers.tell("genai_on_change", kind="provider", name=name, added=False)
+        self._observers.notify("genai_on_change", kind="provider", name=name, added=False)
         return instance
 
     def _put_back(self, instance: ProviderInstance) -> None:

@@ -280,8 +280,8 @@ def _cause(error: BaseException) -> str:
     status = getattr(error, "status", None)
     if status is not None:
         return f"HTTP status {status}"
-    said_by_host = isinstance(error, (ServiceUnavailable, ProviderTimeout))
-    return str(error) if said_by_host else getattr(error, "code", type(error).__name__)
+    is_own_error = isinstance(error, (ServiceUnavailable, ProviderTimeout))
+    return str(error) if is_own_error else getattr(error, "code", type(error).__name__)
 
 
 def is_unreachable(error: BaseException) -> bool:
@@ -311,9 +311,9 @@ class DeadlineTimer:
         with DeadlineTimer(limits, timeouts, clock) as watch:
             watch.expect_first()
             for event in events:
-                watch.heard()
+                watch.received()
                 ...             # the consumer's time does not count
-                watch.listen()
+                watch.expect_next()
 
     One timer checks periodically; none is set per event.
     """
@@ -349,11 +349,11 @@ class DeadlineTimer:
         self._allowed, self._waits_for = self._timeouts.first_token_timeout, "first_token_timeout"
         self._set_alarm(min(self._allowed, self._timeouts.timeout))
 
-    def listen(self) -> None:
+    def expect_next(self) -> None:
         """Start waiting for the next event."""
         self._since = self._clock.monotonic()
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """An event was received."""
         self._since = math.inf
         self._allowed, self._waits_for = self._timeouts.read_timeout, "read_timeout"
