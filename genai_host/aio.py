@@ -155,7 +155,7 @@ class AsyncConversation:
     async def close(self) -> None:
         """As `Conversation.close`."""
         self.conversation.close()
-        await self._end_what_was_left()
+        await self._end_abandoned_turn()
 
     async def __aenter__(self) -> AsyncConversation:
         return self
@@ -175,14 +175,14 @@ class AsyncConversation:
         """Start a turn. Raises `ConversationBusy` before a thread is started: cancelling a refused
         call must not cancel the running turn."""
         last = self._turn
-        await self._end_what_was_left()
-        if self._turn is not last or (last is not None and not last.is_left()):
+        await self._end_abandoned_turn()
+        if self._turn is not last or (last is not None and not last.is_abandoned()):
             raise ConversationBusy("a turn is running", hint="wait for it, or cancel() it")
         self._turn = turn
         return turn
 
-    async def _end_what_was_left(self) -> None:
-        if self._turn is not None and self._turn.is_left():
+    async def _end_abandoned_turn(self) -> None:
+        if self._turn is not None and self._turn.is_abandoned():
             with suppress(Exception):  # its outcome is no longer needed
                 await self._turn.end()
 
@@ -208,7 +208,7 @@ class _Turn:
         self._task: asyncio.Task[Any] | None = None
         self._ending: asyncio.Future[None] | None = None
 
-    def is_left(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Whether no task consumes the turn: it has ended, its stream was dropped, or the last
         consumer does something else."""
         if self._is_awaited:

@@ -210,7 +210,7 @@ class Route:
                 yield from pieces
             except Exception as error:  # noqa: BLE001 - errors after the end are irrelevant
                 if not decoder.done:
-                    raise _with_what_came(error, decoder, attempt) from error.__cause__
+                    raise _with_partial_text(error, decoder, attempt) from error.__cause__
             finally:
                 with self._watching("close", attempt, limited=False):
                     events.close()
@@ -390,7 +390,7 @@ def _with_distinct_calls(result: Any) -> Any:
     return evolve(result, message=evolve(result.message, content=content))
 
 
-def _with_what_came(
+def _with_partial_text(
     error: Exception, decoder: StreamDecoder[Any], attempt: ProviderCall
 ) -> Exception:
     """The error of an interrupted stream, with the text received so far."""

@@ -28,8 +28,8 @@ from genai_host.cli.session import (
     calls_of,
     leave_out,
     next_steps,
-    talk,
-    talk_options,
+    selected_conversation,
+    session_options,
 )
 from genai_host.cli.terminal import (
     can_ask,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from genai_host.conversations.conversation import Conversation, UserInput
     from genai_host.prompts.templates import Template
 
-_OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
+_NOT_IN_TEMPLATES = ("cid", "no_record", "tools", "no_tools", "max_cost")
 """Options that templates do not have."""
 
 
@@ -57,7 +57,7 @@ _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
 @click.argument("words", nargs=-1)
 @template_options
 @conversation_options
-@talk_options
+@session_options
 @click.option(
     "--regenerate",
     cls=RenamedOption,
@@ -124,7 +124,7 @@ def command(
             raise click.UsageError(
                 "--save-template cannot be used with --tools, --no-tools or --max-cost"
             )
-        named = {name: chosen[name] for name in chosen if name not in _OF_ONE_TALK}
+        named = {name: chosen[name] for name in chosen if name not in _NOT_IN_TEMPLATES}
         given = {"fragments": fragments, "attach": attach, "schema": returns, **named}
         note(f"saved: {save_as_template(save_template, template, variables, text, **given)}")
         return
@@ -132,8 +132,8 @@ def command(
     parts = question(words, attach, fragments, using, optional=regenerate)
     if returns is None and using is not None and using.schema is not None:
         returns = checked_schema(dict(using.schema), using.file)
-    talking = talk(app, last=last or regenerate, template=using, **chosen)
-    with talking as conversation, next_steps(conversation, as_json=as_json):
+    selected = selected_conversation(app, last=last or regenerate, template=using, **chosen)
+    with selected as conversation, next_steps(conversation, as_json=as_json):
         if not regenerate:
             leave_out(conversation)
         whole = no_stream or as_json or returns is not None

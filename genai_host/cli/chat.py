@@ -27,10 +27,10 @@ from genai_host.cli.session import (
     give_in_chat,
     leave_out,
     next_steps,
+    selected_conversation,
+    session_options,
     show_call,
     show_end,
-    talk,
-    talk_options,
 )
 from genai_host.cli.terminal import is_terminal, note, piped_lines
 from genai_host.util.text import docstring
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.command(name="chat")
 @template_options
 @conversation_options
-@talk_options
+@session_options
 @fragment_option("FILE|URL", "Prepend text from a file or URL to the first message.")
 @attach_option("FILE|URL", "Attach a file or URL to the first message.")
 @images_option
@@ -77,7 +77,10 @@ def command(
         _must_be_for_chats(using)
         fragments = (*using.fragments, *fragments)
         attach = (*using.attachments, *attach)
-    with talk(app, template=using, **chosen) as conversation, next_steps(conversation):
+    with (
+        selected_conversation(app, template=using, **chosen) as conversation,
+        next_steps(conversation),
+    ):
         is_new = not (chosen["last"] or chosen["cid"])
         chat = Chat(conversation, using, lambda each: show_reactions_of(app, each, save_images))
         with _kept(app, conversation, is_new):

@@ -153,7 +153,7 @@ _OPTIONS = (
 )
 
 
-def talk_options(function: F) -> F:
+def session_options(function: F) -> F:
     """Add conversation options to a command, by name."""
     for option in reversed(_OPTIONS):
         function = option(function)
@@ -176,7 +176,9 @@ def found(app: App, id: str) -> Summary:
     return last[0]
 
 
-def talk(app: App, *, last: bool, cid: str | None, no_record: bool, **chosen: Any) -> Conversation:
+def selected_conversation(
+    app: App, *, last: bool, cid: str | None, no_record: bool, **chosen: Any
+) -> Conversation:
     """Open a new or saved conversation according to the options. Other options apply to further
     turns."""
     record = app.host.config.record and not no_record

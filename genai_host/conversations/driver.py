@@ -146,14 +146,14 @@ class Driver:
         """
         watching = self._watchdog.watch("feature", self._feature.name, "respond")
         with watching as watched:
-            story = self._story()
+            steps = self._feature_steps()
             watched.pause()
             with self._time:
                 try:
-                    answer = yield from self._follow(story, watched)
+                    answer = yield from self._follow(steps, watched)
                 finally:
                     watched.resume()
-                    story.close()
+                    steps.close()
             answer = self._recordable(answer)
         account = self._account
         details = [*account.details, *answer.details]
@@ -167,20 +167,20 @@ class Driver:
         """The last completion."""
         return self._account.completion
 
-    def _story(self) -> FeatureSteps:
-        story = self._feature.respond(self._turn)
-        if not isinstance(story, Generator):
+    def _feature_steps(self) -> FeatureSteps:
+        steps = self._feature.respond(self._turn)
+        if not isinstance(steps, Generator):
             raise PluginError(
-                f"respond of feature {self._feature.name} returns {_a(story)}, not a generator",
+                f"respond of feature {self._feature.name} returns {_a(steps)}, not a generator",
                 hint="`yield` its steps; without any: `yield from ()`",
             )
-        return story
+        return steps
 
     def _out_of_time(self) -> None:
         what = f"the turn took longer than {self._caps.seconds:g} seconds"
         self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
 
-    def _follow(self, story: FeatureSteps, watched: Watched) -> Generator[Event, None, Answer]:
+    def _follow(self, steps: FeatureSteps, watched: Watched) -> Generator[Event, None, Answer]:
         """Send the feature the result of each step that it yields, or throw the error."""
         number = 0
         result: Any = None
@@ -188,7 +188,7 @@ class Driver:
         while True:
             watched.resume()
             try:
-                step = story.send(result) if failure is None else story.throw(failure)
+                step = steps.send(result) if failure is None else steps.throw(failure)
             except StopIteration as stop:
                 if not isinstance(stop.value, Answer):
                     raise self._wrong(f"returns {short_repr(stop.value)}, not an Answer") from None
@@ -251,7 +251,7 @@ class Driver:
             trace = self._traces.pop(path, None)
             # when the turn is resumed, the end of parallel steps may be recorded already
             ended = past or self._journal.end(path, error=error, trace=trace)
-            yield from self._news(step, path, error, ended)
+            yield from self._step_events(step, path, error, ended)
             raise
         if past is not None:
             ended = past
@@ -261,7 +261,7 @@ class Driver:
             ended = self._journal.end(path, found, None, trace, required=isinstance(step, Pause))
             if isinstance(step, (CallFunction, Pause)):  # as on replay
                 result = self._journal.result(step, ended)
-        yield from self._news(step, path, result, ended)
+        yield from self._step_events(step, path, result, ended)
         return result
 
     def _is_repeatable(self, step: Step[Any]) -> bool:
@@ -293,7 +293,7 @@ class Driver:
         except LimitExceeded as error:
             raise (self._end(error) if error.limit == "steps" else error) from None
 
-    def _news(
+    def _step_events(
         self, step: Step[Any], path: StepPath, outcome: Any, ended: StepEnded
     ) -> Iterator[Event]:
         detail = self._account.enter(step, path, outcome, ended.tries)
