@@ -57,7 +57,7 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     if envelope.pending:
         envelope = yield from loop.call_tools(envelope)
     if not is_silent:
-        envelope = evolve(envelope.said(turn.message), ended=False)
+        envelope = evolve(envelope.with_message(turn.message), ended=False)
     envelope = yield from loop.run(envelope)
     reactions = all_reactions(envelope.messages, envelope.reactions)
     data: Any = {"reactions": reactions} if turn.schema is None else loop.value

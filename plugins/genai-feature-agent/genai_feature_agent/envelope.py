@@ -51,7 +51,7 @@ class Envelope:
         """Whether the model must be called next."""
         return bool(self.messages) and self.messages[-1].role in ("user", "tool") and not self.ended
 
-    def said(self, message: Message) -> Envelope:
+    def with_message(self, message: Message) -> Envelope:
         """Return a copy with one more message."""
         return evolve(self, messages=(*self.messages, message))
 
@@ -62,7 +62,7 @@ class Envelope:
         contexts = [self.context, *(each.context for each in outputs if each.context is not None)]
         reactions = [reaction for output in outputs for reaction in output.reactions]
         return evolve(
-            self.said(tool_message(calls, outputs)),
+            self.with_message(tool_message(calls, outputs)),
             context=contexts[-1],
             reactions=(*self.reactions, *reactions),
             ended=any(output.ends for output in outputs),

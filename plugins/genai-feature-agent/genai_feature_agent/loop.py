@@ -59,7 +59,8 @@ def prompt_messages(
         last = shown[users[-1]]
         block = Text(_between("context", write_json(context).decode()))
         shown[users[-1]] = last.remember(
-            ("agent.context", block.text), lambda said: Message("user", [block, *said.content])
+            ("agent.context", block.text),
+            lambda message: Message("user", [block, *message.content]),
         )
     return [Message("system", system), *shown]
 
@@ -175,10 +176,10 @@ class AgentLoop:
         asking = [call for call in calls if self._asks(call)]
         if not asking:
             return frozenset(), []
-        told = [
+        call_data = [
             {"id": call.id, "tool": call.name, "arguments": dict(call.arguments)} for call in asking
         ]
-        given = yield from Pause[Any](APPROVAL, {"calls": told})
+        given = yield from Pause[Any](APPROVAL, {"calls": call_data})
         approved = frozenset(call.id for call in asking if _is_approved(given, call.id))
         return approved, [call.id for call in asking if call.id not in approved]
 
@@ -219,7 +220,7 @@ class AgentLoop:
         self.value = completion.value
         if message.tool_calls:  # otherwise the message is the answer, which has its own event
             yield Progress(f"asks for {_names(message.tool_calls)}", Added(message))
-        return after.said(message)
+        return after.with_message(message)
 
     def _must_afford(self, envelope: Envelope) -> None:
         """Raise `LimitExceeded` if a limit allows no further model call."""

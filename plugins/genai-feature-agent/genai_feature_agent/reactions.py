@@ -63,8 +63,8 @@ def all_reactions(
     """Return the actions for a front end: the texts of the assistant since the last message of the
     user, then the reactions of the tools, in the order of their calls.
     """
-    spoken = [number for number, each in enumerate(messages) if each.role == "user"]
-    since = messages[spoken[-1] + 1 :] if spoken else messages
+    user_places = [number for number, each in enumerate(messages) if each.role == "user"]
+    since = messages[user_places[-1] + 1 :] if user_places else messages
     texts = [each.text for each in since if each.role == "assistant" and each.text]
-    said = [{"type": "message", "message": text} for text in texts]
-    return [*said, *map(dict, of_tools)]
+    of_texts = [{"type": "message", "message": text} for text in texts]
+    return [*of_texts, *map(dict, of_tools)]

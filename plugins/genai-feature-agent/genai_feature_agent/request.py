@@ -5,7 +5,7 @@ server stores no state.
     reply = agent.reply(agent.read({"message": "hi", "context": {}, "history": []}))
     reply.to_json()    # {"reactions": [...], "history": [...], "session_id": "..."}
 
-    StatelessAgent.stream → Host.open → Conversation.stream → Told (collects the events)
+    StatelessAgent.stream → Host.open → Conversation.stream → TurnState (collects the events)
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> 
             path="$.history",
             hint="omit the oldest messages",
         )
-    for path, value in _said(body):
+    for path, value in _counted_fields(body):
         characters -= _length(value)
         if characters < 0:
             raise ValidationError(
@@ -75,7 +75,7 @@ def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> 
             )
 
 
-def _said(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _counted_fields(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name in ("message", "context", "approvals"):
         yield f"$.{name}", body.get(name)
     history = body.get("history")
@@ -183,8 +183,8 @@ class AgentReply:
 
 def error_json(error: GenaiError) -> dict[str, Any]:
     """Return an error in machine-readable form."""
-    told = {"code": error.code, "message": error.message}
-    return {**told, "hint": error.hint} if error.hint else told
+    body = {"code": error.code, "message": error.message}
+    return {**body, "hint": error.hint} if error.hint else body
 
 
 class StatelessAgent:
@@ -268,7 +268,7 @@ class StatelessAgent:
         """Answer a request as a stream of host events; the generator returns the reply. Closing the
         generator ends the turn.
         """
-        told = TurnState(request)
+        state = TurnState(request)
         conversation = self._host.open(
             "agent",
             request.model or self._model,
@@ -280,41 +280,41 @@ class StatelessAgent:
         leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
         with conversation, leaving:
             try:
-                yield from self._turn(conversation, request, told)
+                yield from self._turn(conversation, request, state)
             except TurnPaused:
                 waits = conversation.current_pause
                 calls = waits.payload["calls"] if waits is not None else ()
-                return self._reply(told, approvals=calls)
+                return self._reply(state, approvals=calls)
             except GenaiError as error:
-                return self._reply(told, error=error)
-        return self._reply(told)
+                return self._reply(state, error=error)
+        return self._reply(state)
 
     def _turn(
-        self, conversation: ConversationHandle, request: AgentRequest, told: TurnState
+        self, conversation: ConversationHandle, request: AgentRequest, state: TurnState
     ) -> Generator[Event, None, None]:
         try:
-            yield from told.by(conversation.stream(request.message, context=request.context))
+            yield from state.collect(conversation.stream(request.message, context=request.context))
         except TurnPaused:
-            if told.added:
+            if state.added:
                 raise  # calls requested in this turn: the front end has not decided on them
             # calls at the end of the history, on which the front end has decided
-            yield from told.by(conversation.resume_stream(dict(request.approvals)))
+            yield from state.collect(conversation.resume_stream(dict(request.approvals)))
 
     def _reply(
         self,
-        told: TurnState,
+        state: TurnState,
         *,
         approvals: Sequence[Mapping[str, Any]] = (),
         error: GenaiError | None = None,
     ) -> AgentReply:
-        reactions = all_reactions(told.messages, told.reactions)
+        reactions = all_reactions(state.messages, state.reactions)
         return AgentReply(
             reactions=[*reactions, *map(_confirmation, approvals)],
-            history=to_wire(told.messages, self._host.codec),
-            session_id=told.request.session_id,
+            history=to_wire(state.messages, self._host.codec),
+            session_id=state.request.session_id,
             approvals=approvals,
             error=error,
-            usage=told.usage,
+            usage=state.usage,
         )
 
 
@@ -347,10 +347,10 @@ class TurnState:
             before = 1
         if Envelope((*history, *self.added[:before])).pending:
             return history  # the message of the user is added after the pending calls
-        said = (Message("user", self.request.message),) if self.request.message else ()
-        return (*history, *self.added[:before], *said, *self.added[before:])
+        user_message = (Message("user", self.request.message),) if self.request.message else ()
+        return (*history, *self.added[:before], *user_message, *self.added[before:])
 
-    def by(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    def collect(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Record and pass on events. A resumed turn repeats its events from the beginning."""
         self.added.clear()
         self.reactions.clear()

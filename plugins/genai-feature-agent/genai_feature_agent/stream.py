@@ -58,7 +58,7 @@ PieceStream = Generator[Piece, None, None]
 
 
 def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> PieceStream:
-    """Convert the events of a turn to pieces. The state always comes before the single `finish`.
+    """Convert the events of a turn to pieces. The state always precedes the single `finish`.
     Errors before the start of the turn are raised before the first piece.
 
     Args:

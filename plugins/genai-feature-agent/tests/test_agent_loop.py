@@ -236,7 +236,7 @@ class TestEnvelope:
         envelope = Envelope((Message("user", "hi"), Message("assistant", self.CALLS)))
         assert envelope.pending == self.CALLS
         assert not envelope.needs_model
-        half = envelope.said(Message("tool", [ToolResult("1", "a", "x")]))
+        half = envelope.with_message(Message("tool", [ToolResult("1", "a", "x")]))
         assert half.pending == self.CALLS[1:]
         done = half.answered(half.pending, [ToolOutput("y")])
         assert done.pending == ()

@@ -114,7 +114,7 @@ class _Run:
             )
         known = {
             "round": self._rounds,
-            "usage": _told(completion.usage),
+            "usage": _usage_json(completion.usage),
             "incomplete": self.incomplete,
         }
         return Answer(completion.text, data=completion.value, state=known)
@@ -122,14 +122,16 @@ class _Run:
     def call_tools(self, completion: Completion) -> Generator[Step[Any], Any, None]:
         message = _with_own_ids(completion.message, self._rounds, self._ids)
         calls = message.tool_calls
-        told = [{"id": call.id, "name": call.name, "arguments": _arguments(call)} for call in calls]
+        call_data = [
+            {"id": call.id, "name": call.name, "arguments": _arguments(call)} for call in calls
+        ]
         given = yield from Pause[Any](
             TOOLS,
             {
                 "round": self._rounds,
                 "text": message.text,
-                "usage": _told(completion.usage),
-                "calls": told,
+                "usage": _usage_json(completion.usage),
+                "calls": call_data,
             },
         )
         outputs = [ToolOutput(str(given.get(call.id, ""))) for call in calls]
@@ -181,7 +183,7 @@ class _Run:
         return "max_prompt_tokens" if is_over else ""
 
 
-def _told(usage: Usage) -> dict[str, int]:
+def _usage_json(usage: Usage) -> dict[str, int]:
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

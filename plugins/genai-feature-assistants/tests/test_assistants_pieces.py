@@ -24,7 +24,7 @@ def test_pieces(width: int) -> None:
     told += pieces.rest()
     assert "".join(piece["value"] for piece in told) == TEXT
     annotations = annotations_of(TEXT, FOUND, MADE)
-    assert pieces.told == annotations
+    assert pieces.annotations == annotations
     assert len(annotations) == 5
     numbered = [{"index": number, **each} for number, each in enumerate(annotations)]
     assert [each for piece in told for each in piece.get("annotations", ())] == numbered

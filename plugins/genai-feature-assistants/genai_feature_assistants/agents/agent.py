@@ -247,8 +247,8 @@ class OpenAIAssistantAgent:
             ValidationError: The options are invalid. Raised at once, as is `UnsupportedPart`.
             RunError: The run did not complete. Raised while it is read, as is `ProviderError`.
         """
-        told = self._ordered(thread_id, options, self._backend.run)
-        return _shown(told, hidden)
+        updates = self._ordered(thread_id, options, self._backend.run)
+        return _shown(updates, hidden)
 
     def invoke_stream(
         self,
@@ -258,8 +258,8 @@ class OpenAIAssistantAgent:
         hidden: bool = False,
     ) -> Generator[AgentMessage | AgentDelta, None, None]:
         """Like `invoke`, but yield the deltas of each message before the message."""
-        told = self._ordered(thread_id, options, self._backend.stream)
-        return _shown(told, hidden)
+        updates = self._ordered(thread_id, options, self._backend.stream)
+        return _shown(updates, hidden)
 
     def get_channel_keys(self) -> Iterator[str]:
         """Yield what distinguishes the channels of agents.
@@ -325,9 +325,9 @@ class OpenAIAssistantAgent:
             )
 
 
-def _shown(told: Generator[Any, None, None], hidden: bool) -> Generator[Any, None, None]:
-    with closing(told):
-        for each in told:
+def _shown(updates: Generator[Any, None, None], hidden: bool) -> Generator[Any, None, None]:
+    with closing(updates):
+        for each in updates:
             if hidden or each.visible:
                 yield each
 
@@ -359,10 +359,10 @@ class OpenAIAssistantChannel:
             ValidationError: A message has another role. No message was added.
             UnsupportedPart: A thread cannot have a part of a message. No message was added.
         """
-        said = [each for each in map(_said, history) if each is not None]
-        for message in said:
+        messages = [each for each in map(_public_part, history) if each is not None]
+        for message in messages:
             self._backend.check(message)
-        for message in said:
+        for message in messages:
             self._backend.add_message(self.thread_id, message)
 
     def invoke(
@@ -372,22 +372,22 @@ class OpenAIAssistantChannel:
 
         Hidden messages are included.
         """
-        told = agent.invoke(self.thread_id, options, hidden=True)
-        return _seen(told)
+        updates = agent.invoke(self.thread_id, options, hidden=True)
+        return _seen(updates)
 
     def invoke_stream(
         self, agent: OpenAIAssistantAgent, options: OpenAIAssistantInvocationOptions | None = None
     ) -> Generator[tuple[bool, AgentMessage | AgentDelta], None, None]:
         """Like `invoke`, but yield the deltas of each message before the message."""
-        told = agent.invoke_stream(self.thread_id, options, hidden=True)
-        return _seen(told)
+        updates = agent.invoke_stream(self.thread_id, options, hidden=True)
+        return _seen(updates)
 
     def history(self) -> Iterator[AgentMessage]:
         """Return all messages, oldest first."""
         return self._backend.messages(self.thread_id)
 
 
-def _said(message: Message) -> Message | None:
+def _public_part(message: Message) -> Message | None:
     """Return what other agents may know of a message; None if that is nothing."""
     if message.role == "tool" or not getattr(message, "visible", True):
         return None
@@ -397,7 +397,7 @@ def _said(message: Message) -> Message | None:
     return attrs.evolve(message, content=parts) if parts else None
 
 
-def _seen(told: Generator[Any, None, None]) -> Generator[tuple[bool, Any], None, None]:
-    with closing(told):
-        for each in told:
+def _seen(updates: Generator[Any, None, None]) -> Generator[tuple[bool, Any], None, None]:
+    with closing(updates):
+        for each in updates:
             yield each.visible, each

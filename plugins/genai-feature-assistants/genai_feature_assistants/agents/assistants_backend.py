@@ -37,7 +37,7 @@ from genai_feature_assistants.agents.runs import (
     FINAL,
     OPEN,
     RunOrder,
-    StepTeller,
+    StepMessages,
     ThreadSettings,
     endless,
     no_calls,
@@ -66,22 +66,22 @@ class _Run(ABC):
         self.order = order
         self.pace = pace
         self.run: Wire = {}
-        self.teller = StepTeller(order)
+        self.step_messages = StepMessages(order)
         self._rounds = 0
 
-    def told(self) -> Iterator[AgentMessage | AgentDelta]:
+    def execute(self) -> Iterator[AgentMessage | AgentDelta]:
         """Yield the messages of the run. Cancel the run if it is left before its end."""
         try:
-            yield from self._told()
+            yield from self._execute()
         finally:
             if self.run and self.run.get("status") not in FINAL:
                 self._cancel()
 
     @abstractmethod
-    def _told(self) -> Iterator[AgentMessage | AgentDelta]: ...
+    def _execute(self) -> Iterator[AgentMessage | AgentDelta]: ...
 
     def path(self, *more: str) -> str:
-        return path_of("threads", self.order.thread_id, "runs", self.teller.run_id, *more)
+        return path_of("threads", self.order.thread_id, "runs", self.step_messages.run_id, *more)
 
     def update(self, run: Wire) -> None:
         """Store the current state of the run.
@@ -90,9 +90,9 @@ class _Run(ABC):
             MalformedReply: It is another run; the known state is kept.
         """
         id = string_in(run, "id")
-        if not id or self.teller.run_id not in ("", id):
+        if not id or self.step_messages.run_id not in ("", id):
             raise malformed("it belongs to another run")
-        self.teller.run_id = id
+        self.step_messages.run_id = id
         self.run = self.client.without_key(run)
 
     def calls(self) -> list[ToolCall]:
@@ -113,7 +113,7 @@ class _Run(ABC):
     def outputs(self, calls: list[ToolCall]) -> list[Wire]:
         """Call the functions, and return their outputs as the API takes them."""
         results = self.order.functions.call(calls)
-        self.teller.answered(results)
+        self.step_messages.answered(results)
         return [{"tool_call_id": each.id, "output": output_text(each)} for each in results]
 
     def check(self) -> None:
@@ -131,7 +131,7 @@ class _Run(ABC):
 class PolledRun(_Run):
     """A run whose status is polled."""
 
-    def _told(self) -> Iterator[AgentMessage]:
+    def _execute(self) -> Iterator[AgentMessage]:
         path = path_of("threads", self.order.thread_id, "runs")
         self.update(self.client.post(path, run_request(self.order)))
         while True:
@@ -140,7 +140,7 @@ class PolledRun(_Run):
             asked: list[ToolCall] = []
             if self.run["status"] == "requires_action":
                 asked = self.calls()
-                yield self.teller.asked(asked)
+                yield self.step_messages.asked(asked)
             done = self.run["status"] == "completed"
             if asked:
                 outputs = {"tool_outputs": self.outputs(asked)}
@@ -161,11 +161,11 @@ class PolledRun(_Run):
 
     def _of_steps(self) -> Iterator[AgentMessage]:
         steps = self.pace.tried(lambda: list(self.client.pages(self.path("steps"))))
-        for step in self.teller.new(steps):
+        for step in self.step_messages.new(steps):
             if string_in(step, "type") == "message_creation":
                 yield self._message_of(step)
             else:
-                yield from self.teller.tool_messages(step)
+                yield from self.step_messages.tool_messages(step)
 
     def _message_of(self, step: Mapping[str, Any]) -> AgentMessage:
         details = object_in(object_in(step, "step_details"), "message_creation")
@@ -185,7 +185,7 @@ class AssistantsStreamedRun(_Run):
         self._text: list[str] = []
         self._messages: set[str] = set()
 
-    def _told(self) -> Iterator[AgentMessage | AgentDelta]:
+    def _execute(self) -> Iterator[AgentMessage | AgentDelta]:
         path = path_of("threads", self.order.thread_id, "runs")
         body = run_request(self.order)
         while True:
@@ -198,7 +198,7 @@ class AssistantsStreamedRun(_Run):
                     "the stream ended before the run was complete", text="".join(self._text)
                 )
             asked = self.calls()
-            yield self.teller.asked(asked)
+            yield self.step_messages.asked(asked)
             path, body = self.path("submit_tool_outputs"), {"tool_outputs": self.outputs(asked)}
             self.run = {**self.run, "status": "queued"}  # until a new state is received
 
@@ -230,8 +230,8 @@ class AssistantsStreamedRun(_Run):
         elif kind == "thread.run.step.delta":
             yield from self._of_program(string_in(data, "id"), object_in(data, "delta"))
         elif kind == "thread.run.step.completed":
-            for step in self.teller.new([data]):
-                yield from self.teller.tool_messages(step)
+            for step in self.step_messages.new([data]):
+                yield from self.step_messages.tool_messages(step)
         elif kind.startswith("thread.run.") and not kind.startswith("thread.run.step."):
             self.update(data)
 
@@ -240,14 +240,14 @@ class AssistantsStreamedRun(_Run):
             text = string_in(object_in(part, "text"), "value") if isinstance(part, dict) else ""
             if text:
                 self._text.append(text)
-                yield AgentDelta(text, "text", self.order.name, id, self.teller.run_id)
+                yield AgentDelta(text, "text", self.order.name, id, self.step_messages.run_id)
 
     def _of_program(self, id: str, delta: Mapping[str, Any]) -> Iterator[AgentDelta]:
         for call in list_in(object_in(delta, "step_details"), "tool_calls"):
             code = object_in(call, "code_interpreter") if isinstance(call, dict) else {}
             text = string_in(code, "input")
             if text:
-                yield AgentDelta(text, "code", self.order.name, id, self.teller.run_id)
+                yield AgentDelta(text, "code", self.order.name, id, self.step_messages.run_id)
 
 
 def _is_open(run: Wire) -> bool:
@@ -312,10 +312,10 @@ class AssistantsBackend:
             yield read_message(data, names.get(id, ""))
 
     def run(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage]:
-        return cast("Iterator[AgentMessage]", PolledRun(self._client, order, pace).told())
+        return cast("Iterator[AgentMessage]", PolledRun(self._client, order, pace).execute())
 
     def stream(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage | AgentDelta]:
-        return AssistantsStreamedRun(self._client, order, pace).told()
+        return AssistantsStreamedRun(self._client, order, pace).execute()
 
     def _name_of(self, id: str) -> str:
         """Return the name of an assistant; its id if it has no name, or was deleted."""

@@ -331,17 +331,17 @@ class ServiceClient:
                 error.deadline, error.retryable = "timeout", False
             raise
 
-    def without_key(self, said: Mapping[str, Any]) -> dict[str, Any]:
+    def without_key(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return an object of the service, without the key in the text of its errors."""
         errors: dict[str, Any] = {
-            name: self.without_key(said[name])
+            name: self.without_key(data[name])
             for name in ("error", "last_error")
-            if isinstance(said.get(name), dict)
+            if isinstance(data.get(name), dict)
         }
-        message = said.get("message")
+        message = data.get("message")
         if isinstance(message, str):
             errors["message"] = self._sent.hidden_in(message)
-        return {**said, **errors}
+        return {**data, **errors}
 
     def _asked(self, method: str, path: str, **given: Any) -> dict[str, Any]:
         seconds = given.pop("seconds", None) or self.configuration.timeout

@@ -128,11 +128,11 @@ def _waited(call: _UnderWay) -> Any:
 
 def _result(call: ToolCall, given: Any) -> ToolResult:
     if isinstance(given, BaseException):
-        return _failed(call, _said(given))
+        return _failed(call, _error_text(given))
     return ToolResult(call.id, call.name, given.content, given.error)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     kind = "" if isinstance(error, (ValidationError, ProviderTimeout)) else type(error).__name__
     try:
         text = " ".join(str(error)[:_LONGEST_ERROR].split())

@@ -37,7 +37,7 @@ from genai_feature_assistants.agents.responses_form import (
 from genai_feature_assistants.agents.runs import (
     CANCELLING,
     RunOrder,
-    StepTeller,
+    StepMessages,
     ThreadSettings,
     endless,
     run_error,
@@ -78,10 +78,10 @@ class _Run(ABC):
         self.order = order
         self.pace = pace
         self.response: Wire = {}
-        self.teller = StepTeller(order)
+        self.step_messages = StepMessages(order)
         self._pending: list[ToolCall] = []  # that no response has been given the results of
 
-    def told(self) -> Iterator[RunUpdate]:
+    def execute(self) -> Iterator[RunUpdate]:
         """Yield the messages of the run. Cancel an open response if the run is left."""
         body = response_request(self.order)
         try:
@@ -95,7 +95,7 @@ class _Run(ABC):
                     return
                 results = self.order.functions.call(calls)
                 for each in results:
-                    yield self.teller.message([each], visible=False, role="tool")
+                    yield self.step_messages.message([each], visible=False, role="tool")
                 body = {**body, "input": output_items(results), **self._left(body)}
         finally:
             if self.response.get("status") in _OPEN:
@@ -111,12 +111,12 @@ class _Run(ABC):
     def update(self, response: Wire) -> None:
         self.response = self.client.without_key(response)
         self._pending = []
-        self.teller.run_id = string_in(response, "id")
-        if not self.teller.run_id:
+        self.step_messages.run_id = string_in(response, "id")
+        if not self.step_messages.run_id:
             raise malformed("the response has no id")
 
     def path(self, *more: str) -> str:
-        return path_of("responses", self.teller.run_id, *more)
+        return path_of("responses", self.step_messages.run_id, *more)
 
     def _check(self) -> None:
         if self.response.get("status") != "completed":
@@ -140,14 +140,14 @@ class _Run(ABC):
     def _messages(self, calls: list[ToolCall]) -> Iterator[AgentMessage]:
         """Yield calls, code and messages, in this order."""
         if calls:
-            yield self.teller.asked(calls)
+            yield self.step_messages.asked(calls)
         for item in self._items():
             if item.get("type") == "code_interpreter_call":
-                yield self.teller.message([read_code(item)], id=string_in(item, "id"))
+                yield self.step_messages.message([read_code(item)], id=string_in(item, "id"))
         for item in self._items():
             if item.get("type") == "message":
                 parts = list(read_parts(item))
-                yield self.teller.message(parts, id=string_in(item, "id"))
+                yield self.step_messages.message(parts, id=string_in(item, "id"))
 
     def _left(self, body: Wire) -> Wire:
         """Return how many of the tokens of the run the next response may use.
@@ -248,7 +248,7 @@ class ResponsesStreamedRun(_Run):
                 "text" if is_text else "code",
                 self.order.name,
                 string_in(data, "item_id"),
-                self.teller.run_id,
+                self.step_messages.run_id,
             )
 
 
@@ -330,7 +330,7 @@ class ResponsesBackend:
                 yield read
 
     def run(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage]:
-        return cast("Iterator[AgentMessage]", WholeRun(self._client, order, pace).told())
+        return cast("Iterator[AgentMessage]", WholeRun(self._client, order, pace).execute())
 
     def stream(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage | AgentDelta]:
-        return ResponsesStreamedRun(self._client, order, pace).told()
+        return ResponsesStreamedRun(self._client, order, pace).execute()

@@ -1,7 +1,7 @@
 """Settings, steps and outcomes of runs.
 
 `settled` computes the settings of a run: options of the invocation precede settings of the
-thread, which precede the definition. `StepTeller` converts the steps of a run to messages, each
+thread, which precede the definition. `StepMessages` converts the steps of a run to messages, each
 step once. `run_error` is the error of a run that did not complete.
 
 Source: OpenAI's OpenAPI document 2.3.0: `RunStepObject`.
@@ -190,10 +190,10 @@ def run_error(
     last = object_in(run, "last_error") or object_in(run, "error")
     reason = string_in(object_in(run, "incomplete_details"), "reason")
     known = kind or ENDED.get(status, RunStuck)
-    said = why or one_line(string_in(last, "message")) or reason
+    detail = why or one_line(string_in(last, "message")) or reason
     ended = f"the run {id or 'without an id'} is {status or 'in no state'}"
     return known(
-        f"{ended}: {said}" if said else ended,
+        f"{ended}: {detail}" if detail else ended,
         run_id=id,
         thread_id=order.thread_id,
         assistant_id=order.assistant_id,
@@ -208,8 +208,8 @@ def run_error(
 def stream_error(data: Mapping[str, Any]) -> ProviderError:
     """Return the error of an `error` event, which has it as its data or in its data."""
     error = object_in(data, "error") or data
-    said = one_line(string_in(error, "message"))
-    return error_of_status(500, said or "the stream reported an error")
+    message = one_line(string_in(error, "message"))
+    return error_of_status(500, message or "the stream reported an error")
 
 
 def timed_out(run: Mapping[str, Any], order: RunOrder, seconds: float) -> RunError:
@@ -228,7 +228,7 @@ WireObject = Mapping[str, Any]
 
 
 @define
-class StepTeller:
+class StepMessages:
     """Makes messages of the steps of a run, each step once.
 
     Attributes:
@@ -242,7 +242,7 @@ class StepTeller:
     run_id: str = ""
     called: dict[str, ToolCall] = field(factory=dict)
     results: dict[str, ToolResult] = field(factory=dict)
-    _told: set[str] = field(factory=set)
+    _returned: set[str] = field(factory=set)
 
     def new(self, steps: Sequence[WireObject]) -> list[WireObject]:
         """Return the completed steps that were not returned before, tool calls before messages.
@@ -255,8 +255,8 @@ class StepTeller:
             id = string_in(each, "id")
             if not id:
                 raise malformed("a step has no id")
-            if each.get("status") == "completed" and id not in self._told:
-                self._told.add(id)
+            if each.get("status") == "completed" and id not in self._returned:
+                self._returned.add(id)
                 found.append(each)
         return sorted(
             found, key=lambda each: (string_in(each, "type") != "tool_calls", _begun(each))

@@ -126,14 +126,14 @@ def choice_in(given: JsonReader, tools: Sequence[Mapping[str, Any]]) -> Any:
     assert chosen is not None
     kind = chosen.choice("type", _KINDS)
     function = chosen.object("function")
-    told: dict[str, Any] = {"type": kind}
+    choice: dict[str, Any] = {"type": kind}
     if kind == "function":
-        told["function"] = {"name": "" if function is None else function.text("name")}
-    if not any(_is_chosen(tool, told) for tool in tools):
+        choice["function"] = {"name": "" if function is None else function.text("name")}
+    if not any(_is_chosen(tool, choice) for tool in tools):
         raise ValidationError(
             "the chosen tool is not among the tools of the run", path=given.at("tool_choice")
         )
-    return told
+    return choice
 
 
 def _is_chosen(tool: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:

@@ -42,17 +42,17 @@ def read_message(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
     role = given.choice("role", ("user", "assistant"))
     if not role:
         raise ValidationError("role is missing", path=given.at("role"))
-    said = {
+    message = {
         "role": role,
         "content": _content_in(given, files, user),
         "attachments": _attachments_in(given, files, user),
         "metadata": metadata_in(given),
     }
     given.nothing_else()
-    return said
+    return message
 
 
-def made(shelf: ObjectStore, thread: str, said: MessageText) -> dict[str, Any]:
+def made(shelf: ObjectStore, thread: str, message: MessageText) -> dict[str, Any]:
     """Return a new message with all its fields."""
     return {
         "id": new_id("msg"),
@@ -65,7 +65,7 @@ def made(shelf: ObjectStore, thread: str, said: MessageText) -> dict[str, Any]:
         "incomplete_details": None,
         "completed_at": shelf.now(),
         "incomplete_at": None,
-        **said,
+        **message,
     }
 
 
@@ -73,11 +73,11 @@ def text_content(value: str, annotations: Sequence[Mapping[str, Any]] = ()) -> d
     return {"type": "text", "text": {"value": value, "annotations": list(annotations)}}
 
 
-def attached_to(said: Sequence[MessageText], tool: str) -> list[str]:
+def attached_to(messages: Sequence[MessageText], tool: str) -> list[str]:
     """Return the ids of the files that are attached for a tool."""
     return [
         each["file_id"]
-        for message in said
+        for message in messages
         for each in message["attachments"]
         if {"type": tool} in each["tools"]
     ]
@@ -105,14 +105,14 @@ def _block_in(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
     inner = given.object(kind or "type")
     if inner is None:
         raise ValidationError(f"{kind} is missing", path=given.path)
-    told = {"detail": inner.choice("detail", _DETAILS, "auto")}
+    detail = {"detail": inner.choice("detail", _DETAILS, "auto")}
     if kind == "image_url":
         url = inner.text("url")
         if not url.startswith(("https://", "http://", "data:image/")):
             raise ValidationError("must be the URL of an image", path=inner.at("url"))
-        return {"type": kind, kind: {"url": url, **told}}
+        return {"type": kind, kind: {"url": url, **detail}}
     files.must_be(user, {inner.text("file_id"): inner.at("file_id")})
-    return {"type": kind, kind: {"file_id": inner.text("file_id"), **told}}
+    return {"type": kind, kind: {"file_id": inner.text("file_id"), **detail}}
 
 
 def _must_fit(text: str, path: str) -> None:
@@ -145,9 +145,9 @@ class Messages:
         """Return the messages of a request. Raises `ValidationError`."""
         return [read_message(each, self._files, user) for each in given]
 
-    def add(self, user: str, thread: str, said: MessageText) -> Object:
+    def add(self, user: str, thread: str, message: MessageText) -> Object:
         shelf = self.shelf(user, thread)
-        return shelf.add(made(shelf, thread, said))
+        return shelf.add(made(shelf, thread, message))
 
     def show(self, request: RouteRequest) -> RouteResponse:
         return json_response(shown(self._shelf(request).get(request.parameters["message"])))
@@ -170,7 +170,7 @@ class Messages:
         self._shelf(request).delete(id)
         return json_response({"id": id, "object": "thread.message.deleted", "deleted": True})
 
-    def said(self, user: str, thread: str, last: int | None) -> list[Message]:
+    def for_model(self, user: str, thread: str, last: int | None) -> list[Message]:
         """Return the messages of a thread, oldest first, as the model is shown them.
 
         Args:

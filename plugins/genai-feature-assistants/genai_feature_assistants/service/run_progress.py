@@ -54,7 +54,7 @@ class RunProgress:
         self._steps = steps
         self._messages = messages
         self._to = to
-        self._told = -1  # round of the message that was streamed
+        self._streamed_round = -1  # round of the message that was streamed
         self._pieces = AnnotatedPieces({}, {})  # of that
 
     def begin(self, conversation: str) -> None:
@@ -63,25 +63,25 @@ class RunProgress:
             self._user, self.run, "in_progress", _conversation=conversation
         )
         if has_begun:
-            self._tell("thread.run.in_progress", shown(self.run))
+            self._publish("thread.run.in_progress", shown(self.run))
 
     def rounds(self) -> int:
         """Return the number of rounds of tool calls."""
         return sum(step["type"] == "tool_calls" for step in self._steps.all())
 
-    def hear(self, round: int, text: str) -> None:
+    def publish_text(self, round: int, text: str) -> None:
         """Pass a streamed piece of an answer to the listeners."""
-        if not self._to.is_heard(self.run["id"]):
+        if not self._to.has_listeners(self.run["id"]):
             return
         message = self._message(round)
-        if self._told != round:
-            self._told = round
+        if self._streamed_round != round:
+            self._streamed_round = round
             self._pieces = AnnotatedPieces(*self._sources())
             self._begin_message(round, message)
         for piece in self._pieces.add(text):
-            self._tell_piece(message["id"], piece)
+            self._publish_piece(message["id"], piece)
 
-    def say(
+    def add_message(
         self, round: int, text: str, usage: Mapping[str, int] | None = None, *, cut: bool = False
     ) -> None:
         """Add a complete message.
@@ -97,36 +97,41 @@ class RunProgress:
         if self._steps.find(step["id"]) is not None:  # before its client was asked, or by others
             return
         sources = self._sources()
-        if self._told != round:
+        if self._streamed_round != round:
             self._pieces = AnnotatedPieces(*sources)
             self._begin_message(round, message)
             for piece in self._pieces.add(text):
-                self._tell_piece(message["id"], piece)
+                self._publish_piece(message["id"], piece)
         for piece in self._pieces.rest():
-            self._tell_piece(message["id"], piece)
+            self._publish_piece(message["id"], piece)
         message["content"] = [text_content(text, annotations_of(text, *sources))]
         if cut:
             now = self._messages.now()
             message.update(status="incomplete", completed_at=None, incomplete_at=now)
             message["incomplete_details"] = {"reason": "max_tokens"}
         kept = self._messages.add_once(message)
-        self._tell(f"thread.message.{kept['status']}", shown(kept))
+        self._publish(f"thread.message.{kept['status']}", shown(kept))
         step.update(status="completed", completed_at=self._steps.now())
         step["usage"] = dict(usage or dict.fromkeys(_USED, 0))
-        self._tell_step("completed", self._steps.add_once(step))
+        self._publish_step("completed", self._steps.add_once(step))
 
     def call(self, round: int, calls: Sequence[Mapping[str, Any]]) -> Object:
         """Add the step of tool calls. The calls are those of the payload of `assistant.TOOLS`."""
-        told = [begun(call) for call in calls]
-        new = {**self._step(round, "tool_calls", told), "_outputs": {}, "_found": [], "_made": {}}
+        begun_calls = [begun(call) for call in calls]
+        new = {
+            **self._step(round, "tool_calls", begun_calls),
+            "_outputs": {},
+            "_found": [],
+            "_made": {},
+        }
         known = self._steps.find(new["id"])
         if known is not None:  # its client has given some outputs, or others were at it
             return known
         step = self._steps.add_once(new)
         empty = {**step, "step_details": {"type": "tool_calls", "tool_calls": []}}
-        self._tell_step("created", empty)
-        self._tell_step("in_progress", empty)
-        self._tell_calls(step["id"], list(enumerate(told)))
+        self._publish_step("created", empty)
+        self._publish_step("in_progress", empty)
+        self._publish_calls(step["id"], list(enumerate(begun_calls)))
         return step
 
     def called(self, step: Object, id: str, given: CallResult) -> Object:
@@ -137,7 +142,7 @@ class RunProgress:
                 return None, found
             # a mark that a model is shown counts through all passages of its round
             value = {
-                **_with_call(found, id, given.told),
+                **_with_call(found, id, given.step_call),
                 "_outputs": {**found["_outputs"], id: given.output},
                 "_found": [*found["_found"], *given.found],
                 "_made": {**found["_made"], **given.files},
@@ -146,8 +151,8 @@ class RunProgress:
 
         changed = self._steps.change(step["id"], make)
         number = [call["id"] for call in step["step_details"]["tool_calls"]].index(id)
-        told = given.told if self.run["_content"] else without_content(given.told)
-        self._tell_calls(step["id"], [(number, _come_of(told))])
+        step_call = given.step_call if self.run["_content"] else without_content(given.step_call)
+        self._publish_calls(step["id"], [(number, _result_delta(step_call))])
         return changed
 
     def require(self, calls: Sequence[Mapping[str, Any]]) -> None:
@@ -168,7 +173,7 @@ class RunProgress:
             self._user, self.run, "requires_action", required_action=action
         )
         if is_so:
-            self._tell("thread.run.requires_action", shown(self.run))
+            self._publish("thread.run.requires_action", shown(self.run))
         else:  # it was cancelled meanwhile
             self.end("cancelled")
 
@@ -196,7 +201,7 @@ class RunProgress:
             return value, value
 
         closed = self._steps.change(step["id"], make)
-        self._tell_step("completed", closed)
+        self._publish_step("completed", closed)
         given: Mapping[str, str] = closed["_outputs"]
         return given
 
@@ -204,11 +209,11 @@ class RunProgress:
         """End the run and its steps."""
         error = {"last_error": fields["last_error"]} if "last_error" in fields else {}
         for step in end_steps(self._steps, status, **error):
-            self._tell_step(step["status"], step)
+            self._publish_step(step["status"], step)
         usage = usage_of(self._steps)
         self.run, has_ended = self._states.move(self._user, self.run, status, usage=usage, **fields)
         if has_ended:
-            self._tell(f"thread.run.{status}", shown(self.run))
+            self._publish(f"thread.run.{status}", shown(self.run))
 
     def _sources(self) -> tuple[dict[int, Sequence[str]], dict[str, str]]:
         """Return the ids of the files of passages by round, and of created files by name."""
@@ -232,48 +237,48 @@ class RunProgress:
 
     def _begin_message(self, round: int, message: Mapping[str, Any]) -> None:
         step = self._step(round, "message_creation", {"message_id": message["id"]})
-        self._tell_step("created", step)
-        self._tell_step("in_progress", step)
+        self._publish_step("created", step)
+        self._publish_step("in_progress", step)
         begun = {**message, "status": "in_progress", "completed_at": None}
-        self._tell("thread.message.created", begun)
-        self._tell("thread.message.in_progress", begun)
+        self._publish("thread.message.created", begun)
+        self._publish("thread.message.in_progress", begun)
 
     def _step(self, round: int, kind: str, details: Any) -> dict[str, Any]:
         return new_step(self.run, round, kind, details, self._steps.now())
 
-    def _tell_step(self, how: str, step: Object) -> None:
-        self._tell(f"thread.run.step.{how}", shown_step(step, content=self.run["_content"]))
+    def _publish_step(self, how: str, step: Object) -> None:
+        self._publish(f"thread.run.step.{how}", shown_step(step, content=self.run["_content"]))
 
-    def _tell_calls(self, step: str, calls: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        told = [{"index": number, **call} for number, call in calls]
-        details = {"type": "tool_calls", "tool_calls": told}
-        self._tell_delta("thread.run.step", step, {"step_details": details})
+    def _publish_calls(self, step: str, calls: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        indexed = [{"index": number, **call} for number, call in calls]
+        details = {"type": "tool_calls", "tool_calls": indexed}
+        self._publish_delta("thread.run.step", step, {"step_details": details})
 
-    def _tell_piece(self, message: str, piece: Mapping[str, Any]) -> None:
+    def _publish_piece(self, message: str, piece: Mapping[str, Any]) -> None:
         content = [{"index": 0, "type": "text", "text": piece}]
-        self._tell_delta("thread.message", message, {"content": content})
+        self._publish_delta("thread.message", message, {"content": content})
 
-    def _tell_delta(self, kind: str, id: str, delta: Any) -> None:
-        self._tell(f"{kind}.delta", {"id": id, "object": f"{kind}.delta", "delta": delta})
+    def _publish_delta(self, kind: str, id: str, delta: Any) -> None:
+        self._publish(f"{kind}.delta", {"id": id, "object": f"{kind}.delta", "delta": delta})
 
-    def _tell(self, event: str, value: Object) -> None:
-        self._to.tell(self.run["id"], event, value)
+    def _publish(self, event: str, value: Object) -> None:
+        self._to.publish(self.run["id"], event, value)
 
 
-def _come_of(told: Mapping[str, Any]) -> dict[str, Any]:
+def _result_delta(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a call, without what was streamed when it began.
 
     Clients concatenate texts of deltas.
     """
-    kind = told["type"]
+    kind = call["type"]
     if kind == CODE:
-        outputs = [{"index": number, **each} for number, each in enumerate(told[kind]["outputs"])]
+        outputs = [{"index": number, **each} for number, each in enumerate(call[kind]["outputs"])]
         return {"type": kind, kind: {"outputs": outputs}}
-    return {name: value for name, value in told.items() if name != "id"}
+    return {name: value for name, value in call.items() if name != "id"}
 
 
-def _with_call(step: Object, id: str, told: Mapping[str, Any]) -> dict[str, Any]:
+def _with_call(step: Object, id: str, replacement: Mapping[str, Any]) -> dict[str, Any]:
     """Return a step in which a call is replaced."""
     calls = step["step_details"]["tool_calls"]
-    changed = [told if call["id"] == id else call for call in calls]
+    changed = [replacement if call["id"] == id else call for call in calls]
     return {**step, "step_details": {"type": "tool_calls", "tool_calls": changed}}

@@ -263,7 +263,7 @@ def owner_of(user: str) -> str:
     return f"assistants/{user}"
 
 
-_Heard = tuple[str, Object]
+_RunEvent = tuple[str, Object]
 DONE = b"event: done\ndata: [DONE]\n\n"
 
 
@@ -272,9 +272,9 @@ class Streams:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listening: dict[str, list[queue.SimpleQueue[_Heard | None]]] = {}
+        self._listening: dict[str, list[queue.SimpleQueue[_RunEvent | None]]] = {}
 
-    def tell(self, run: str, event: str, value: Object) -> None:
+    def publish(self, run: str, event: str, value: Object) -> None:
         """Pass an event to the listeners of a run."""
         self._put(run, (event, value))
 
@@ -282,27 +282,27 @@ class Streams:
         """End the streams of a run."""
         self._put(run, None)
 
-    def is_heard(self, run: str) -> bool:
+    def has_listeners(self, run: str) -> bool:
         return run in self._listening
 
     @contextmanager
-    def listen(self, run: str) -> Iterator[Iterator[_Heard]]:
+    def listen(self, run: str) -> Iterator[Iterator[_RunEvent]]:
         """Yield the events of a run from now on, until its end."""
-        heard: queue.SimpleQueue[_Heard | None] = queue.SimpleQueue()
+        events: queue.SimpleQueue[_RunEvent | None] = queue.SimpleQueue()
         with self._lock:
-            self._listening.setdefault(run, []).append(heard)
+            self._listening.setdefault(run, []).append(events)
         try:
-            yield iter(heard.get, None)
+            yield iter(events.get, None)
         finally:
             with self._lock:
-                self._listening[run].remove(heard)
+                self._listening[run].remove(events)
                 if not self._listening[run]:
                     del self._listening[run]
 
-    def _put(self, run: str, value: _Heard | None) -> None:
+    def _put(self, run: str, value: _RunEvent | None) -> None:
         with self._lock:
-            for heard in self._listening.get(run, ()):
-                heard.put(value)
+            for events in self._listening.get(run, ()):
+                events.put(value)
 
 
 def events_reply(body: Generator[bytes, None, None]) -> RouteResponse:

@@ -98,7 +98,7 @@ class AnnotatedPieces:
     """
 
     def __init__(self, found: Mapping[int, Sequence[str]], made: Mapping[str, str]) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.annotations: list[dict[str, Any]] = []
         self._found = found
         self._made = made
         self._held = ""  # what may be the beginning of something annotated
@@ -129,10 +129,10 @@ class AnnotatedPieces:
             annotation["start_index"] += self._given
             annotation["end_index"] += self._given
         self._given += len(text)
-        first = len(self.told)
-        self.told += annotations
-        told = [{"index": number, **each} for number, each in enumerate(annotations, first)]
-        return {"value": text, **({"annotations": told} if told else {})}
+        first = len(self.annotations)
+        self.annotations += annotations
+        indexed = [{"index": number, **each} for number, each in enumerate(annotations, first)]
+        return {"value": text, **({"annotations": indexed} if indexed else {})}
 
 
 def _beginning(text: str) -> int:
@@ -203,13 +203,13 @@ class CallResult:
 
     Attributes:
         output: Output for the model.
-        told: The call, as the step shows it.
+        step_call: The call, as the step shows it.
         found: Ids of the files of the passages, in order.
         files: Ids of the files that were created, by name.
     """
 
     output: str
-    told: Mapping[str, Any]
+    step_call: Mapping[str, Any]
     found: Sequence[str] = ()
     files: Mapping[str, str] = field(factory=dict)
 
@@ -282,10 +282,10 @@ class RunTools:
             "ranking_options", {"ranker": "default_2024_08_21", "score_threshold": 0.0}
         )
         query = arguments.get("query")
-        told: dict[str, Any] = {"ranking_options": ranking, "results": []}
+        details: dict[str, Any] = {"ranking_options": ranking, "results": []}
         if not isinstance(query, str) or not query.strip():
             output = "query is missing: it must be a string"
-            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: told})
+            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: details})
         try:
             hits = self._stores.found(
                 user,
@@ -299,9 +299,9 @@ class RunTools:
             raise
         except GenaiError as error:
             output = f"the search failed: {error.message}"
-            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: told})
+            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: details})
         names = {hit.key: self._store_files.name_of(user, hit.key) for hit in hits}
-        told["results"] = [
+        details["results"] = [
             {
                 "file_id": hit.key,
                 "file_name": names[hit.key],
@@ -317,7 +317,7 @@ class RunTools:
         ]
         output = "\n\n".join(passages) or "no results"
         files = [hit.key for hit in hits]
-        return CallResult(output, {"id": id, "type": SEARCH, SEARCH: told}, files)
+        return CallResult(output, {"id": id, "type": SEARCH, SEARCH: details}, files)
 
     def _code(
         self,
@@ -329,8 +329,8 @@ class RunTools:
     ) -> CallResult:
         code = _code_in(arguments)
         if code is None:
-            told = {"input": "", "outputs": []}
-            return CallResult("code is missing", {"id": id, "type": CODE, CODE: told})
+            details = {"input": "", "outputs": []}
+            return CallResult("code is missing", {"id": id, "type": CODE, CODE: details})
         given = self._host.call_tool(
             SANDBOX,
             {

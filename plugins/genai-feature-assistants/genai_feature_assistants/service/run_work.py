@@ -169,7 +169,7 @@ class _Run:
                 run["model"],
                 parameters=_parameters(run),
                 output_type=schema_of(run["response_format"]),
-                history=[*_system(run), *self._said[:-1]],
+                history=[*_system(run), *self._model_messages[:-1]],
                 owner=owner,
                 tools=(),
                 id=id,
@@ -183,36 +183,36 @@ class _Run:
         return conversation
 
     @cached_property
-    def _said(self) -> list[Message]:
+    def _model_messages(self) -> list[Message]:
         """The messages for the model; the last one is of the user."""
         run = self._progress.run
         last = run["truncation_strategy"]["last_messages"]
-        said = self._its.messages.said(self._user, run["thread_id"], last)
-        if not said or said[-1].role != "user":
-            said.append(Message("user", "Go on."))
-        return said
+        messages = self._its.messages.for_model(self._user, run["thread_id"], last)
+        if not messages or messages[-1].role != "user":
+            messages.append(Message("user", "Go on."))
+        return messages
 
     def _go_on(self, conversation: ConversationHandle, round: int, result: Any) -> Answer | None:
         """Start or resume the turn. Returns the answer; None if it waits for tools."""
-        is_heard = self._its.streams.is_heard(self._progress.run["id"])
+        has_listeners = self._its.streams.has_listeners(self._progress.run["id"])
         try:
             if conversation.status != "idle":
-                if not is_heard:
+                if not has_listeners:
                     return conversation.resume(result)
-                return self._hear(round, conversation.resume_stream(result))
-            message, context = self._said[-1], _context(self._progress.run)
-            if not is_heard:
+                return self._stream(round, conversation.resume_stream(result))
+            message, context = self._model_messages[-1], _context(self._progress.run)
+            if not has_listeners:
                 return conversation.say(message, context=context)
-            return self._hear(round, conversation.stream(message, context=context))
+            return self._stream(round, conversation.stream(message, context=context))
         except TurnPaused:
             return None
 
-    def _hear(self, round: int, events: Iterator[Event]) -> Answer | None:
+    def _stream(self, round: int, events: Iterator[Event]) -> Answer | None:
         answer = None
         for event in events:
             answer = event.answer
             if event.text:
-                self._progress.hear(round, event.text)
+                self._progress.publish_text(round, event.text)
         return answer
 
     def _call(self, payload: Mapping[str, Any]) -> Mapping[str, str] | None:
@@ -220,7 +220,7 @@ class _Run:
         progress, run = self._progress, self._progress.run
         round, calls = payload["round"], payload["calls"]
         if payload["text"].strip():
-            progress.say(round, payload["text"])
+            progress.add_message(round, payload["text"])
         refused = _refused(run, calls)  # which no client has seen, nor sees
         step = progress.call(round, [call for call in calls if call["id"] not in refused])
         for call in calls:
@@ -240,7 +240,9 @@ class _Run:
     def _finish(self, round: int, answer: Answer) -> None:
         known = answer.state
         if answer.text.strip():
-            self._progress.say(round, answer.text, known["usage"], cut=bool(known["incomplete"]))
+            self._progress.add_message(
+                round, answer.text, known["usage"], cut=bool(known["incomplete"])
+            )
         if known["incomplete"]:
             self._progress.end("incomplete", incomplete_details={"reason": known["incomplete"]})
         else:

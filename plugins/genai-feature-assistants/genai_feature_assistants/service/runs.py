@@ -168,8 +168,8 @@ class Runs:
         thread = self._threads.get(user, request.parameters["thread"])
         given.refuse("thread", "tool_resources")
         streams = given.flag("stream")
-        said = self._messages.read(user, given.objects("additional_messages"))
-        run = self._begin(request, given, thread, said)
+        messages = self._messages.read(user, given.objects("additional_messages"))
+        run = self._begin(request, given, thread, messages)
         return self._reply(user, run, streams=streams, first=())
 
     def create_with_thread(self, request: RouteRequest) -> RouteResponse:
@@ -216,7 +216,7 @@ class Runs:
         if not is_so and run["status"] != "cancelling":
             raise ValidationError(f"Cannot cancel run with status '{run['status']}'.")
         if is_so:
-            self._streams.tell(run["id"], "thread.run.cancelling", shown(run))
+            self._streams.publish(run["id"], "thread.run.cancelling", shown(run))
         self._worker.cancel(job_of(user, run).id)
         return json_response(shown(run))
 
@@ -251,7 +251,7 @@ class Runs:
         request: RouteRequest,
         given: JsonReader,
         thread: Object,
-        said: Sequence[MessageText] = (),
+        messages: Sequence[MessageText] = (),
     ) -> Object:
         """Make the run of a request, and make it the active run of its thread.
 
@@ -259,7 +259,7 @@ class Runs:
             request: The request.
             given: Its body.
             thread: The thread.
-            said: Messages that are added to the thread before.
+            messages: Messages that are added to the thread before.
 
         Raises:
             ValidationError: The request is invalid.
@@ -273,7 +273,7 @@ class Runs:
         if "tool_resources" in given:
             assistant = {**assistant, "tool_resources": self._threads.resources_in(user, given)}
         self._must_run(run["model"])
-        searched = resources_of(assistant, thread)["stores"] or attached_to(said, SEARCH)
+        searched = resources_of(assistant, thread)["stores"] or attached_to(messages, SEARCH)
         self._tools.must_have(run["tools"], searched)
         shelf = self._states.shelf(user, thread["id"])
         shelf.add(run)
@@ -283,7 +283,7 @@ class Runs:
             shelf.delete(run["id"])
             raise
         try:
-            self._threads.say(user, thread["id"], said)
+            self._threads.append_messages(user, thread["id"], messages)
             thread = self._threads.get(user, thread["id"])
             return shelf.update(run["id"], _resources=resources_of(assistant, thread))
         except GenaiError as error:
@@ -316,7 +316,7 @@ class Runs:
     def _events(
         self, user: str, run: Object, first: Sequence[tuple[str, Object]]
     ) -> Generator[bytes, None, None]:
-        with self._streams.listen(run["id"]) as heard:
+        with self._streams.listen(run["id"]) as events:
             self._worker.submit(job_of(user, run), here=True)
             yield b""
             for name, value in first:
@@ -325,7 +325,7 @@ class Runs:
                 yield sse_event("thread.run.created", shown(run))
             yield sse_event("thread.run.queued", shown(run))
             status = ""
-            for name, value in heard:
+            for name, value in events:
                 status = value.get("status", "") if name.startswith("thread.run.") else status
                 yield sse_event(name, value)
             now = self._states.get(user, run["thread_id"], run["id"])

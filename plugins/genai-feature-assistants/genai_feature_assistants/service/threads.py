@@ -87,16 +87,16 @@ class Threads:
     def add_message(self, request: RouteRequest) -> RouteResponse:
         id, user = _id(request), request.user
         thread = self.get(user, id)
-        said = self._messages.read(user, [body_of(request)])
+        messages = self._messages.read(user, [body_of(request)])
         run = self._states.active(user, thread)
         if run is not None:
             raise ValidationError(f"Can't add messages to {id} while a run {run['id']} is active.")
-        return json_response(shown(self.say(user, id, said)[0]))
+        return json_response(shown(self.append_messages(user, id, messages)[0]))
 
     def make(self, user: str, given: JsonReader) -> Object:
         """Make a thread from a request. Raises `ValidationError`."""
         metadata = metadata_in(given)
-        said = self._messages.read(user, given.objects("messages"))
+        messages = self._messages.read(user, given.objects("messages"))
         given.raw("tool_resources")
         given.nothing_else()
         resources = self._resources.read(user, given)
@@ -111,20 +111,22 @@ class Threads:
                 "_run": "",
             }
         )
-        self.say(user, thread["id"], said)
+        self.append_messages(user, thread["id"], messages)
         return self.get(user, thread["id"])
 
     def resources_in(self, user: str, given: JsonReader) -> dict[str, Any]:
         """Return the resources of tools of a request. Raises `ValidationError`."""
         return self._resources.read(user, given)
 
-    def say(self, user: str, thread: str, said: Sequence[MessageText]) -> list[Object]:
+    def append_messages(
+        self, user: str, thread: str, messages: Sequence[MessageText]
+    ) -> list[Object]:
         """Add messages, and give their attachments to the tools.
 
         Raises:
             Missing: The thread was deleted meanwhile.
         """
-        added = [self._messages.add(user, thread, each) for each in said]
+        added = [self._messages.add(user, thread, each) for each in messages]
         try:
             self.get(user, thread)
         except Missing:

@@ -204,11 +204,11 @@ class VectorStores:
         states = [file["status"] for file in files]
         counts = {state: states.count(state) for state in _STATES}
         expires = store["expires_after"]
-        told = shown(store)
+        body = shown(store)
         if not expires:  # the API has an object or no field
-            del told["expires_after"]
+            del body["expires_after"]
         return {
-            **told,
+            **body,
             "usage_bytes": sum(file["usage_bytes"] for file in files),
             "file_counts": {**counts, "total": len(files)},
             "status": self._status(store, states),
