@@ -21,7 +21,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 from attrs import validators as must
 
-from genai_feature_chat.endings import must_be_done, must_say_something
+from genai_feature_chat.endings import must_be_done, must_have_text
 from genai_feature_chat.extraction import extraction
 from genai_host.api import (
     Answer,
@@ -150,4 +150,4 @@ def _kept_in(turn: Turn[Settings]) -> Generator[Step[Any], Any, str]:
 
 def _must_end(completion: Completion) -> None:
     must_be_done(completion, {"stop"})
-    must_say_something(completion)
+    must_have_text(completion)

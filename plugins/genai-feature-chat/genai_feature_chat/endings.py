@@ -23,7 +23,7 @@ def must_be_done(
         )
 
 
-def must_say_something(completion: Completion) -> None:
+def must_have_text(completion: Completion) -> None:
     """Raise `GenerationError` for an answer without text."""
     if not completion.text.strip():
         raise GenerationError(

@@ -258,14 +258,14 @@ class Assistant:
         return self._result(asked, answer)
 
     def _result(self, asked: AssistantRequest, answer: Answer) -> dict[str, Any]:
-        said = (asked.input_text, answer.summary)
+        texts = (asked.input_text, answer.summary)
         assert answer.new_messages  # the feature adds both messages
         added = MemoryAdditions.in_message(answer.new_messages[-1])
         assert added is not None
-        memory = asked.memory.with_(evolve(added, entries=said))
+        memory = asked.memory.with_(evolve(added, entries=texts))
         behind = next(_behind(answer.details))
         entries = asked.entries.longer(
-            [{TEXT: text, LENGTH: len(text)} for text in said],
+            [{TEXT: text, LENGTH: len(text)} for text in texts],
             memory.entry_vectors,
             changed=added.entries_from < asked.entries.rows,
         )

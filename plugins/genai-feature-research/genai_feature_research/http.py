@@ -63,8 +63,8 @@ def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes,
 
 
 def _failed(error: GenaiError) -> bytes:
-    told = {"code": error.code, "message": error.message, "hint": error.hint}
-    return sse_event("error", {"error": told})
+    body = {"code": error.code, "message": error.message, "hint": error.hint}
+    return sse_event("error", {"error": body})
 
 
 def _of(event: Event) -> Generator[bytes, None, None]:

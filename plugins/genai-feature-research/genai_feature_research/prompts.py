@@ -42,7 +42,7 @@ class AnswerPrompt:
     """
 
     settings: Settings
-    said: str
+    question: str
     similar: Sequence[str]
     latest: Sequence[str]
     facts: Sequence[Fact]
@@ -92,9 +92,9 @@ class AnswerPrompt:
         """Return the findings, the recent entries, and last the question."""
         parts = [self._found]
         if self.similar:
-            said = "\n".join(f"- {_short(each, 2000)}" for each in self.similar)
-            parts.append(f"Said before, and of use here perhaps:\n{said}")
-        return "\n\n".join([*parts, self.said])
+            lines = "\n".join(f"- {_short(each, 2000)}" for each in self.similar)
+            parts.append(f"Said before, and of use here perhaps:\n{lines}")
+        return "\n\n".join([*parts, self.question])
 
     @property
     def _found(self) -> str:
@@ -107,7 +107,7 @@ class AnswerPrompt:
         )
 
 
-def query_messages(said: str, latest: Sequence[str]) -> list[Message]:
+def query_messages(question: str, latest: Sequence[str]) -> list[Message]:
     """Return the prompt for a search query."""
     before = "\n".join(f"- {_short(each, 500)}" for each in latest if each.strip())
     context = f"What was said before:\n{before}\n\n" if before else ""
@@ -117,11 +117,11 @@ def query_messages(said: str, latest: Sequence[str]) -> list[Message]:
             "You write queries for a search engine. Answer with one short query, on one line, "
             "and nothing else.",
         ),
-        Message("user", f"{context}Write a query that finds what answers this:\n{said}"),
+        Message("user", f"{context}Write a query that finds what answers this:\n{question}"),
     ]
 
 
-def style_messages(settings: Settings, said: str, answer: str) -> list[Message]:
+def style_messages(settings: Settings, question: str, answer: str) -> list[Message]:
     """Return the prompt that rewrites an answer in the assistant's style."""
     name = settings.setting_name or "Assistant"
     parts = [settings.mood, f"Your name is {name}.", settings.warn_assistant]
@@ -129,7 +129,7 @@ def style_messages(settings: Settings, said: str, answer: str) -> list[Message]:
         Message("system", "\n".join(filter(None, map(str.strip, parts)))),
         Message(
             "user",
-            f"The user said:\n{said}\n\nA draft of your answer:\n{answer}\n\nWrite the draft "
+            f"The user said:\n{question}\n\nA draft of your answer:\n{answer}\n\nWrite the draft "
             "anew, as you would say it. Keep what it says, and its numbers in brackets and "
             "addresses as they are; add nothing. Write the answer alone.",
         ),

@@ -101,7 +101,7 @@ class Research:
 
     def __init__(self, turn: Turn[Settings], memory: ResearchMemory) -> None:
         self._settings = turn.settings
-        self._said = turn.message.text
+        self._message_text = turn.message.text
         self._message = turn.message
         self._roles = turn.roles
         self._before = memory
@@ -125,7 +125,7 @@ class Research:
         facts = yield from self._find()
         prompt = AnswerPrompt(
             settings,
-            self._said,
+            self._message_text,
             similar,
             self._before.entries[-LATEST:],
             facts,
@@ -154,14 +154,14 @@ class Research:
                     "moderation is enabled, but no moderation model is available",
                     hint="install a plugin with one, or set moderate to false",
                 )
-            verdict = yield from Moderate(self._said)
+            verdict = yield from Moderate(self._message_text)
             if verdict.flagged:
                 return FLAGGED
-        return TOO_LONG if len(self._said) > self._settings.input_characters else ""
+        return TOO_LONG if len(self._message_text) > self._settings.input_characters else ""
 
     def _recall(self) -> ResearchSteps:
         """Return the entries most similar to the message, and compute missing vectors."""
-        self._question = yield from self._embedding.question(self._said)
+        self._question = yield from self._embedding.question(self._message_text)
         self._size = len(self._question)
         yield from self._complete()
         memory = self._memory
@@ -195,7 +195,7 @@ class Research:
         wanted: list[Lookup] = [page(link) for link in links if link]
         wanted += [query(text) for text in settings.additional_searches if text.strip()]
         now: list[Fact] = yield from self._search.find(wanted)
-        if settings.answer_with_search and self._said.strip():
+        if settings.answer_with_search and self._message_text.strip():
             now += yield from self._find_an_answer()
         memory = self._memory
         new = self._search.new
@@ -211,16 +211,16 @@ class Research:
 
     def _find_an_answer(self) -> ResearchSteps:
         """Search with a query that the model writes, unless the question is a repeated one."""
-        if self._search.has(self._said):
-            return (yield from self._search.find([query(self._said)]))
+        if self._search.has(self._message_text):
+            return (yield from self._search.find([query(self._message_text)]))
         yield Progress("writing a query")
         text = yield from self._write_query()
-        return (yield from self._search.find([query(text, self._said)]))
+        return (yield from self._search.find([query(text, self._message_text)]))
 
     def _write_query(self) -> ResearchSteps:
         """Return the message of the user if the model writes no usable query."""
         prompt = Prompt(
-            query_messages(self._said, self._before.entries[-2:]),
+            query_messages(self._message_text, self._before.entries[-2:]),
             role="query" if "query" in self._roles else "main",
             defaults={"max_tokens": _QUERY_TOKENS},
             stream=False,
@@ -232,7 +232,7 @@ class Research:
         lines = [each for each in completion.text.splitlines() if each.strip()]
         text = line(lines[0]).removeprefix("Query:").strip(" \"'`*") if lines else ""
         if not text or len(text.split()) > _MOST_QUERY_WORDS or len(text) > _LONGEST_QUERY:
-            text = line(self._said)[:_LONGEST_QUERY]
+            text = line(self._message_text)[:_LONGEST_QUERY]
         return text
 
     def _chosen(self, now: Sequence[Fact]) -> list[Fact]:
@@ -282,7 +282,7 @@ class Research:
             yield Progress("rewriting the answer")
             completion = yield from self._ask(
                 Prompt(
-                    style_messages(settings, self._said, text),
+                    style_messages(settings, self._message_text, text),
                     role="style" if "style" in self._roles else "main",
                     parameters=parameters,
                     schema=schema,
@@ -330,17 +330,17 @@ class Research:
             "tokens_used": self._tokens,
             "warnings": warnings,
         }
-        told = {"sources": sources, "warnings": warnings, "tokens_used": self._tokens}
+        data = {"sources": sources, "warnings": warnings, "tokens_used": self._tokens}
         return Answer(
             text,
             details=[Detail(KIND, "prompt and findings", {**behind, "reactions": reactions})],
-            data=told if self._schema is None else self._value,
+            data=data if self._schema is None else self._value,
             new_messages=[self._message, Message("assistant", [Text(text), added.to_part()])],
         )
 
     def _remember(self, text: str) -> ResearchSteps:
         """Return the additions of this turn to the memory."""
-        new = yield from self._embedding.documents([self._said, text])
+        new = yield from self._embedding.documents([self._message_text, text])
         if new and not self._size:  # the message was refused before anything was embedded
             self._size = len(new[0])
             yield from self._complete()
@@ -350,7 +350,7 @@ class Research:
         if new:
             vectors = vectors.filled([rows, rows + 1], new)
         return MemoryAdditions(
-            (self._said, text),
+            (self._message_text, text),
             *_changed(before.entry_vectors, vectors),
             memory.facts[len(before.facts) :],
             *_changed(before.fact_vectors, memory.fact_vectors),

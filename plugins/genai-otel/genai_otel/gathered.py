@@ -55,13 +55,13 @@ class Gathered:
             _show_process(self.registry)
 
     def begin(self, operation: ObservedOperation) -> None:
-        self._tell(operation.moved(1))
+        self._record_points(operation.moved(1))
 
     def end(self, operation: ObservedOperation) -> None:
-        self._tell(operation.moved(-1))
-        self._tell(operation.points)
+        self._record_points(operation.moved(-1))
+        self._record_points(operation.points)
 
-    def _tell(self, points: Iterable[Point]) -> None:
+    def _record_points(self, points: Iterable[Point]) -> None:
         for instrument, value, attributes in points:
             self._record[instrument.name](attributes, value)
 

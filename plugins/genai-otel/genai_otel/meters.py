@@ -24,13 +24,13 @@ class Meters:
         }
 
     def begin(self, operation: ObservedOperation) -> None:
-        self._tell(operation.moved(1))
+        self._record_points(operation.moved(1))
 
     def end(self, operation: ObservedOperation) -> None:
-        self._tell(operation.moved(-1))
-        self._tell(operation.points)
+        self._record_points(operation.moved(-1))
+        self._record_points(operation.points)
 
-    def _tell(self, points: Iterable[Point]) -> None:
+    def _record_points(self, points: Iterable[Point]) -> None:
         for instrument, value, attributes in points:
             labels = {name: attributes[name] for name in instrument.labels if attributes.get(name)}
             self._record[instrument.name](value, labels)

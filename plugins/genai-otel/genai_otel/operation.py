@@ -28,11 +28,11 @@ from collections.abc import Iterable
 from genai_host.api import Part, Reasoning, Text, ToolCall, ToolResult
 
 
-def heard_of(call: ChatCall) -> dict[str, str]:
+def input_attributes(call: ChatCall) -> dict[str, str]:
     """Return the attributes with the input of a model."""
     system = [part for each in call.messages if each.role == "system" for part in each.content]
     others = [each for each in call.messages if each.role != "system"]
-    attributes = {"gen_ai.input.messages": said_in(others)}
+    attributes = {"gen_ai.input.messages": messages_json(others)}
     if system:
         attributes["gen_ai.system_instructions"] = _json([_part(part) for part in system])
     if call.tools:
@@ -41,7 +41,7 @@ def heard_of(call: ChatCall) -> dict[str, str]:
     return attributes
 
 
-def said_in(messages: Iterable[Message], finish: str = "") -> str:
+def messages_json(messages: Iterable[Message], finish: str = "") -> str:
     """Messages as JSON in the form of the semantic conventions. `finish` is empty for messages
     that are not the model's."""
     ended = {"finish_reason": finish.removesuffix("s") if finish == "tool_calls" else finish}
@@ -102,7 +102,7 @@ class ObservedOperation:
         scoped: Whether it starts and ends in one thread, without other operations in between.
         error: Type of the error; empty without one.
         points: Measurements to record at its end.
-        heard: Listeners that received its start.
+        listeners: Listeners that received its start.
         span: Its span.
         token: Token that restores the previous context.
     """
@@ -119,7 +119,7 @@ class ObservedOperation:
     error: str = ""
     seconds: float = 0.0
     points: list[Point] = field(factory=list)
-    heard: list[Listener] = field(factory=list)
+    listeners: list[Listener] = field(factory=list)
     span: Any = None
     token: Any = None
 
@@ -130,8 +130,8 @@ class ObservedOperation:
             if answer.cost.known:
                 self.attributes["genai_host.cost"] = answer.cost.dollars
             if captures:
-                said = Message("assistant", answer.summary)
-                self.attributes["gen_ai.output.messages"] = said_in([said], "stop")
+                message = Message("assistant", answer.summary)
+                self.attributes["gen_ai.output.messages"] = messages_json([message], "stop")
 
     def called(self, result: Any, first: float | None, *, captures: bool) -> None:
         """Record the end of a model call."""
@@ -141,8 +141,8 @@ class ObservedOperation:
         if isinstance(result, Completion):
             self.attributes["gen_ai.response.finish_reasons"] = [result.finish]
             if captures:
-                said = said_in([result.message], result.finish)
-                self.attributes["gen_ai.output.messages"] = said
+                output = messages_json([result.message], result.finish)
+                self.attributes["gen_ai.output.messages"] = output
         elif isinstance(result, Embeddings) and result.model:
             self.attributes["gen_ai.response.model"] = result.model
         if isinstance(result, (Completion, Embeddings)):
@@ -226,7 +226,7 @@ def of_turn(
     if model:
         attributes[names.MODEL] = model.rpartition("@")[0] or model
     if message is not None:
-        attributes["gen_ai.input.messages"] = said_in([message])
+        attributes["gen_ai.input.messages"] = messages_json([message])
     labels = {names.AGENT: feature}
     return ObservedOperation(f"invoke_agent {feature}", "internal", attributes, labels, names.TURNS)
 
@@ -254,7 +254,7 @@ def of_call(
         if call.schema is not None:
             attributes["gen_ai.output.type"] = "json"
         if captures:
-            attributes.update(heard_of(call))
+            attributes.update(input_attributes(call))
     labels = {
         names.OPERATION: name,
         names.PROVIDER: provider,

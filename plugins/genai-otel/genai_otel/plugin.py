@@ -33,7 +33,7 @@ class OtelPlugin:
     def genai_on_turn_start(
         self, id: str, feature: str, turn: Turn[Any], conversation: str, model: str
     ) -> None:
-        if self.telemetry.is_heard():
+        if self.telemetry.has_listeners():
             from genai_otel.operation import of_turn
 
             message = turn.message if self.telemetry.captures else None
@@ -50,7 +50,7 @@ class OtelPlugin:
     def genai_on_call_start(
         self, id: str, parent: str, operation: str, route: RouteInfo, call: Call
     ) -> None:
-        if self.telemetry.is_heard():
+        if self.telemetry.has_listeners():
             from genai_otel.operation import of_call
 
             above = self.telemetry.under_way(parent)
@@ -85,7 +85,7 @@ class OtelPlugin:
 
     @hookimpl
     def genai_on_tool_start(self, id: str, parent: str, call: ToolCall) -> None:
-        if self.telemetry.is_heard():
+        if self.telemetry.has_listeners():
             from genai_otel.operation import of_tool
 
             above = self.telemetry.under_way(parent)
@@ -100,7 +100,7 @@ class OtelPlugin:
 
     @hookimpl
     def genai_on_request_start(self, id: str, request: RouteRequest, route: str) -> None:
-        if self.telemetry.is_heard():
+        if self.telemetry.has_listeners():
             from genai_otel.operation import of_request
 
             self._begin(id, of_request(request, route))
@@ -123,10 +123,10 @@ class OtelPlugin:
         id: str,
         error: Exception | None,
         seconds: float,
-        say: Callable[[ObservedOperation], None],
+        record_result: Callable[[ObservedOperation], None],
     ) -> None:
         operation = self.telemetry.taken(id)
         if operation is not None:  # None if there were no listeners at its start
-            say(operation)
+            record_result(operation)
             operation.ended(error, seconds)
             self.telemetry.end(operation)

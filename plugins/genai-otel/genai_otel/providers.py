@@ -61,7 +61,7 @@ class Providers:
         """Send the pending data; after a timeout, sending continues in the background."""
         self._gave_up = not self._all_done([each.force_flush for each in self._ours], seconds)
         if self._gave_up:
-            self._trouble.tell(f"it took longer than {seconds:g} seconds")
+            self._trouble.report(f"it took longer than {seconds:g} seconds")
 
     def close(self, seconds: float) -> None:
         """Send the pending data and shut down. Does not wait again for an unreachable collector."""
@@ -106,20 +106,20 @@ class _Trouble(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._is_told = False
+        self._is_reported = False
         self.away: set[int | None] = set()  # ids of threads that could not connect and will retry
         self.changed = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.tell(record.getMessage())
+        self.report(record.getMessage())
         if any(isinstance(each, OSError) for each in record.args or ()):
             with self.changed:
                 self.away.add(record.thread)
                 self.changed.notify_all()
 
-    def tell(self, why: str) -> None:
-        if not self._is_told:
-            self._is_told = True
+    def report(self, why: str) -> None:
+        if not self._is_reported:
+            self._is_reported = True
             _log.warning("telemetry was not exported: %s", " ".join(why.split())[:300])
 
 

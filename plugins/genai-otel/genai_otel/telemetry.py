@@ -1,6 +1,6 @@
 """The operations in progress, and their listeners.
 
-Telemetry.is_heard → _open (once, when it is first known to be wanted)
+Telemetry.has_listeners → _open (once, when it is first known to be wanted)
          .begin, .end → each Listener
 """
 
@@ -54,7 +54,7 @@ class Telemetry:
         self.propagates = environ.get(_PROPAGATE, "").lower() == "true"
         self.captures = environ.get(_CAPTURE, "").lower() in _CAPTURING
 
-    def is_heard(self) -> bool:
+    def has_listeners(self) -> bool:
         """Whether there are listeners; may add those of OpenTelemetry first."""
         if self._providers is None:
             self._open()
@@ -67,7 +67,7 @@ class Telemetry:
         self._under_way[id] = operation
         for each in self._listeners:
             each.begin(operation)
-            operation.heard.append(each)
+            operation.listeners.append(each)
 
     def taken(self, id: str) -> ObservedOperation | None:
         """Remove and return an operation; None if there were no listeners at its start."""
@@ -75,7 +75,7 @@ class Telemetry:
 
     def end(self, operation: ObservedOperation) -> None:
         """Notify the listeners that received its start."""
-        for each in operation.heard:
+        for each in operation.listeners:
             each.end(operation)
 
     def add(self, listener: Listener) -> None:

@@ -60,7 +60,7 @@ assert wanted({}).apps == {"traces": tracers}
 metrics.set_meter_provider(meters)
 want = wanted({"traces": ("otlp",), "metrics": ("otlp",)})
 assert want.apps == {"traces": tracers, "metrics": meters} and not want.own
-assert telemetry.is_heard()
+assert telemetry.has_listeners()
 assert not telemetry._providers.are_own
 telemetry.close()
 """
@@ -74,10 +74,10 @@ def test_nothing_global_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     with Receiver() as receiver:
         monkeypatch.setenv(ENDPOINT, receiver.url)
         telemetry = Telemetry()
-        assert telemetry.is_heard()
+        assert telemetry.has_listeners()
         assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
         telemetry.close()
-    assert not Telemetry({}).is_heard()
+    assert not Telemetry({}).has_listeners()
 
 
 def test_a_collector_that_hangs_is_waited_for_so_long_and_no_longer(
@@ -115,7 +115,7 @@ def test_item_7_a_collector_that_nobody_can_connect_to_is_not_waited_for(
 
 
 def _write_span(telemetry: Telemetry) -> None:
-    assert telemetry.is_heard()
+    assert telemetry.has_listeners()
     providers = telemetry._providers
     assert isinstance(providers, Providers)
     providers._ours[0].get_tracer("t").start_span("s").end()
@@ -130,7 +130,7 @@ def test_an_exporter_that_cannot_be_made_is_told_of_and_disturbs_nothing(
     broken = EntryPoint("pigeon", "genai_otel.no_such_module:Exporter", "of this test")
     monkeypatch.setattr("genai_otel.providers.entry_points", lambda **_: [broken])
     telemetry = Telemetry({"OTEL_TRACES_EXPORTER": "pigeon"})
-    assert telemetry.is_heard()
+    assert telemetry.has_listeners()
     telemetry.close()
     assert "the exporter 'pigeon' cannot be used" in caplog.text
 
@@ -139,6 +139,6 @@ def test_an_exporter_that_is_not_installed_is_told_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     telemetry = Telemetry({"OTEL_TRACES_EXPORTER": "pigeon"})
-    assert telemetry.is_heard()
+    assert telemetry.has_listeners()
     telemetry.close()
     assert "the exporter 'pigeon' is not installed" in caplog.text

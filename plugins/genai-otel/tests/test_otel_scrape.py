@@ -188,11 +188,11 @@ class TestWhoMayRead:
 
 
 def test_a_closed_server_hears_no_more(host: Host) -> None:
-    before = genai_otel.plugin.telemetry.is_heard()
+    before = genai_otel.plugin.telemetry.has_listeners()
     with served(host) as server:
         scrape(server)
-        assert genai_otel.plugin.telemetry.is_heard()
-    assert genai_otel.plugin.telemetry.is_heard() is before is False
+        assert genai_otel.plugin.telemetry.has_listeners()
+    assert genai_otel.plugin.telemetry.has_listeners() is before is False
 
 
 class TestSeveralProcesses:

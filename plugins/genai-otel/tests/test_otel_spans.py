@@ -391,4 +391,4 @@ def test_a_plugin_that_nobody_has_configured_hears_nothing() -> None:
     import genai_otel
 
     assert StaticPlugins({"otel": genai_otel.plugin}) is not None
-    assert not Telemetry({}).is_heard()
+    assert not Telemetry({}).has_listeners()
