@@ -38,20 +38,20 @@ def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: 
     given = _settings(ctx, folder)
     is_seen = not quiet and sys.stderr.isatty()
 
-    def tell(state: CorpusState) -> None:
+    def show_progress(state: CorpusState) -> None:
         if is_seen:
             done = f"{state.embedded} of {state.passages} passages"
             click.echo(f"\r{state.documents} documents, {done}\033[K", err=True, nl=False)
 
     try:
-        state = Corpus(given).make(lambda: None, tell)
+        state = Corpus(given).make(lambda: None, show_progress)
     finally:
         if is_seen:
             click.echo(err=True)
     if as_json:
-        told = {"documents": state.documents, "passages": state.passages}
+        counts = {"documents": state.documents, "passages": state.passages}
         left_out = [{"path": path, "why": why} for path, why in state.left_out]
-        click.echo(json.dumps({**told, "left_out": left_out}, indent=2))
+        click.echo(json.dumps({**counts, "left_out": left_out}, indent=2))
         return
     click.echo(f"{state.documents} documents, {state.passages} passages")
     for path, why in state.left_out:

@@ -89,19 +89,19 @@ class Corpus:
                     raise
         return [(Path(root, each.path).as_uri(), each) for each in found]
 
-    def make(self, check: StateCheck, tell: Callable[[CorpusState], None]) -> CorpusState:
+    def make(self, check: StateCheck, on_progress: Callable[[CorpusState], None]) -> CorpusState:
         """Index all documents.
 
         Args:
             check: As for `search`.
-            tell: Receives the state repeatedly.
+            on_progress: Receives the state repeatedly.
         """
         root = self._root()
         with self._index.opened() as session:
             _update(session, root, check)
-            tell(_state(session))
+            on_progress(_state(session))
             while self._embed_some(session, check):
-                tell(_state(session))
+                on_progress(_state(session))
             return _state(session)
 
     def _root(self) -> str:

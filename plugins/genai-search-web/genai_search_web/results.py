@@ -61,8 +61,8 @@ def plain(text: Any, most: int) -> str:
         return ""
     bare = html.unescape(_MARKUP.sub("", text[: most * _RAW]))
     shown = "".join(each if each.isprintable() else " " for each in bare)
-    words = " ".join(shown.split())
-    return words if len(words) <= most else f"{words[: most - 1]}…"
+    joined = " ".join(shown.split())
+    return joined if len(joined) <= most else f"{joined[: most - 1]}…"
 
 
 def _leads_into_the_web(link: str) -> bool:

@@ -329,13 +329,13 @@ def _text(data: bytes) -> str:
 
 
 def _explained(error: Exception) -> str:
-    said = str(error)
-    if said in ("not authorized", "authorization denied"):
+    message = str(error)
+    if message in ("not authorized", "authorization denied"):
         return "only reading is allowed: write one SELECT"
-    if said.startswith("You can only execute one statement"):
+    if message.startswith("You can only execute one statement"):
         return "write only one statement"
-    if said == "string or blob too big":
+    if message == "string or blob too big":
         return f"a value is larger than {MOST_VALUE >> 10} KiB: omit its column"
-    if "null character" in said:
+    if "null character" in message:
         return "a statement cannot contain NUL"
-    return f"the query failed: {said}"
+    return f"the query failed: {message}"

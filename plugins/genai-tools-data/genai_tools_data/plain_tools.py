@@ -77,8 +77,8 @@ def _unknown(name: str) -> str:
     from zoneinfo import available_timezones
 
     known = available_timezones()
-    word = name.replace(" ", "_").lower()
-    near = [each for each in sorted(known) if each.lower().rpartition("/")[2] == word]
+    normalized = name.replace(" ", "_").lower()
+    near = [each for each in sorted(known) if each.lower().rpartition("/")[2] == normalized]
     near = near or difflib.get_close_matches(name, sorted(known), 3)
     hint = f"did you mean {', '.join(near[:3])}?" if near else "use a name such as Europe/Oslo"
     return f"unknown time zone {name[:60]!r}: {hint}"

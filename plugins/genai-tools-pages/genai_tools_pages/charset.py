@@ -13,7 +13,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-"""Byte order marks. UTF-32 comes first, because its mark starts with one of UTF-16."""
+"""Byte order marks. UTF-32 is first, because its mark starts with one of UTF-16."""
 
 _IN_TYPE = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.I | re.A)
 _IN_PAGE = re.compile(
@@ -48,7 +48,7 @@ def decoded(data: bytes, given: str, *, is_page: bool) -> str:
     for mark, name in MARKS.items():
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
-    for name in _said(data, given, is_page):
+    for name in _declared(data, given, is_page):
         if _is_charset(name):
             return data.decode(name, "replace")
     try:
@@ -65,7 +65,7 @@ def name_in(given: str) -> str:
     return _known(found[1]) if found else ""
 
 
-def _said(data: bytes, given: str, is_page: bool) -> Iterator[str]:
+def _declared(data: bytes, given: str, is_page: bool) -> Iterator[str]:
     yield name_in(given)
     if is_page and (found := _IN_PAGE.search(data[:_HEAD])):
         name = _known(found[1].decode())

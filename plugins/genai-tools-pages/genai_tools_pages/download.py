@@ -102,9 +102,9 @@ class Downloader:
                 return self._asked(link, address, takes)
             except ConnectTimeoutError as error:  # also refused or without a route
                 if not last:
-                    raise _told(link, error) from error
+                    raise _download_error(link, error) from error
             except HTTPError as error:
-                raise _told(link, error) from error
+                raise _download_error(link, error) from error
         raise AssertionError("unreachable: a host has an address")
 
     def _asked(self, link: Link, address: str, takes: Callable[[str], object]) -> Body | Link:
@@ -180,17 +180,17 @@ def _as_written(location: str) -> str:
 
 
 def _refused(link: Link, status: int) -> GenaiError:
-    said = f"{link.named} responded with status {status}"
+    message = f"{link.named} responded with status {status}"
     if status in (404, 410):
-        return BadRequest(f"{said}: page not found", status=status)
+        return BadRequest(f"{message}: page not found", status=status)
     if status in (401, 402, 403, 407, 451):
-        return BadRequest(f"{said}: the page is not public", status=status)
+        return BadRequest(f"{message}: the page is not public", status=status)
     if status == 429 or status >= 500:
-        return ServiceUnavailable(said, status=status)
-    return BadRequest(said, status=status)
+        return ServiceUnavailable(message, status=status)
+    return BadRequest(message, status=status)
 
 
-def _told(link: Link, error: HTTPError) -> GenaiError:
+def _download_error(link: Link, error: HTTPError) -> GenaiError:
     """Convert an error of urllib3, without its objects and without the query of the link."""
     if isinstance(error, NewConnectionError):
         return ServiceUnavailable(f"cannot connect to {link.named}")

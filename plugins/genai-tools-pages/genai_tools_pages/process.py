@@ -31,7 +31,8 @@ def check_type(given: str) -> None:
     known = (*_HTML, *_TEXT, *_ANY, *_PDF)
     if not (kind in known or kind.startswith("text/") or kind.endswith(("+json", "+xml"))):
         raise ValidationError(
-            f"unsupported content type {_said(kind)}: only web pages, PDFs and text are supported"
+            f"unsupported content type {_displayable(kind)}: "
+            "only web pages, PDFs and text are supported"
         )
 
 
@@ -53,7 +54,7 @@ def _bare(given: str) -> str:
     return given.partition(";")[0].strip().lower()
 
 
-def _said(kind: str) -> str:
+def _displayable(kind: str) -> str:
     """Return an untrusted type for display."""
     return kind if re.fullmatch(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,80}", kind) else "(invalid)"
 

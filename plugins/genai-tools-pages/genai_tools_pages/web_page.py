@@ -42,12 +42,12 @@ def read_html(text: str) -> tuple[str, str]:
     tree = _tree(tidy(text))
     title = _title(tree)
     _drop_unseen(tree)
-    said = _main_text(tree) or tidy(_all_text(tree))
-    if not said:
+    content = _main_text(tree) or tidy(_all_text(tree))
+    if not content:
         raise ValidationError(
             "the page has no text; it may be created by scripts, which are not run"
         )
-    return title, said
+    return title, content
 
 
 def _tree(text: str) -> Any:
@@ -95,10 +95,10 @@ def _main_text(tree: Any) -> str:
     if size > _MOST:
         return ""
     try:
-        said = trafilatura.extract(tree, output_format="txt", fast=size > _LARGE)
+        extracted = trafilatura.extract(tree, output_format="txt", fast=size > _LARGE)
     except (RecursionError, ValueError, etree.LxmlError):
         return ""
-    return tidy(said or "")
+    return tidy(extracted or "")
 
 
 def _all_text(tree: Any) -> str:

@@ -29,14 +29,14 @@ def pull_command(ctx: click.Context, quiet: bool) -> None:
     """
     is_seen = not quiet and sys.stderr.isatty()
 
-    def tell(size: int, whole: int) -> None:
+    def show_progress(size: int, whole: int) -> None:
         if is_seen:
             of = f" of {whole / 1e6:.1f}" if whole else ""
             click.echo(f"\r{size / 1e6:.1f}{of} MB\033[K", err=True, nl=False)
 
     folder = folder_of(_settings(ctx).folder)
     try:
-        click.echo(pull(KNOWN, folder, registry(os.environ, Path.home()), tell))
+        click.echo(pull(KNOWN, folder, registry(os.environ, Path.home()), show_progress))
     finally:
         if is_seen:
             click.echo(err=True)

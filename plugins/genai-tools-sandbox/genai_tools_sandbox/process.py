@@ -152,8 +152,8 @@ class Process:
         return self._read(line)
 
     def kill(self) -> None:
-        """Kill the process without waiting. The signal goes to the supervisor, so that it waits for
-        Node. In a container where the host is the first process, no other process would.
+        """Kill the process without waiting. The signal is sent to the supervisor, so that it waits
+        for Node. In a container where the host is the first process, no other process would.
         """
         with self._lock:  # the id is not reused before it is waited for
             if self._popen.returncode is None:

@@ -25,7 +25,7 @@ _BLOCK = 2**18
 _SECONDS = 30.0  # timeout without data
 _DONE = "pulled"  # a file that marks a complete download
 
-Tell = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Receives the number of bytes downloaded, and the total; 0 if unknown."""
 
 
@@ -111,7 +111,7 @@ def _in_npmrc(file: Path) -> str:
     return (read.get("npmrc", "registry", fallback="") or "").strip("\"' ")
 
 
-def pull(release: Release, folder: Path, registry: str, tell: Tell) -> Path:
+def pull(release: Release, folder: Path, registry: str, on_progress: OnProgress) -> Path:
     """Download and verify a release into a directory, atomically.
 
     Raises:
@@ -130,7 +130,7 @@ def pull(release: Release, folder: Path, registry: str, tell: Tell) -> Path:
             )
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="pull-") as scratch:
             tarball = Path(scratch) / "package.tgz"
-            _fetch(release, release.address(registry), tarball, tell)
+            _fetch(release, release.address(registry), tarball, on_progress)
             unpacked = Path(scratch) / "unpacked"
             unpacked.mkdir()
             _unpack(release, tarball, unpacked)
@@ -141,7 +141,7 @@ def pull(release: Release, folder: Path, registry: str, tell: Tell) -> Path:
     return folder
 
 
-def _fetch(release: Release, address: str, target: Path, tell: Tell) -> None:
+def _fetch(release: Release, address: str, target: Path, on_progress: OnProgress) -> None:
     import requests
 
     digest, size = hashlib.sha512(), 0
@@ -159,7 +159,7 @@ def _fetch(release: Release, address: str, target: Path, tell: Tell) -> None:
                     raise ConfigurationError(f"{release.name} is larger than expected")
                 digest.update(block)
                 sink.write(block)
-                tell(size, whole)
+                on_progress(size, whole)
     except (requests.RequestException, ValueError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
         why = f"status {status}" if status else type(error).__name__

@@ -145,8 +145,8 @@ _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 def main() -> None:
     given: dict[str, Any] = json.loads(sys.argv[1])
     parent = os.getpid()
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
     child = os.fork()
     if child == 0:
         try:
@@ -154,10 +154,10 @@ def main() -> None:
         finally:
             os._exit(NO_SEAL)
     os.close(1)
-    os._exit(_watch(child, given["memory"], told))
+    os._exit(_watch(child, given["memory"], signals))
 
 
-def _watch(child: int, memory: int, told: Sequence[int]) -> int:
+def _watch(child: int, memory: int, signals: Sequence[int]) -> int:
     """Wait for the child, and kill it at a limit or after a signal; return the exit status."""
     host = select.poll()
     host.register(0, 0)  # no event mask: reports only that the writer has closed
@@ -166,7 +166,7 @@ def _watch(child: int, memory: int, told: Sequence[int]) -> int:
         if ended:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
-        gone = bool(host.poll(_BETWEEN) or told)
+        gone = bool(host.poll(_BETWEEN) or signals)
         if gone or _resident(child) > memory:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
