@@ -144,17 +144,17 @@ def _listed(page: Any) -> Iterator[ListedModel]:
         raise MalformedReply(f"the reply is not a list of models: {error!r}") from error
 
 
-def _capabilities(told: Any) -> frozenset[str] | None:
+def _capabilities(listed: Any) -> frozenset[str] | None:
     """Return the listed capabilities, plus tools, which all models support but none lists."""
-    if not isinstance(told, Mapping):
+    if not isinstance(listed, Mapping):
         return None
-    found = {name for key, name in _CAPABILITIES.items() if _is_supported(told.get(key))}
+    found = {name for key, name in _CAPABILITIES.items() if _is_supported(listed.get(key))}
     return frozenset({"tools", *found})
 
 
-def _is_supported(told: Any) -> bool:
-    return isinstance(told, Mapping) and told.get("supported") is True
+def _is_supported(capability: Any) -> bool:
+    return isinstance(capability, Mapping) and capability.get("supported") is True
 
 
-def _window(told: Any) -> int | None:
-    return told if type(told) is int and told > 0 else None
+def _window(tokens: Any) -> int | None:
+    return tokens if type(tokens) is int and tokens > 0 else None

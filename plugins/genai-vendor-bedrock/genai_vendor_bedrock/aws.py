@@ -72,14 +72,16 @@ class Aws:
         found = self._keys or self._profile or self._machine_role
         if found or any(os.environ.get(name) for name in _VARIABLES):
             return None
-        if _is_there("AWS_SHARED_CREDENTIALS_FILE") or _says_who():
+        if _is_there("AWS_SHARED_CREDENTIALS_FILE") or _has_credential_source():
             return None
         return "no credentials: set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and its secret"
 
     def region(self) -> str:
         """Return the region. Raises `ConfigurationError` if none is configured."""
         if not self._region:
-            self._region = _told(lambda: self._opened().get_config_variable("region")) or ""
+            self._region = (
+                _call_botocore(lambda: self._opened().get_config_variable("region")) or ""
+            )
         if not self._region:
             raise ConfigurationError("no region is set for Bedrock", hint="set AWS_REGION")
         return self._region
@@ -93,7 +95,7 @@ class Aws:
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 
-        frozen = _told(lambda: self._found().get_frozen_credentials())
+        frozen = _call_botocore(lambda: self._found().get_frozen_credentials())
         self._secrets = tuple(
             value.encode() for value in (frozen.secret_key, frozen.token) if value
         )
@@ -148,16 +150,16 @@ def _path(variable: str) -> Path:
     return Path(os.environ.get(variable) or _FILES[variable]).expanduser()
 
 
-def _says_who() -> bool:
+def _has_credential_source() -> bool:
     """Whether the AWS configuration contains a source of credentials, not only a region."""
     try:
         text = _path("AWS_CONFIG_FILE").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return any(word in text for word in _WAYS)
+    return any(name in text for name in _WAYS)
 
 
-def _told(act: Callable[[], R]) -> R:
+def _call_botocore(act: Callable[[], R]) -> R:
     """Call the library and convert its errors, without text that they quote."""
     from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 

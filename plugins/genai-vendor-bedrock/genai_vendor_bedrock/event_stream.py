@@ -111,15 +111,15 @@ def _headers(data: bytes) -> Mapping[str, str]:
 
 
 def _event(headers: Mapping[str, str], payload: bytes) -> StreamEvent | None:
-    told = headers.get(":message-type")
-    if told == "event":
+    message_type = headers.get(":message-type")
+    if message_type == "event":
         kind = headers.get(":event-type", "")
         if kind == "initial-response":
             return None
         return StreamEvent(_unwrapped(payload) if kind == "chunk" else _named(kind, payload), kind)
-    if told == "exception":
+    if message_type == "exception":
         raise error_of_kind(headers.get(":exception-type", ""), _message(payload))
-    if told == "error":
+    if message_type == "error":
         raise error_of_kind(headers.get(":error-code", ""), headers.get(":error-message", ""))
     raise malformed("a message of the stream has an unknown type")
 

@@ -83,16 +83,16 @@ def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiEr
         status: HTTP status; None in a stream.
     """
     name = kind.partition(":")[0].rpartition("#")[2].lower().removesuffix("exception")
-    told = one_line(message) or f"the service returned {one_line(kind) or 'an error'}"
+    text = one_line(message) or f"the service returned {one_line(kind) or 'an error'}"
     known = _STATUS_OF_KIND.get(name)
     status = status or known or _NO_STATUS
     if name == "throttling":
-        return RateLimited(told, status=status)
+        return RateLimited(text, status=status)
     if name in _OF_THE_MODEL:
-        return ServiceUnavailable(told, status=status)
+        return ServiceUnavailable(text, status=status)
     if name in _OF_CREDENTIALS:
-        return AuthenticationFailed(told, status=status, hint=_OF_CREDENTIALS[name])
-    if status == 400 and _NEEDS_A_PROFILE in told.lower():
+        return AuthenticationFailed(text, status=status, hint=_OF_CREDENTIALS[name])
+    if status == 400 and _NEEDS_A_PROFILE in text.lower():
         hint = "add the prefix of an inference profile to the id: us., eu., apac., global."
-        return BadRequest(told, status=status, hint=hint)
-    return service_error(status, told)
+        return BadRequest(text, status=status, hint=hint)
+    return service_error(status, text)

@@ -38,7 +38,7 @@ from genai_host.errors import UnsupportedPart
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
 
 ConverseBlock = Mapping[str, Any]
-_Said = tuple[str, bytes]
+_RoleBlocks = tuple[str, bytes]
 
 _ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}", re.ASCII)
 _MESSAGE = b'{"role":"%b","content":[%b]}'
@@ -53,14 +53,16 @@ def wire_messages(
         messages: The messages.
         mark: Block to add at the end.
     """
-    said = [each for each in _said(messages) if each[1]]
-    turns = [(role, [each for _, each in turn]) for role, turn in groupby(said, lambda it: it[0])]
+    encoded = [each for each in _encoded(messages) if each[1]]
+    turns = [
+        (role, [each for _, each in turn]) for role, turn in groupby(encoded, lambda it: it[0])
+    ]
     if mark is not None and turns:
         turns[-1][1].append(write_json(mark))
     return [EncodedJson(_MESSAGE % (role.encode(), b",".join(blocks))) for role, blocks in turns]
 
 
-def _said(messages: Sequence[Message]) -> Iterator[_Said]:
+def _encoded(messages: Sequence[Message]) -> Iterator[_RoleBlocks]:
     """Yield the role and the blocks of each message. Blocks with documents are not cached, because
     the name of a document depends on the other names.
     """
@@ -68,16 +70,16 @@ def _said(messages: Sequence[Message]) -> Iterator[_Said]:
     names = iter(document_names(files))
     for message in messages:
         if any(isinstance(part, File) for part in message.content):
-            yield _said_in(message, names)
+            yield _encoded_message(message, names)
         else:
             yield message.remember(NAME, _without_documents)
 
 
-def _without_documents(message: Message) -> _Said:
-    return _said_in(message, iter(()))
+def _without_documents(message: Message) -> _RoleBlocks:
+    return _encoded_message(message, iter(()))
 
 
-def _said_in(message: Message, names: Iterator[str]) -> _Said:
+def _encoded_message(message: Message, names: Iterator[str]) -> _RoleBlocks:
     if message.role == "system":
         return "", b""
     role = "assistant" if message.role == "assistant" else "user"

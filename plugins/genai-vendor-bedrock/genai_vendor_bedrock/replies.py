@@ -123,7 +123,7 @@ class ConverseDecoder:
     def finish(self) -> Completion:
         blocks = [self._blocks[place] for place in sorted(self._blocks)]
         if self._stop is None:
-            text = "".join(each.said(self._answer_tool) for each in blocks)
+            text = "".join(each.answer_text(self._answer_tool) for each in blocks)
             raise IncompleteReply("the reply was interrupted before its end", text=text)
         content = [whole for each in blocks if (whole := each.whole())]
         whole = {
@@ -213,7 +213,7 @@ class _Growing:
         self._citations += [citation] * bool(citation)
         return text, thought
 
-    def said(self, answer_tool: str) -> str:
+    def answer_text(self, answer_tool: str) -> str:
         pieces = self._inputs if self._is_answer(answer_tool) else self._texts
         return "".join(pieces)
 

@@ -71,10 +71,10 @@ class ServiceVariant(NamedTuple):
     unsigned_calls: str
 
     def write(self, message: Message) -> bytes:
-        role, parts = message.remember((NAME, self), self.said_in)
+        role, parts = message.remember((NAME, self), self.role_and_parts)
         return _CONTENT % (role, parts) if parts else b""
 
-    def said_in(self, message: Message) -> tuple[bytes, bytes]:
+    def role_and_parts(self, message: Message) -> tuple[bytes, bytes]:
         """Return the role and the encoded parts of a message; both empty if there is nothing to
         send.
         """
@@ -91,11 +91,13 @@ class ServiceVariant(NamedTuple):
 def wire_contents(call: ChatCall, form: ServiceVariant) -> list[EncodedJson]:
     """Return the contents of the user and the model. Raises `UnsupportedPart`."""
     call = _with_names(call)
-    said = [each for each in remember_each(call.messages, (NAME, form), form.said_in) if each[1]]
-    roles = [role for role, _ in said]
+    encoded = [
+        each for each in remember_each(call.messages, (NAME, form), form.role_and_parts) if each[1]
+    ]
+    roles = [role for role, _ in encoded]
     if all(map(ne, roles, roles[1:])):  # the usual case
         return call.written((NAME, "content", form), form.write)
-    turns = groupby(said, key=lambda each: each[0])
+    turns = groupby(encoded, key=lambda each: each[0])
     return [
         EncodedJson(_CONTENT % (role, b",".join(parts for _, parts in turn)))
         for role, turn in turns

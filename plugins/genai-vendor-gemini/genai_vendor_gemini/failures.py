@@ -28,7 +28,7 @@ ANSWER = ("candidates", "embeddings", "promptFeedback", "totalTokens", "usageMet
 
 _NO_STATUS = 500
 _BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # sent with status 400
-_STATUS_OF_WORD: Mapping[str, int] = {
+_STATUS_OF_NAME: Mapping[str, int] = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
     "OUT_OF_RANGE": 400,
@@ -95,10 +95,10 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
 
 
 def _status_of(error: Mapping[str, Any]) -> int:
-    code, word = error.get("code"), error.get("status")
+    code, name = error.get("code"), error.get("status")
     if type(code) is int and 400 <= code < 600:
         return code
-    return _STATUS_OF_WORD.get(word, _NO_STATUS) if isinstance(word, str) else _NO_STATUS
+    return _STATUS_OF_NAME.get(name, _NO_STATUS) if isinstance(name, str) else _NO_STATUS
 
 
 def _retry_after(details: list[dict[str, Any]]) -> float | None:

@@ -122,8 +122,8 @@ class _Reading:
 
     @property
     def text(self) -> str:
-        said = [part.text for part in self._parts if isinstance(part, Text)]
-        return "".join([*said, *(self._texts if self._kind is Text else ())])
+        texts = [part.text for part in self._parts if isinstance(part, Text)]
+        return "".join([*texts, *(self._texts if self._kind is Text else ())])
 
     def add(self, data: Mapping[str, Any]) -> list[Delta]:
         """Read a response. Raises `UnexpectedFinish` if the prompt was rejected."""

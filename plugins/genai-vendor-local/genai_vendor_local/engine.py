@@ -52,12 +52,12 @@ class Engine:
     def chat(self, body: Mapping[str, Any], limits: CancelToken) -> Chunks:
         """Generate; returns the chunks of a streamed reply in OpenAI's format."""
         server = self._loaded(limits)
-        return self._start(lambda tell: server.handle_chat_completions(_dumps(body), tell))
+        return self._start(lambda receive: server.handle_chat_completions(_dumps(body), receive))
 
     def embed(self, body: Mapping[str, Any], limits: CancelToken) -> bytes:
         """Embed a text to its end; returns the whole reply in OpenAI's format."""
         server = self._loaded(limits)
-        chunks = self._start(lambda tell: tell(server.handle_embeddings(_dumps(body))))
+        chunks = self._start(lambda receive: receive(server.handle_embeddings(_dumps(body))))
         with limits.on_cancel(chunks.close):
             reply = b"".join(chunks)
         limits.check()
@@ -147,7 +147,7 @@ class Engine:
 
     def _run(self, generate: Callable[[Callable[[Any], bool]], object], chunks: Chunks) -> None:
         try:
-            generate(chunks.tell)
+            generate(chunks.receive)
             chunks.end()
         except (ValueError, RuntimeError) as error:  # rejected by llama.cpp
             chunks.end(BadRequest(f"llama.cpp rejected the request: {error}"))
@@ -175,7 +175,7 @@ class Chunks:
     def complete(self) -> bool:
         return self._is_at_end and not self._closed
 
-    def tell(self, chunk: Any) -> bool:
+    def receive(self, chunk: Any) -> bool:
         """Receive a chunk; called by llama.cpp. Returning True ends the generation."""
         if self._closed or self._is_closing():
             return True

@@ -35,7 +35,7 @@ from genai_vendor_local import embedder, openmp
 from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.memory import free_memory
 from genai_vendor_local.settings import Settings
-from genai_vendor_local.tool_choice import ToolChoice, in_words
+from genai_vendor_local.tool_choice import ToolChoice, in_plain_text
 from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate
 
 if TYPE_CHECKING:  # imported when the provider is called
@@ -173,7 +173,7 @@ class LocalProvider(Provider):
         if body.get("tools"):
             choice = ToolChoice(body)
             return _Reply(engine.chat(choice.request(), limits), choice.delta)
-        body["messages"] = list(in_words(body["messages"]))
+        body["messages"] = list(in_plain_text(body["messages"]))
         return _Reply(engine.chat(body, limits))
 
     def _count(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:

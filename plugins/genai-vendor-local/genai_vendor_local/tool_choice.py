@@ -129,8 +129,8 @@ class ToolChoice:
         return body
 
     def delta(self, text: str) -> dict[str, Any]:
-        """Return the reply in OpenAI's format, as a tool call or an answer. A truncated answer is
-        returned as far as it goes; a truncated call is returned as text.
+        """Return the reply in OpenAI's format, as a tool call or an answer. The received part
+        of a truncated answer is returned; a truncated call is returned as text.
         """
         try:
             chosen = json.loads(text)
@@ -156,10 +156,10 @@ class ToolChoice:
         head = re.match(rf'\s*{{\s*"tool"\s*:\s*"{self._none}"\s*,\s*"answer"\s*:\s*"', text)
         if head is None or "response_format" in self._body:
             return None
-        said = text[head.end() :]
-        for end in range(len(said), max(-1, len(said) - _LONGEST_ESCAPE), -1):
+        answer = text[head.end() :]
+        for end in range(len(answer), max(-1, len(answer) - _LONGEST_ESCAPE), -1):
             try:
-                whole = str(json.loads(f'"{said[:end]}"'))
+                whole = str(json.loads(f'"{answer[:end]}"'))
                 return whole[:-1] if "\ud800" <= whole[-1:] < "\udc00" else whole  # half a pair
             except ValueError:  # truncated in an escape sequence, or after the end of the text
                 continue
@@ -184,18 +184,18 @@ class ToolChoice:
 
     def _messages(self) -> list[dict[str, Any]]:
         """Return the conversation after the examples of the tools."""
-        said = list(in_words(self._body["messages"]))
-        told = [message for message in said if message["role"] == "system"]
+        messages = list(in_plain_text(self._body["messages"]))
+        system = [message for message in messages if message["role"] == "system"]
         shown: list[dict[str, Any]] = []
         examples = Examples()
         for name, tool in self._tools.items():
             arguments = examples.of(tool.get("parameters") or {"type": "object"})
-            question = _as_said(tool.get("description") or name, arguments)
+            question = _example_question(tool.get("description") or name, arguments)
             shown += _exchange(question, {"tool": name, "arguments": arguments})
         if self._choice == "auto":
             answer = {"tool": self._none, "answer": "I am an assistant."}
             shown += _exchange("Who are you?", answer)
-        return [*told, *shown, *(message for message in said if message["role"] != "system")]
+        return [*system, *shown, *(message for message in messages if message["role"] != "system")]
 
 
 def _branch(tool: str, field: str, definition: str) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def _exchange(question: str, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _as_said(description: str, arguments: Any) -> str:
+def _example_question(description: str, arguments: Any) -> str:
     """Return a question about the arguments, so that the model sees where they come from."""
     if not isinstance(arguments, Mapping) or not arguments:
         return description
@@ -238,7 +238,7 @@ def _as_said(description: str, arguments: Any) -> str:
     return f"{description} ({', '.join(values)})"
 
 
-def in_words(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def in_plain_text(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield messages with tool calls and results as plain text."""
     names: dict[str, str] = {}
     for message in messages:
@@ -247,13 +247,13 @@ def in_words(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {"role": "user", "content": f"The result of {name}: {message['content']}"}
         elif message.get("tool_calls"):
             names.update((call["id"], call["function"]["name"]) for call in message["tool_calls"])
-            calls = [_call_in_words(call["function"]) for call in message["tool_calls"]]
+            calls = [_call_in_plain_text(call["function"]) for call in message["tool_calls"]]
             yield {"role": "assistant", "content": "\n".join([*_texts(message), *calls])}
         else:
             yield message
 
 
-def _call_in_words(function: Mapping[str, Any]) -> str:
+def _call_in_plain_text(function: Mapping[str, Any]) -> str:
     """Return a call in the form of the model's own output; malformed arguments are unchanged."""
     try:
         arguments = json.dumps(json.loads(function["arguments"]), ensure_ascii=False)

@@ -85,9 +85,11 @@ class Overheard:
 @pytest.fixture
 def overheard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Overheard]:
     heard = Overheard()
-    tell = Chunks.tell
+    receive = Chunks.receive
     monkeypatch.setattr(
-        Chunks, "tell", lambda chunks, chunk: heard.hear(chunk, lambda each: tell(chunks, each))
+        Chunks,
+        "receive",
+        lambda chunks, chunk: heard.hear(chunk, lambda each: receive(chunks, each)),
     )
     yield heard
     heard.release.set()

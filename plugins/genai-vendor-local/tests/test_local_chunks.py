@@ -43,7 +43,7 @@ def never() -> bool:
 
 def test_chunks_come_in_order_until_the_end() -> None:
     chunks = Chunks(never)
-    assert [chunks.tell(each) for each in ("one", b"two", bytearray(b"three"))] == [False] * 3
+    assert [chunks.receive(each) for each in ("one", b"two", bytearray(b"three"))] == [False] * 3
     chunks.end()
     assert list(chunks) == [b"one", b"two", b"three"]
     assert chunks.complete
@@ -58,7 +58,7 @@ def test_nothing_at_all_may_come() -> None:
 
 def test_chunks_are_not_complete_before_their_end() -> None:
     chunks = Chunks(never)
-    chunks.tell("one")
+    chunks.receive("one")
     iteration = iter(chunks)
     assert next(iteration) == b"one"
     assert not chunks.complete
@@ -73,7 +73,7 @@ def test_chunks_from_another_thread_wake_the_reader(
     chunks = Chunks(never)
     heard: Future[list[bytes]] = background(list, chunks)
     assert waited_for.wait(30)
-    chunks.tell("one")
+    chunks.receive("one")
     chunks.end()
     assert heard.result(30) == [b"one"]
 
@@ -82,7 +82,7 @@ def test_closing_from_another_thread_ends_a_blocked_iteration(
     waited_for: threading.Event, background: Background
 ) -> None:
     chunks = Chunks(never)
-    chunks.tell("one")
+    chunks.receive("one")
     heard: Future[list[bytes]] = background(list, chunks)
     assert waited_for.wait(30)
     chunks.close()
@@ -93,7 +93,7 @@ def test_closing_from_another_thread_ends_a_blocked_iteration(
 def test_closing_drops_what_was_not_read() -> None:
     chunks = Chunks(never)
     for each in ("one", "two", "three"):
-        chunks.tell(each)
+        chunks.receive(each)
     iteration = iter(chunks)
     assert next(iteration) == b"one"
     chunks.close()
@@ -105,10 +105,10 @@ def test_closing_drops_what_was_not_read() -> None:
 @pytest.mark.parametrize("times", [1, 3])
 def test_closing_ends_the_generation_at_its_next_chunk(times: int) -> None:
     chunks = Chunks(never)
-    assert chunks.tell("one") is False
+    assert chunks.receive("one") is False
     for _ in range(times):
         chunks.close()
-    assert chunks.tell("two") is True
+    assert chunks.receive("two") is True
     chunks.end()
     assert list(chunks) == []
     assert not chunks.complete
@@ -116,7 +116,7 @@ def test_closing_ends_the_generation_at_its_next_chunk(times: int) -> None:
 
 def test_closing_after_the_end_changes_nothing_that_was_read() -> None:
     chunks = Chunks(never)
-    chunks.tell("one")
+    chunks.receive("one")
     chunks.end()
     assert list(chunks) == [b"one"]
     chunks.close()
@@ -126,7 +126,7 @@ def test_closing_after_the_end_changes_nothing_that_was_read() -> None:
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), SystemExit(3)])
 def test_an_error_reaches_the_reader_after_what_came_before(error: BaseException) -> None:
     chunks = Chunks(never)
-    chunks.tell("one")
+    chunks.receive("one")
     chunks.end(error)
     iteration = iter(chunks)
     assert next(iteration) == b"one"
@@ -157,9 +157,9 @@ def test_an_error_after_closing_is_nobodys_concern() -> None:
 def test_an_engine_that_closes_ends_the_generation_and_completes_nothing() -> None:
     closing = threading.Event()
     chunks = Chunks(closing.is_set)
-    assert chunks.tell("one") is False
+    assert chunks.receive("one") is False
     closing.set()
-    assert chunks.tell("two") is True
+    assert chunks.receive("two") is True
     chunks.end()
     assert list(chunks) == [b"one"]
     assert not chunks.complete
@@ -170,7 +170,7 @@ def test_a_thread_that_tells_and_one_that_reads_lose_nothing(background: Backgro
     expected = [str(number).encode() for number in range(2000)]
 
     def generate() -> bool:
-        ended = [chunks.tell(each) for each in expected]
+        ended = [chunks.receive(each) for each in expected]
         chunks.end()
         return any(ended)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from genai_vendor_local.tool_choice import in_words
+from genai_vendor_local.tool_choice import in_plain_text
 
 from genai_host.api import ChatCall, Message, Text, ToolCall, ToolResult
 from genai_host.dialects.openai_chat import OpenAIChat
@@ -31,7 +31,7 @@ def test_calls_and_results_are_told_in_words() -> None:
         ),
         Message("assistant", "It rains."),
     ]
-    told = list(in_words(wire(messages)))
+    told = list(in_plain_text(wire(messages)))
     assert told == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "weather?"},
@@ -48,7 +48,7 @@ def test_calls_and_results_are_told_in_words() -> None:
 @pytest.mark.parametrize("said", [[], ["one"], ["one ", "two"]])
 def test_a_call_may_come_with_any_number_of_texts(said: list[str]) -> None:
     message = Message("assistant", [*said, ToolCall("1", "get_time")])
-    (told,) = in_words(wire([message]))
+    (told,) = in_plain_text(wire([message]))
     assert told["role"] == "assistant"
     assert all(text in json.dumps(told["content"]) for text in said)
     assert "get_time" in json.dumps(told["content"])
@@ -56,4 +56,4 @@ def test_a_call_may_come_with_any_number_of_texts(said: list[str]) -> None:
 
 def test_messages_without_tools_are_left_as_they_are() -> None:
     messages = wire([Message("user", ["one ", "two"]), Message("assistant", "")])
-    assert list(in_words(messages)) == messages
+    assert list(in_plain_text(messages)) == messages

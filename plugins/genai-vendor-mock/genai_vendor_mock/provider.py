@@ -74,7 +74,7 @@ class MockProvider(Provider):
         return self._seller
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        body = self._hear(request)
+        body = self._receive(request)
         if request.operation == "embed":
             return ProviderReply(self._dump(_embed(body["texts"])))
         if request.operation == "count":
@@ -91,7 +91,7 @@ class MockProvider(Provider):
         return ProviderReply(self._dump(_completion(reply, body)))
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
-        body = self._hear(request)
+        body = self._receive(request)
         reply = self._next(body)
         nap = _Nap(self._clock, limits)
         refused = self._begin(reply, nap)
@@ -108,7 +108,7 @@ class MockProvider(Provider):
     def close(self) -> None:
         self.closed = True
 
-    def _hear(self, request: ProviderRequest) -> dict[str, Any]:
+    def _receive(self, request: ProviderRequest) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(request.data())
         self.requests.append(body)
         return body
@@ -196,8 +196,8 @@ class _Stream:
 
 
 def _echo(body: dict[str, Any]) -> ScriptedReply:
-    said = [message for message in body["messages"] if message["role"] == "user"]
-    content = said[-1]["content"] if said else ()
+    from_user = [message for message in body["messages"] if message["role"] == "user"]
+    content = from_user[-1]["content"] if from_user else ()
     return ScriptedReply("".join(part["text"] for part in content if part["type"] == "text"))
 
 

@@ -65,12 +65,12 @@ def read_shown(id: str, data: Mapping[str, Any]) -> ListedModel:
 
 def _listed(id: str, data: Mapping[str, Any], window: Any) -> ListedModel:
     window = window if type(window) is int and window > 0 else None
-    said = data.get("capabilities")
-    if said is None:
+    capabilities = data.get("capabilities")
+    if capabilities is None:
         return ListedModel(id, window=window)
-    dialects = [name for can in said for name in _DIALECTS.get(can, ())]
-    able = {_CAPABILITIES[can] for can in said if can in _CAPABILITIES}
-    if "completion" in said:  # a grammar enforces schemas for any of them
+    dialects = [name for can in capabilities for name in _DIALECTS.get(can, ())]
+    able = {_CAPABILITIES[can] for can in capabilities if can in _CAPABILITIES}
+    if "completion" in capabilities:  # a grammar enforces schemas for any of them
         able |= {"schema"}
     return ListedModel(id, dialects, able, window)
 
@@ -206,21 +206,21 @@ class OllamaProvider(HttpProvider):
         return super().unavailable_reason()
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        with self._saying_how_to_start():
+        with self._adding_start_hint():
             return super().send(request, limits)
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
-        with self._saying_how_to_start():
+        with self._adding_start_hint():
             return super().stream(request, limits)
 
     def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
-        with self._saying_how_to_start():
+        with self._adding_start_hint():
             listed = read_list(self.get("/api/tags", limits))
         return [self._asked(each, limits) if self._ask_each else each for each in listed]
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
         """Report models that are not pulled; ollama.com needs no pull."""
-        with self._saying_how_to_start():
+        with self._adding_start_hint():
             if self._in_cloud:
                 return super().probe(limits)
             return _NotPulled(each.id for each in read_list(self.get("/api/tags", limits)))
@@ -241,7 +241,7 @@ class OllamaProvider(HttpProvider):
         return read_shown(listed.id, read_object(reply.body))
 
     @contextmanager
-    def _saying_how_to_start(self) -> Iterator[None]:
+    def _adding_start_hint(self) -> Iterator[None]:
         try:
             yield
         except ServiceUnavailable as error:

@@ -69,10 +69,10 @@ class OllamaDecoder:
             self.done = True
             return ()
         data = read_event_object(event)
-        said = self._said(data)
-        text, reasoning = text_in(said, "content"), _thinking_in(said)
-        calls = list(self._new_calls(said))
-        self._images += [_read_image(each) for each in list_in(said, "images")]
+        message = self._message_in(data)
+        text, reasoning = text_in(message, "content"), _thinking_in(message)
+        calls = list(self._new_calls(message))
+        self._images += [_read_image(each) for each in list_in(message, "images")]
         self._has_begun = True
         if text:
             self._text.append(text)
@@ -101,15 +101,15 @@ class OllamaDecoder:
             Message("assistant", content), finish, self._usage, vendor_finish=self._finish
         )
 
-    def _said(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _message_in(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         if data.get("done") is True and self._has_begun:  # the stream can be complete here
             data = {"message": {}, **data}
         if "message" not in data:
             raise malformed("it has no message")
         return object_in(data, "message")
 
-    def _new_calls(self, said: Mapping[str, Any]) -> Iterator[ToolCall]:
-        for data in list_in(said, "tool_calls"):
+    def _new_calls(self, message: Mapping[str, Any]) -> Iterator[ToolCall]:
+        for data in list_in(message, "tool_calls"):
             if not isinstance(data, dict):
                 raise malformed("a tool call is not an object")
             function = data if "name" in data else object_in(data, "function")
@@ -129,9 +129,9 @@ class OllamaDecoder:
         return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
 
 
-def _thinking_in(said: Mapping[str, Any]) -> str:
+def _thinking_in(message: Mapping[str, Any]) -> str:
     """The reasoning; ignored in other forms, since it is not part of the answer."""
-    value = said.get("thinking")
+    value = message.get("thinking")
     return value if isinstance(value, str) else ""
 
 

@@ -59,18 +59,18 @@ class TokenCommand:
         if not output.startswith(b"{"):
             return self._token(output.decode(errors="replace"), None)
         try:
-            told = read_json(output)
+            data = read_json(output)
         except ValueError:
             raise self._failed("printed invalid JSON") from None
-        return self._token(told.get("accessToken"), self._seconds_until(told))
+        return self._token(data.get("accessToken"), self._seconds_until(data))
 
     def _token(self, value: object, seconds: float | None) -> AccessToken:
         if not isinstance(value, str) or not value:
             raise self._failed("printed no token")
         return AccessToken(Secret(value), seconds)
 
-    def _seconds_until(self, told: Mapping[str, Any]) -> float | None:
-        end = told.get("expires_on")
+    def _seconds_until(self, data: Mapping[str, Any]) -> float | None:
+        end = data.get("expires_on")
         if isinstance(end, str) and end.isascii() and end.isdigit():
             end = int(end[:20])  # longer numbers are not times and slow to parse
         return float(end) - self._clock.now().timestamp() if type(end) is int else None
