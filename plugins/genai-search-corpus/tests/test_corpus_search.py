@@ -164,6 +164,7 @@ def test_what_is_done_when_it_is_cancelled_is_kept(corpus: Corpus) -> None:
     assert (states[-1].passages, states[-1].embedded) == (4, 4)
 
 
+@pytest.mark.part  # one that finds the file busy waits
 def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
     found: list[str] = []
     begin = threading.Barrier(4, timeout=60)
