@@ -16,9 +16,11 @@ from genai_mcp.client import http
 from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 
+from genai_host.api import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
+    ConfigurationError,
     GenaiError,
     IncompleteReply,
     MalformedReply,
@@ -153,6 +155,27 @@ def test_a_key_in_the_url_is_not_logged(
     assert caplog.records
 
 
+@pytest.mark.parametrize(
+    "value", ["sk-1\n", " sk-1", "sk-1\t", "sk\x01-1", "sk\x7f-1", "sk-1\u2028"]
+)
+def test_an_invalid_header_is_not_shown(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", value)
+    headers = {"X-Key": "${SHOP_TOKEN}"}
+    source = McpSource(McpServer("shop", url=f"{service.url}/mcp", headers=headers))
+    with pytest.raises(ConfigurationError, match="headers of shop have an invalid value") as caught:
+        source.tools(Cancellation())
+    source.close()
+    assert "sk" not in str(caught.value)
+    assert service.requests == []
+
+
+def test_a_protocol_error_does_not_show_a_value() -> None:
+    error = httpx2.LocalProtocolError("Illegal header value b'sk-1\\n'")
+    assert http.reason_of(error) == "the request is invalid"
+
+
 def called(source: McpSource, seconds: float = 60, **arguments: Any) -> str:
     with within(60, "listing") as limits:
         [tool] = source.tools(limits)
@@ -172,6 +195,7 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
     *_, last = service.requests
     assert last.headers["authorization"] == "Bearer secret"
     assert last.headers["accept"] == "application/json, text/event-stream"
+    assert last.headers["accept-encoding"] == "identity"
     if shop.is_old:
         assert last.headers["mcp-protocol-version"] == "2025-06-18"
         assert last.headers["mcp-session-id"] == "s1"
@@ -288,6 +312,18 @@ def test_closing_ends_calls_under_way(
     source.close()
     with pytest.raises(ServiceUnavailable, match="shop was closed"):
         call.result(60)
+
+
+def test_a_call_after_closing_fails_as_closed(
+    source: McpSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [tool] = source.tools(Cancellation())
+    connection = source._connection
+    assert connection is not None
+    connection.close()
+    monkeypatch.setattr(type(connection), "alive", True)  # it was, just before
+    with pytest.raises(ServiceUnavailable, match="shop was closed"):
+        connection.call(tool.name, {}, Cancellation())
 
 
 def test_events_come_before_the_answer(source: McpSource, shop: Shop) -> None:

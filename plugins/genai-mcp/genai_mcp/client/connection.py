@@ -221,7 +221,11 @@ class Connection:
     def _run(self, function: Callable[[], Awaitable[_T]], limits: CancelToken) -> _T:
         if not self.alive:
             raise self._why()
-        return self._result(self._portal.start_task_soon(function), limits)
+        try:
+            future = self._portal.start_task_soon(function)
+        except RuntimeError:  # closed meanwhile
+            raise self._why() from None
+        return self._result(future, limits)
 
     def _result(self, future: Future[_T], limits: CancelToken) -> _T:
         """Wait for a result of the loop. What `limits` end is cancelled there as well."""

@@ -24,6 +24,7 @@ CONNECT_SECONDS = 30.0
 """Timeout of a connection; the limits of a call are for its reply."""
 
 _MOST_REASON = 2000  # bytes of a body with the reason of an error
+_HEADER_VALUE = re.compile(r"([!-~\x80-\xff]([ \t!-~\x80-\xff]*[!-~\x80-\xff])?)?")
 
 
 @contextlib.asynccontextmanager
@@ -39,6 +40,12 @@ async def http_transport(
     if not url.startswith(("https://", "http://")):
         raise ConfigurationError(f"the url of {server.name} must be an http(s) URL")
     headers = {name: filled(server, value) for name, value in server.headers.items()}
+    # h11 would quote an invalid value, which can contain a key, in its error
+    if not all(_HEADER_VALUE.fullmatch(value) for value in headers.values()):
+        raise ConfigurationError(
+            f"the headers of {server.name} have an invalid value",
+            hint="remove line ends, and blanks at the beginning and at the end",
+        )
     try:
         client = _Client(
             server.name, headers=headers, timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS)
@@ -80,6 +87,7 @@ class _Client(httpx2.AsyncClient):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(**options)
+        self.headers["accept-encoding"] = "identity"  # the size of decoded data is unknown
         self._name = name
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -134,6 +142,8 @@ class _Limited(httpx2.AsyncByteStream):
 
 def reason_of(error: httpx2.TransportError) -> str:
     """Return the text of an error, without the codes and the lines of C code in it."""
+    if isinstance(error, httpx2.LocalProtocolError):  # its text can contain values of headers
+        return "the request is invalid"
     text = re.sub(r"\[[^]]*\] | \(_ssl\.c:\d+\)$", "", one_line(str(error)))
     return text or type(error).__name__
 
