@@ -267,9 +267,11 @@ class Database:
             return StoreError(
                 f"{self.location}: {error.strerror}", file=self.location, hint=paths.ELSEWHERE
             )
-        said = " ".join(str(error).split()) or type(error).__name__
-        hint = next((hint for start, hint in _HINTS.items() if said.lower().startswith(start)), "")
-        return StoreError(f"{self.location}: {said}", file=self.location, hint=hint)
+        reason = " ".join(str(error).split()) or type(error).__name__
+        hint = next(
+            (hint for start, hint in _HINTS.items() if reason.lower().startswith(start)), ""
+        )
+        return StoreError(f"{self.location}: {reason}", file=self.location, hint=hint)
 
     def no_store(self) -> StoreError:
         """The error for a database of another application."""

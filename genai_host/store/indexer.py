@@ -181,7 +181,7 @@ class _Derived:
         self.summary["feature"] = self._feature = _text(form["feature"])
         self._changed(form, row)
         for message in form.get("history", ()):
-            self._said(None, message)
+            self._add_message(None, message)
 
     def _changed(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         models = {_text(role): _text(name) for role, name in form["models"].items()}
@@ -191,7 +191,7 @@ class _Derived:
         self.summary["status"] = "open"
         self.summary["turns"] = row.turn + 1
         self._again[row.turn] = form.get("again") is True
-        text = self._said(row.turn, form["message"])
+        text = self._add_message(row.turn, form["message"])
         if not self.summary["title"]:
             self.summary["title"] = storable(" ".join(text.split())[:_TITLE])
 
@@ -220,7 +220,7 @@ class _Derived:
             return
         self.summary["status"] = "idle"
         if row.turn not in self._again:  # the turn began before these entries
-            self._again[row.turn] = self._is_said_again(row)
+            self._again[row.turn] = self._is_regenerated(row)
         self._takes_back |= self._again[row.turn]
         messages = answer_fields(answer).get("new_messages")
         if messages is None:
@@ -228,9 +228,9 @@ class _Derived:
             return
         for message in messages:
             if message["role"] == "assistant":
-                self._said(row.turn, message)
+                self._add_message(row.turn, message)
 
-    def _is_said_again(self, ended: Row[Any]) -> bool:
+    def _is_regenerated(self, ended: Row[Any]) -> bool:
         begun = (
             select(entries.c.body)
             .where(
@@ -248,7 +248,7 @@ class _Derived:
         self.summary["status"] = "idle"
         self._takes_back = True
 
-    def _said(self, turn: int | None, message: Mapping[str, Any]) -> str:
+    def _add_message(self, turn: int | None, message: Mapping[str, Any]) -> str:
         text = "\n".join(_texts(message.get("content", ())))
         self._add(turn, message["role"], text)
         return text

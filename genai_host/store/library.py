@@ -141,7 +141,7 @@ class ConversationQueries:
         self._indexer.catch_up_if_possible(self._mine())
         chosen = select(conversations, *_COSTS).where(self._mine())
         if after is not None:
-            chosen = chosen.where(_comes_after(self.find(after)))
+            chosen = chosen.where(_is_after(self.find(after)))
         columns = conversations.c
         chosen = chosen.order_by(columns.updated.desc(), columns.id.desc()).limit(limit)
         return self._summaries(chosen)
@@ -260,9 +260,9 @@ class ConversationQueries:
     def markdown(self, id: str, codec: Codec) -> str:
         summary = self.summary(id)
         title = " ".join(summary.title.split()) or summary.id
-        retold, times = replay(self.entries(summary.id, codec)), self.times(summary.id)
-        said = {mark.history: _minute(times[mark.started.turn]) for mark in retold.marks}
-        return f"# {title}\n\n{as_markdown(retold.history, said)}".rstrip() + "\n"
+        replayed, times = replay(self.entries(summary.id, codec)), self.times(summary.id)
+        message_times = {mark.history: _minute(times[mark.started.turn]) for mark in replayed.marks}
+        return f"# {title}\n\n{as_markdown(replayed.history, message_times)}".rstrip() + "\n"
 
     def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
         owned = None if conversation is None else self.find(conversation)
@@ -306,7 +306,7 @@ def _unknown(id: str) -> NotFound:
     return NotFound(f"unknown conversation {id}")
 
 
-def _comes_after(id: str) -> ColumnElement[bool]:
+def _is_after(id: str) -> ColumnElement[bool]:
     """Condition for the order of `Store.conversations`."""
     columns = conversations.c
     this = select(columns.updated, columns.id).where(columns.id == id).subquery()

@@ -231,13 +231,13 @@ class Toolbox:
     def _approved(self, tool: Tool) -> Tool:
         """A tool with the user's approval rule: that of its name, or else that of the longest
         matching prefix."""
-        said = [tool.name] if tool.name in self._approvals else []
-        said = said or [
+        matching = [tool.name] if tool.name in self._approvals else []
+        matching = matching or [
             each
             for each in self._approvals
             if each.endswith("*") and tool.name.startswith(each[:-1])
         ]
-        return evolve(tool, approval=self._approvals[max(said, key=len)]) if said else tool
+        return evolve(tool, approval=self._approvals[max(matching, key=len)]) if matching else tool
 
     def _refusal(
         self,
