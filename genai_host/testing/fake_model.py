@@ -57,7 +57,7 @@ def _respond(turn: Turn[NoSettings]) -> FeatureSteps:
 ASKING = Feature("asking", NoSettings, _respond, help="ask a model")
 
 
-_WORD = 8  # characters per chunk of a streamed answer
+_CHUNK = 8  # characters per chunk of a streamed answer
 _SIZE = 8
 
 
@@ -158,9 +158,9 @@ class FakeModel:
         tools = tuple(tool["name"] for tool in body.get("tools", ()))
         with self._lock:
             number = len(self.prompts)
-            heard = RecordedPrompt(number, messages, body.get("schema"), tools, body["parameters"])
-            self.prompts.append(heard)
-        return self.answer(heard)
+            prompt = RecordedPrompt(number, messages, body.get("schema"), tools, body["parameters"])
+            self.prompts.append(prompt)
+        return self.answer(prompt)
 
     def hang(self, limits: CancelToken) -> None:
         """Wait until the call is cancelled."""
@@ -203,19 +203,21 @@ class _FakeProvider(Provider):
         return _Events(self._events(self._completion(read_json(request.data()), limits)))
 
     def _completion(self, body: Mapping[str, Any], limits: CancelToken) -> Completion:
-        said = self._model.hear(body, usual_codec())
-        if said is HANG:
+        answer = self._model.hear(body, usual_codec())
+        if answer is HANG:
             self._model.hang(limits)
-        assert not isinstance(said, Act), f"a model cannot {said}"
-        return said if isinstance(said, Completion) else Completion(Message("assistant", said))
+        assert not isinstance(answer, Act), f"a model cannot {answer}"
+        return (
+            answer if isinstance(answer, Completion) else Completion(Message("assistant", answer))
+        )
 
     def _reply(self, value: Any) -> ProviderReply:
         return ProviderReply(json.dumps(usual_codec().to_json(value)).encode())
 
     def _events(self, completion: Completion) -> Iterator[StreamEvent]:
         text = completion.text
-        for at in range(0, len(text), _WORD):
-            yield _event({"delta": {"text": text[at : at + _WORD]}})
+        for at in range(0, len(text), _CHUNK):
+            yield _event({"delta": {"text": text[at : at + _CHUNK]}})
         for call in completion.tool_calls:
             yield _event({"delta": {"tool_call": usual_codec().to_json(call)}})
         yield _event({"end": usual_codec().to_json(completion)})

@@ -81,9 +81,9 @@ class DialectSuite(CodecSuite):
 
     def call(self) -> ChatCall:
         can = self.dialect.capabilities
-        said: list[str | Part] = ["Is it warm there?"]
-        said += [_PICTURE] if "images" in can else []
-        said += [_DOCUMENT] if "files" in can else []
+        content: list[str | Part] = ["Is it warm there?"]
+        content += [_PICTURE] if "images" in can else []
+        content += [_DOCUMENT] if "files" in can else []
         messages = [Message("system", "Be brief."), Message("user", "hi")]
         messages += [Message("assistant", "hello")]
         if "tools" in can:
@@ -93,7 +93,7 @@ class DialectSuite(CodecSuite):
             messages += [Message("assistant", "3 degrees")]
         return ChatCall(
             model_id="m-1",
-            messages=[*messages, Message("user", said)],
+            messages=[*messages, Message("user", content)],
             tools=_TOOLS if "tools" in can else (),
         )
 
@@ -136,10 +136,10 @@ class DialectSuite(CodecSuite):
 
     def test_what_another_dialect_left_in_the_history_is_no_matter(self) -> None:
         """Reasoning and vendor-specific parts may be omitted."""
-        said: list[str | Part] = [Reasoning("hm"), VendorPart("another", {"id": 1}), "hello"]
+        content: list[str | Part] = [Reasoning("hm"), VendorPart("another", {"id": 1}), "hello"]
         call = ChatCall(
             model_id="m-1",
-            messages=[Message("user", "hi"), Message("assistant", said), Message("user", "so?")],
+            messages=[Message("user", "hi"), Message("assistant", content), Message("user", "so?")],
         )
         self.dialect.prepare_request(call).data()
 
@@ -164,8 +164,8 @@ class DialectSuite(CodecSuite):
     def test_what_was_answered_can_be_sent_again(self) -> None:
         answers = [self.reply, self.calls[0]] if self.calls else [self.reply]
         for reply in answers:
-            said = self.extracted(reply).message
-            messages = [Message("user", "hi"), said, Message("user", "so?")]
+            answer = self.extracted(reply).message
+            messages = [Message("user", "hi"), answer, Message("user", "so?")]
             call = ChatCall(model_id="m-1", messages=messages)
             assert self.data(call) != self.data(evolve(call, messages=messages[::2]))
 
@@ -263,9 +263,9 @@ class CountDialectSuite(CodecSuite):
 
     def call(self) -> ChatCall:
         weather = {"type": "object", "properties": {"city": {"type": "string"}}}
-        said = [Message("system", "be brief"), Message("user", "one")]
+        messages = [Message("system", "be brief"), Message("user", "one")]
         tools = [ToolSchema("weather", "tells the weather", weather)]
-        return ChatCall(model_id="m-1", messages=said, tools=tools)
+        return ChatCall(model_id="m-1", messages=messages, tools=tools)
 
     def test_it_says_whose_calls_it_counts(self) -> None:
         assert self.dialect.operation == "count"

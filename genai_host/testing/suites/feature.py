@@ -87,27 +87,27 @@ class FeatureSuite(PluginSuite):
 
     def test_it_answers(self) -> None:
         conversation = self.open()
-        for said in self.says:
-            answer = self.take(conversation, said)
+        for text in self.says:
+            answer = self.take(conversation, text)
             assert isinstance(answer, Answer)
             assert answer.text or answer.data is not None
 
     def test_streaming_and_saying_are_alike(self) -> None:
-        said, streamed = self.open(), self.open()
+        plain, streamed = self.open(), self.open()
         for text in self.says:
-            expected = self.take(said, text)
+            expected = self.take(plain, text)
             *others, last = self.heard(streamed, text)
             assert last.answer is not None, "the answer comes last"
             assert not any(event.answer for event in others)
             assert timeless(last.answer) == timeless(expected)
-        assert said.history == streamed.history
+        assert plain.history == streamed.history
 
     def test_details_tell_of_each_prompt(self) -> None:
         host = self.host()
         conversation = self.open(host)
-        for said in self.says:
+        for text in self.says:
             before = len(self.model.prompts)
-            answer = self.take(conversation, said)
+            answer = self.take(conversation, text)
             kinds = [detail.kind for detail in answer.details]
             assert kinds.count("prompt") == len(self.model.prompts) - before
             for detail in answer.details:
@@ -117,15 +117,15 @@ class FeatureSuite(PluginSuite):
 
     def test_the_history_says_nothing_twice(self) -> None:
         conversation = self.open()
-        for said in self.says:
-            self.take(conversation, said)
+        for text in self.says:
+            self.take(conversation, text)
         texts = [message.text for message in conversation.history if message.role == "user"]
-        assert all(texts.count(said) <= 1 for said in self.says), f"{texts}"
+        assert all(texts.count(text) <= 1 for text in self.says), f"{texts}"
 
     def test_it_does_without_its_optional_roles(self) -> None:
         conversation = self.open(optional=False)
-        for said in self.says:
-            self.take(conversation, said)
+        for text in self.says:
+            self.take(conversation, text)
 
     # determinism
 
@@ -138,9 +138,9 @@ class FeatureSuite(PluginSuite):
         assert runs[0] == runs[2]
 
     def test_conversations_at_once_do_not_know_of_each_other(self) -> None:
-        expected = [self.take(self.open(), said) for said in self.says]
+        expected = [self.take(self.open(), text) for text in self.says]
         host = self.host()
-        streams = [self.heard(self.open(host), said) for said in self.says]
+        streams = [self.heard(self.open(host), text) for text in self.says]
         found: dict[int, Answer] = {}
         while len(found) < len(streams):
             for number, events in enumerate(streams):
@@ -198,10 +198,10 @@ class FeatureSuite(PluginSuite):
             conversation = self.open()
             events = conversation.stream(self.says[0])
             try:
-                heard = [next(events) for _ in range(count)]
+                received = [next(events) for _ in range(count)]
             except TurnPaused:
                 return
-            if heard[-1].answer is not None:
+            if received[-1].answer is not None:
                 return
             events.close()
             assert conversation.history == ()
@@ -262,8 +262,8 @@ class FeatureSuite(PluginSuite):
 
     def record(self, conversation: Conversation) -> InMemoryRecord:
         """Record of the conversation after all messages."""
-        for said in self.says:
-            self.take(conversation, said)
+        for text in self.says:
+            self.take(conversation, text)
         assert isinstance(conversation.record, InMemoryRecord)
         return conversation.record
 
@@ -292,15 +292,15 @@ class FeatureSuite(PluginSuite):
 
     def _disturbed(self, conversation: Conversation, expected: type[GenaiError]) -> None:
         """Send all messages, and retry the failing turn."""
-        for said in self.says:
+        for text in self.says:
             before = conversation.history
             try:
-                self.take(conversation, said)
+                self.take(conversation, text)
             except expected as error:
                 assert not isinstance(error, PluginError), f"it cannot handle a failure: {error}"
                 assert conversation.history == before
                 assert conversation.status == "idle"
-                self.take(conversation, said)
+                self.take(conversation, text)
 
     def _run_child(self, file: Path, seed: str) -> None:
         kind = type(self)

@@ -105,10 +105,10 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
     def test_a_cancel_closes_the_connection(self, way: str, place: str) -> None:
         conversation = self.open(self.stage(), way)
         self.service.replies = [Reply(_PLACES[place])]
-        said = in_background(self.take, conversation, way)
+        answering = in_background(self.take, conversation, way)
         self.service.wait_for_requests(1)
         conversation.cancel()
-        assert isinstance(self.ended(said), Cancelled)
+        assert isinstance(self.ended(answering), Cancelled)
         self.service.wait_until_closed()
 
     @pytest.mark.parametrize("half", [False, True], ids=["between events", "in an event"])
@@ -119,9 +119,9 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
         begun = [*frames[:first], *([frames[first][:-3]] if half else [])]
         self.service.replies = [self.streamed([*begun, HANG])]
         conversation = self.open(host, "streamed")
-        heard = threading.Event()
-        listening = in_background(self.take, conversation, "streamed", "hi", lambda _: heard.set())
-        assert heard.wait(self.patience)
+        began = threading.Event()
+        listening = in_background(self.take, conversation, "streamed", "hi", lambda _: began.set())
+        assert began.wait(self.patience)
         conversation.cancel()
         assert isinstance(self.ended(listening), Cancelled)
         self.service.wait_until_closed()
@@ -204,9 +204,9 @@ def _bad(suite: HttpProviderSuite) -> list[Reply]:
 
 
 def _shown_of(error: GenaiError) -> Iterator[str]:
-    told = io.StringIO()
-    traceback.print_exception(error, file=told)
-    yield told.getvalue()
+    output = io.StringIO()
+    traceback.print_exception(error, file=output)
+    yield output.getvalue()
     chain: BaseException | None = error
     while chain is not None:
         yield repr(chain)

@@ -94,14 +94,14 @@ class HttpStreams(HttpStage):
     def test_a_cut_around_any_event_is_never_an_answer(self) -> None:
         """Truncate over the network: one byte before the end of an event, at its end, and one byte
         after."""
-        said = self._said_by_place()
+        texts = self._text_by_place()
         ends = itertools.accumulate(map(len, self.frames(_FEW)[:-1]))
         places = [end + by for end in ends for by in (-1, 0, 1)]
         text = b"".join(self.frames(_FEW))
         self.service.replies = [self.streamed([text[:place], CUT]) for place in places]
         host = self.stage(patience=_ONCE, breaker_threshold=_NEVER)
         for place in places:
-            _must_be_cut(place, said[place], *self.ask(host, "streamed"))
+            _must_be_cut(place, texts[place], *self.ask(host, "streamed"))
 
     def test_a_cut_at_any_byte_is_never_an_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Truncate in memory, instead of in the host's transport. The host's parsers are tested
@@ -109,23 +109,23 @@ class HttpStreams(HttpStage):
         memory = _Memory(self.stream_type, b"".join(self.frames(_FEW)))
         monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
         host = self.stage(patience=_ONCE, breaker_threshold=_NEVER)
-        for place, said in enumerate(self._said_by_place()):
+        for place, text in enumerate(self._text_by_place()):
             if self.stream_type in FRAMINGS and b"\n" not in memory.text[max(place - 2, 0) :][:3]:
                 continue
             memory.place = place
-            _must_be_cut(place, said, *self.ask(host, "streamed"))
+            _must_be_cut(place, text, *self.ask(host, "streamed"))
         assert memory.sent, "the provider does not use services.http"
 
-    def _said_by_place(self) -> list[str]:
+    def _text_by_place(self) -> list[str]:
         """Text of the complete events before each byte, by its number. The last event is the end
         marker."""
         events = self.events(_FEW)
-        said = [""]
+        texts = [""]
         for count, event in enumerate(events[:-1], 1):
-            before = said[-1]
-            said += [before] * (len(self.frame(event)) - 1)
-            said.append(self.heard(events[:count], _FEW))
-        return said + [said[-1]] * (len(self.frame(events[-1])) - 1)
+            before = texts[-1]
+            texts += [before] * (len(self.frame(event)) - 1)
+            texts.append(self.heard(events[:count], _FEW))
+        return texts + [texts[-1]] * (len(self.frame(events[-1])) - 1)
 
     # timeouts
 
@@ -238,9 +238,9 @@ class HttpStreams(HttpStage):
         assert len(self.service.requests) == 1
 
 
-def _must_be_cut(place: int, said: str, streamed: str, error: Any) -> None:
+def _must_be_cut(place: int, expected: str, streamed: str, error: Any) -> None:
     assert isinstance(error, IncompleteReply), f"cut at byte {place}: {error!r}"
-    assert streamed == error.text == said, f"cut at byte {place}"
+    assert streamed == error.text == expected, f"cut at byte {place}"
 
 
 class _Memory:

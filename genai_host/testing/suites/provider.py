@@ -255,10 +255,10 @@ class ProviderSuite(PluginSuite):
     def test_a_call_that_is_cancelled_ends(self, way: str) -> None:
         """Another thread cancels the call while it waits for the reply."""
         conversation = self.stall(way)
-        said = in_background(self.take, conversation, way, self.question)
+        answering = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()
         conversation.cancel()
-        assert isinstance(self.ended(said), Cancelled)
+        assert isinstance(self.ended(answering), Cancelled)
         assert conversation.history == ()
 
     def test_a_stream_that_is_cancelled_ends(self) -> None:
@@ -287,11 +287,11 @@ class ProviderSuite(PluginSuite):
     def test_a_call_ends_with_its_instance(self, way: str) -> None:
         """A call ends when its instance is removed, or its host is closed."""
         conversation = self.stall(way)
-        said = in_background(self.take, conversation, way, self.question)
+        answering = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()
         [host] = self._hosts
         assert self.ended(in_background(host.instances.remove, "tested")) is None
-        assert isinstance(self.ended(said), ProviderRemoved)
+        assert isinstance(self.ended(answering), ProviderRemoved)
 
     def test_it_can_be_closed_twice_and_unused(self) -> None:
         provider = self.stage().instances["tested"].provider
@@ -306,7 +306,7 @@ class ProviderSuite(PluginSuite):
         self._under_way = threading.Event()
         provider = host.instances["tested"].provider
         for name in ("send", "stream"):
-            vars(provider)[name] = _telling(getattr(provider, name), self._under_way)
+            vars(provider)[name] = _signalling(getattr(provider, name), self._under_way)
         return conversation
 
     def wait_until_under_way(self) -> None:
@@ -317,12 +317,12 @@ class ProviderSuite(PluginSuite):
 _ALL = CAPABILITIES.keys() - {"stream"}
 
 
-def _telling(call: Callable[..., Any], under_way: threading.Event) -> Callable[..., Any]:
-    def tell(*arguments: Any) -> Any:
+def _signalling(call: Callable[..., Any], under_way: threading.Event) -> Callable[..., Any]:
+    def signal(*arguments: Any) -> Any:
         under_way.set()
         return call(*arguments)
 
-    return tell
+    return signal
 
 
 def _no_network(*_: Any) -> Any:

@@ -39,8 +39,8 @@ class OpenAIChatReplies:
         return _body(text, "stop")
 
     def events(self, pieces: Sequence[str]) -> list[bytes]:
-        spoken = [_choice({"content": piece}) for piece in pieces]
-        events = [_choice({"role": "assistant", "content": ""}), *spoken, _choice({}, "stop")]
+        chunks = [_choice({"content": piece}) for piece in pieces]
+        events = [_choice({"role": "assistant", "content": ""}), *chunks, _choice({}, "stop")]
         return [*(json.dumps(event, ensure_ascii=False).encode() for event in events), b"[DONE]"]
 
 

@@ -326,10 +326,10 @@ class ToolSuite(PluginSuite):
             return
         output_of(given)
 
-    def _asks(self, heard: RecordedPrompt) -> Completion | str:
+    def _asks(self, prompt: RecordedPrompt) -> Completion | str:
         """Model answers that call the tool with each sample, one per round, then with all in one
         round."""
-        rounds = sum(message.role == "tool" for message in heard.messages)
+        rounds = sum(message.role == "tool" for message in prompt.messages)
         calls = [
             ToolCall(f"{rounds}-{number}", self.tool, arguments)
             for number, (arguments, *_) in enumerate(self.samples)
