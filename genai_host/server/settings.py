@@ -39,8 +39,8 @@ class AccessLogEntry:
     user: str
 
     def __str__(self) -> str:
-        said = f"{self.method} {self.path} {self.status} {self.seconds:.3f} s {self.user or '-'}"
-        return ascii(said)[1:-1]
+        line = f"{self.method} {self.path} {self.status} {self.seconds:.3f} s {self.user or '-'}"
+        return ascii(line)[1:-1]
 
 
 _SHORTEST = 16  # characters of a token: 64 bits if hexadecimal

@@ -61,20 +61,20 @@ class WorkerProcess:
         listens = threading.Thread(target=self._obey, args=(server,), daemon=True)
 
         def ready() -> None:
-            self._tell(READY)
+            self._send(READY)
             listens.start()
 
         server.run(ready)
 
     def fail(self, error: GenaiError) -> None:
         """Report an error at the start to the supervisor."""
-        self._tell(f"{FAILED} {json.dumps({'message': error.message, 'hint': error.hint})}")
+        self._send(f"{FAILED} {json.dumps({'message': error.message, 'hint': error.hint})}")
 
     def close(self) -> None:
         self.listener.close()
         self._channel.close()
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         with contextlib.suppress(OSError):  # the supervisor has ended
             self._channel.sendall(f"{line}\n".encode())
 
@@ -119,7 +119,7 @@ class Child:
         self.is_ready = self.is_leaving = False
         self.error: GenaiError | None = None
         self.began, self.ready_at = 0.0, math.inf
-        self._said = b""
+        self._unread = b""
         self._channel, theirs = socket.socketpair()
         with theirs:
             handed = (listener.fileno(), theirs.fileno())
@@ -143,7 +143,7 @@ class Child:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def tell(self, order: str) -> None:
+    def send(self, order: str) -> None:
         """Send an order. A worker that is not ready is terminated instead: it has no requests."""
         self.is_leaving = True
         if not self.is_ready:
@@ -157,7 +157,7 @@ class Child:
         with contextlib.suppress(OSError):
             self._process.kill()
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         """Read the available messages, and return whether more can follow."""
         try:
             piece = self._channel.recv(_MOST)
@@ -165,16 +165,16 @@ class Child:
             return True
         except OSError:
             return False
-        self._said += piece
-        *lines, self._said = self._said.split(b"\n")
+        self._unread += piece
+        *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
             self._take(line.decode(errors="replace"))
-        return bool(piece) and len(self._said) < _MOST
+        return bool(piece) and len(self._unread) < _MOST
 
     def close(self) -> None:
         """Wait until the process has ended, and read its last messages."""
         self._process.wait()
-        self.hear()
+        self.receive()
         self._channel.close()
 
     def why(self) -> GenaiError:
@@ -186,13 +186,13 @@ class Child:
         return PluginError(f"a worker exited unexpectedly: {how}", hint="see its output")
 
     def _take(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
-        if word == READY:
+        kind, _, rest = line.partition(" ")
+        if kind == READY:
             self.is_ready = True
-        elif word == FAILED:
+        elif kind == FAILED:
             with contextlib.suppress(ValueError, LookupError, TypeError):  # malformed message
-                told = json.loads(rest)
-                self.error = ConfigurationError(told["message"], hint=told["hint"])
+                failure = json.loads(rest)
+                self.error = ConfigurationError(failure["message"], hint=failure["hint"])
 
 
 _TRIES = 3  # failed starts in a row before giving up, if no worker serves
@@ -289,7 +289,7 @@ class Supervisor:
                 for each in signals.recv(256):
                     self._heed(each)
             elif isinstance(key.fileobj, Child):
-                self._hear(key.fileobj)
+                self._receive(key.fileobj)
         for child in [child for child in self._children if child.has_ended]:
             self._lay_out(child)
         if not self._has_begun and all(self._serving(n) for n in range(self._count)):
@@ -303,9 +303,9 @@ class Supervisor:
         elif number in (signal.SIGINT, signal.SIGTERM):
             self._end(AT_ONCE if self._is_ending else DRAIN)
 
-    def _hear(self, child: Child) -> None:
+    def _receive(self, child: Child) -> None:
         was_ready = child.is_ready
-        if not child.hear():
+        if not child.receive():
             self._selector.unregister(child)
         if child.is_ready and not was_ready:
             child.ready_at = self._clock.monotonic()
@@ -319,7 +319,7 @@ class Supervisor:
         if old is None:
             self._renewing = None
         else:
-            old.tell(HAND_OVER)
+            old.send(HAND_OVER)
 
     def _lay_out(self, child: Child) -> None:
         """Remove a worker that has ended, and start another if it should still run."""
@@ -380,7 +380,7 @@ class Supervisor:
         if order == AT_ONCE:
             self._killed_at = self._clock.monotonic() + _HURRY
         for child in self._children:
-            child.tell(order)
+            child.send(order)
 
     def _serving(self, number: int) -> Child | None:
         """The ready worker with a number."""

@@ -188,26 +188,26 @@ def _out_of_its_fence(completion: Completion) -> Completion:
     return evolve(completion, message=evolve(message, content=[*others, bare]))
 
 
-def finish_word(completion: Completion, words: Mapping[FinishReason, str]) -> str:
-    """The finish reason in the words of an API.
+def api_finish_reason(completion: Completion, names: Mapping[FinishReason, str]) -> str:
+    """The name of the finish reason in an API.
 
     Args:
         completion: The answer.
-        words: Words of the API by finish reason.
+        names: Names in the API by finish reason.
 
     Raises:
-        UnexpectedFinish: The API has no word for it; other words would mean that the answer is
+        UnexpectedFinish: The API has no name for it; another name would mean that the answer is
             usable.
     """
-    word = words.get(completion.finish)
-    if word is None:
+    name = names.get(completion.finish)
+    if name is None:
         raise UnexpectedFinish(
             f"the model stopped because of {completion.reason}",
             reason=completion.reason,
             detail=completion.text,
             **completion.place,
         )
-    return word
+    return name
 
 
 def streamed(
@@ -294,13 +294,13 @@ def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> 
         host.codec,
     )
     record.append(TurnStarted(0, message, feature.version, len(before)))
-    said = Answer(
+    recorded = Answer(
         completion.text,
         data=completion.value,
         new_messages=[message, completion.message],
         usage=completion.usage,
     )
-    record.append(TurnEnded(0, said))
+    record.append(TurnEnded(0, recorded))
 
 
 def _choice_of(host: Host, route: RouteInfo) -> ModelChoice:
@@ -340,10 +340,10 @@ def _of_feature(
                 # clients must neither run its tool calls nor store its signatures
                 yield Delta(event.data.text, event.data.reasoning)
             elif event.answer is not None:
-                said = event.answer
-    if not "".join(shown).endswith(said.summary):  # it was not streamed
-        yield Delta(f"\n\n{said.summary}" if shown else said.summary)
-    return Completion(Message("assistant", said.summary), usage=said.usage, value=said.data)
+                final = event.answer
+    if not "".join(shown).endswith(final.summary):  # it was not streamed
+        yield Delta(f"\n\n{final.summary}" if shown else final.summary)
+    return Completion(Message("assistant", final.summary), usage=final.usage, value=final.data)
 
 
 @frozen

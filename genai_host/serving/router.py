@@ -64,9 +64,9 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\[\]$-]", re.ASCII)
 def _naming(dropped: Sequence[str], reply: RouteResponse) -> RouteResponse:
     """The reply with the header for ignored fields."""
     names = [_NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] for name in dropped[:MOST_DROPPED]]
-    told = ", ".join([*names, "..."] if len(dropped) > MOST_DROPPED else names)
-    _log.debug("ignored fields of the request: %s", told)
-    return evolve(reply, headers={**reply.headers, DROPPED: told})
+    listed = ", ".join([*names, "..."] if len(dropped) > MOST_DROPPED else names)
+    _log.debug("ignored fields of the request: %s", listed)
+    return evolve(reply, headers={**reply.headers, DROPPED: listed})
 
 
 def with_retry_after(problem: HttpProblem) -> dict[str, str]:

@@ -327,7 +327,7 @@ class TestSupervisor:
             def __init__(self, number: int) -> None:
                 self.number, self.error = number, None
                 self.is_ready = self.is_leaving = False
-                self._said = b""
+                self._unread = b""
                 self._channel, self.theirs = socket.socketpair()
                 self._channel.setblocking(False)
                 started.append(self)
@@ -336,7 +336,7 @@ class TestSupervisor:
                 else:
                     signal.raise_signal(signal.SIGTERM)
 
-            def tell(self, order: str) -> None:
+            def send(self, order: str) -> None:
                 self.has_ended = True
 
             def close(self) -> None:

@@ -169,10 +169,10 @@ def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
     if not given:
         raise ValidationError("must not be empty", path=body.at("messages"))
     reader = _Reader()
-    said = [*reader.system(body, "system")]
+    messages = [*reader.system(body, "system")]
     for each in given:
-        said += reader.messages(each)
-    return said, reader.ttls
+        messages += reader.messages(each)
+    return messages, reader.ttls
 
 
 class _Reader:
@@ -212,18 +212,18 @@ class _Reader:
     def _of_user(self, given: JsonReader) -> Iterator[Message]:
         """Yield the tool results before other content."""
         results: list[Part] = []
-        said: list[Part] = []
+        parts: list[Part] = []
         for block in self._blocks(given, "content"):
             if block.text("type") == "tool_result":
                 result, files = self._result(block)
                 results.append(result)
-                said += files
+                parts += files
             else:
-                said.append(_part(block))
+                parts.append(_part(block))
         if results:
             yield Message("tool", results)
-        if said or not results:
-            yield Message("user", said or [Text("")])
+        if parts or not results:
+            yield Message("user", parts or [Text("")])
 
     def _answered(self, block: JsonReader) -> Iterator[Part]:
         """Read a block of an answer, which may have further fields."""
@@ -287,8 +287,8 @@ def _part_of_result(block: JsonReader) -> Part:
     inner = block.raw("content")
     blocks = block.objects("content") if isinstance(inner, list) else ()
     texts = [each.text("text") for each in blocks if each.text("type") == "text"]
-    said = "\n".join(filter(None, [*named, *texts]))
-    return Text(said or f"(a block of type {one_line(kind)} was left out)")
+    full_text = "\n".join(filter(None, [*named, *texts]))
+    return Text(full_text or f"(a block of type {one_line(kind)} was left out)")
 
 
 _OF_MESSAGES = ("document", "image", "text")

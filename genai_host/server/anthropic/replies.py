@@ -31,7 +31,7 @@ from genai_host.api.json_text import write_json
 from genai_host.api.streamed_body import sse_event
 from genai_host.errors import GenaiError
 from genai_host.server.anthropic.conversation import MALFORMED, OWN
-from genai_host.serving.completion import CompletionStream, finish_word
+from genai_host.serving.completion import CompletionStream, api_finish_reason
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
@@ -53,7 +53,7 @@ NO_THREADS = HttpProblem(
     "conversations are not stored here: send all messages without this field",
     path="$.thread",
 )
-_TOLD_BY_CODE = frozenset({NO_THREADS.code})
+_CODES_OF_FORMAT = frozenset({NO_THREADS.code})
 """Errors with a code of the format, which clients handle in a special way."""
 
 
@@ -72,7 +72,7 @@ def error_object(problem: HttpProblem) -> dict[str, Any]:
     message = f"{place}: {problem.message}" if place else problem.message
     hint = f" ({problem.hint})" if problem.hint else ""
     error: dict[str, Any] = {"type": _TYPES.get(status, usual), "message": f"{message}{hint}"}
-    if problem.code in _TOLD_BY_CODE:
+    if problem.code in _CODES_OF_FORMAT:
         error["details"] = {"error_code": problem.code}
     return {"type": "error", "error": error}
 
@@ -310,9 +310,9 @@ class MessageWriter:
         return {"id": self._id, "type": "message", "role": "assistant", "model": self._model}
 
     def _end(self, completion: Completion) -> _Wire:
-        told = completion.vendor_finish
-        exact = _MORE_EXACT.get(told) == completion.finish
-        reason = told if exact else finish_word(completion, _FINISHES)
+        vendor_reason = completion.vendor_finish
+        exact = _MORE_EXACT.get(vendor_reason) == completion.finish
+        reason = vendor_reason if exact else api_finish_reason(completion, _FINISHES)
         return {
             "stop_reason": reason,
             "stop_sequence": self._stop if reason == "stop_sequence" else None,

@@ -44,8 +44,8 @@ def messages_in(body: JsonReader) -> list[Message]:
     if not contents:
         raise ValidationError("contents is not specified", path=body.at("contents"))
     pairing = Pairing()
-    said = [message for each in contents for message in _messages(each, pairing)]
-    return [*_system(body), *map(_joined, merge_consecutive(said, "tool", "assistant"))]
+    messages = [message for each in contents for message in _messages(each, pairing)]
+    return [*_system(body), *map(_joined, merge_consecutive(messages, "tool", "assistant"))]
 
 
 def text_of(content: JsonReader) -> str:

@@ -39,7 +39,7 @@ from genai_host.serving.completion import CompletionStream
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
-_WORDS: Mapping[int, str] = {
+_STATUS_NAMES: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -69,7 +69,7 @@ def error_object(problem: HttpProblem) -> dict[str, Any]:
     error: dict[str, Any] = {
         "code": status,
         "message": message,
-        "status": _WORDS.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL"),
+        "status": _STATUS_NAMES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL"),
         "details": _details(problem),
     }
     return {"error": error}
@@ -229,9 +229,9 @@ def _finish(completion: Completion) -> _Wire:
     if malformed:
         message = f"Malformed function call: {malformed[0].name} {malformed[0].malformed}"
         return {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": message}
-    told = completion.vendor_finish
-    exact = completion.finish in ("content_filter", "other") and told in _MORE_EXACT
-    return {"finishReason": told if exact else _FINISHES[completion.finish]}
+    reason = completion.vendor_finish
+    exact = completion.finish in ("content_filter", "other") and reason in _MORE_EXACT
+    return {"finishReason": reason if exact else _FINISHES[completion.finish]}
 
 
 def _usage(usage: Usage) -> _Wire:

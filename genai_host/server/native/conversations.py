@@ -52,10 +52,10 @@ class Conversations:
     def listed(self, request: RouteRequest) -> RouteResponse:
         limit = number_in(request.query, "limit", _PAGE, _MOST)
         store = self._host.store_for(request.user)
-        words = request.query.get("search", "").strip()
-        if words:
+        query = request.query.get("search", "").strip()
+        if query:
             return json_response(
-                {"data": [found_row(each) for each in store.search(words, limit=limit)]}
+                {"data": [found_row(each) for each in store.search(query, limit=limit)]}
             )
         after = request.query.get("after") or None
         found = store.conversations(limit=limit + 1, after=after)
@@ -133,9 +133,9 @@ class Conversations:
         turn, number = request.parameters["turn"], request.parameters["number"]
         id = conversation_in(request, self._host)
         entries = self._host.store_for(request.user).entries(id, self._host.codec)
-        for told in turns_of(entries):
-            if str(told.number) == turn and told.answer is not None:
-                for place, each in enumerate(told.answer.images):
+        for stored_turn in turns_of(entries):
+            if str(stored_turn.number) == turn and stored_turn.answer is not None:
+                for place, each in enumerate(stored_turn.answer.images):
                     if str(place) == number and each.data:
                         return RouteResponse(each.data, headers={"content-type": _kind_of(each)})
         raise NotFound("unknown image")

@@ -27,7 +27,8 @@ from genai_host.serializers.conversations import answer_row
 from genai_host.util.text import short_repr
 
 _LONGEST_TITLE = 500
-_NOT_SAID = (ToolCall, ToolResult, Reasoning, VendorPart)  # only from models, providers and tools
+# only from models, providers and tools
+_NOT_FROM_USERS = (ToolCall, ToolResult, Reasoning, VendorPart)
 _WEB = ("https://", "http://")  # a local service could read a file of this machine
 
 _NO_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -105,7 +106,7 @@ def message_in(given: JsonReader, codec: Codec) -> Message | None:
             "the message must have the role user and must not be empty", path=path
         )
     for part in message.content:
-        if isinstance(part, _NOT_SAID):
+        if isinstance(part, _NOT_FROM_USERS):
             raise ValidationError(
                 f"a user message cannot contain a part of type {part.type}", path=path
             )

@@ -63,7 +63,7 @@ class Replies:
         mine = (request.user, id)
         first = self._under_way.setdefault(mine, claim)
         if first is not claim:
-            return _told(first, digest)
+            return _saved_reply(first, digest)
 
         def end(body: bytes | None) -> None:
             try:
@@ -107,7 +107,7 @@ class Replies:
 
     def _before(self, shelf: DocumentCollection, id: str, digest: str) -> RouteResponse:
         try:
-            return _told(shelf.get(id).value, digest)
+            return _saved_reply(shelf.get(id).value, digest)
         except NotFound as error:
             raise Conflict(
                 "the first request with this key has just failed", hint="send it again"
@@ -165,7 +165,7 @@ def _kept(reply: RouteResponse, body: bytes) -> dict[str, Any]:
     return {"status": reply.status, "headers": dict(reply.headers), "body": body.decode()}
 
 
-def _told(claim: Mapping[str, Any], digest: str) -> RouteResponse:
+def _saved_reply(claim: Mapping[str, Any], digest: str) -> RouteResponse:
     if claim["digest"] != digest:
         raise ValidationError(f"this {HEADER} was already used for another request", path=HEADER)
     if "status" not in claim:
@@ -207,14 +207,14 @@ class _Copied:
             close()
         if not self._has_ended:
             self._has_ended = True
-            self._tell(getattr(self._body, "is_done", False))
+            self._report_end(getattr(self._body, "is_done", False))
 
     def _copied(self) -> Generator[bytes, None, None]:
         for piece in self._body:
             self._copy.append(piece)
             yield piece
         self._has_ended = True
-        self._tell(getattr(self._body, "is_done", True))
+        self._report_end(getattr(self._body, "is_done", True))
 
-    def _tell(self, is_done: bool) -> None:
+    def _report_end(self, is_done: bool) -> None:
         self._end(b"".join(self._copy) if is_done else None)

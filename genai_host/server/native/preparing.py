@@ -103,8 +103,8 @@ class PreparationStream:
         row: Callable[[], dict[str, Any]],
     ) -> None:
         self._row = row
-        self._heard: queue.SimpleQueue[PreparationProgress | GenaiError | None]
-        self._heard = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[PreparationProgress | GenaiError | None]
+        self._reports = queue.SimpleQueue()
         self._open = ExitStack()
         bounded = _bounded(host, limits, _PREPARING, "become ready")
         self._limits = self._open.enter_context(bounded)
@@ -124,21 +124,21 @@ class PreparationStream:
     def _run(self, preparation: Preparation) -> None:
         end: GenaiError | None = None
         try:
-            preparation.run(self._heard.put, self._limits)
+            preparation.run(self._reports.put, self._limits)
         except GenaiError as error:
             end = error
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             end = PluginError(f"the preparation failed: {describe_exception(error)}")
-        self._heard.put(end)
+        self._reports.put(end)
 
     def _written(self) -> Generator[bytes, None, None]:
         try:
-            while isinstance(heard := self._heard.get(), PreparationProgress):
-                yield sse_event("progress", asdict(heard))
-            if heard is None:
+            while isinstance(report := self._reports.get(), PreparationProgress):
+                yield sse_event("progress", asdict(report))
+            if report is None:
                 yield sse_event("done", self._row())
             else:
-                yield sse_event("error", failed(heard))
+                yield sse_event("error", failed(report))
         finally:
             self._open.close()
 

@@ -79,7 +79,7 @@ _CONFIGURATION: Mapping[str, Schema] = {
     "provider_order": _NAMES,
     "parameters": _OBJECT,
 }
-_SAID: Mapping[str, Schema] = {
+_INPUT: Mapping[str, Schema] = {
     "message": {"anyOf": [_NAME, _ref("Message"), _list(_ref("Part"))]},
     "regenerate": _FLAG,
     "context output_schema": _OBJECT,
@@ -263,7 +263,7 @@ SCHEMAS: Mapping[str, Schema] = {
         },
         "details record_error",
     ),
-    "NewTurn": _request({**_SAID, "stream": _FLAG}),
+    "NewTurn": _request({**_INPUT, "stream": _FLAG}),
     "Result": _request({"result": _ANY, "stream": _FLAG}),
     "TurnReply": _reply(
         {
@@ -291,7 +291,7 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "Cancelled": _reply({"cancelled": _FLAG}),
     "Undone": _reply({"message": _or_null(_ref("Message"))}),
-    "NewJob": _request({"feature conversation": _NAME, **_OPENED, **_SAID}),
+    "NewJob": _request({"feature conversation": _NAME, **_OPENED, **_INPUT}),
     "Job": _reply(
         {
             "id": _NAME,

@@ -265,7 +265,7 @@ class TurnStream:
             pause = self._turn.conversation.current_pause
             yield sse_event("paused", None if pause is None else pause_row(pause))
         except GenaiError as error:
-            yield sse_event("error", _told(error))
+            yield sse_event("error", _error_row(error))
         finally:
             self._open.close()
 
@@ -280,7 +280,7 @@ class TurnStream:
         return sse_event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
 
 
-def _told(error: GenaiError) -> dict[str, Any]:
+def _error_row(error: GenaiError) -> dict[str, Any]:
     """An error with `retry_after`, which a started stream cannot send as a header."""
     seconds = HttpProblem.of(error).retry_after
     return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})

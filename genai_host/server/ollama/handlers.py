@@ -185,7 +185,7 @@ def _details(model: ServedModel) -> dict[str, Any]:
 
 
 def _capabilities(model: ServedModel) -> list[str]:
-    able = [word for name, word in _ABLE.items() if name in model.capabilities]
+    able = [capability for name, capability in _ABLE.items() if name in model.capabilities]
     return [_OPERATIONS[model.operation], *able]
 
 

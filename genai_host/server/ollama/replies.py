@@ -58,15 +58,15 @@ MessagePlacement = Callable[[_Wire], _Wire]
 """Puts `content`, `thinking`, `tool_calls`, `images` at their place in the reply."""
 
 
-def as_message(said: _Wire) -> _Wire:
+def as_message(content: _Wire) -> _Wire:
     """Return the content of a chat reply."""
-    return {"message": {"role": "assistant", **said}}
+    return {"message": {"role": "assistant", **content}}
 
 
-def as_response(said: _Wire) -> _Wire:
+def as_response(content: _Wire) -> _Wire:
     """Return the content of a generate reply."""
-    wire = {"response": said["content"]}
-    return {**wire, **({"thinking": said["thinking"]} if "thinking" in said else {})}
+    wire = {"response": content["content"]}
+    return {**wire, **({"thinking": content["thinking"]} if "thinking" in content else {})}
 
 
 @frozen
@@ -76,18 +76,18 @@ class ChatWriter:
     Attributes:
         model: Model name as requested.
         thoughts: Whether to include reasoning.
-        said: Puts the content into the reply.
+        place: Puts the content into the reply.
         clock: The host's clock.
     """
 
     model: str
     thoughts: bool
-    said: MessagePlacement
+    place: MessagePlacement
     clock: Clock
 
     def whole(self, completion: Completion) -> _Wire:
-        said = {"content": completion.text, **self._thinking(completion), **_others(completion)}
-        return {**self._head(), **self.said(said), **_end(completion)}
+        content = {"content": completion.text, **self._thinking(completion), **_others(completion)}
+        return {**self._head(), **self.place(content), **_end(completion)}
 
     def lines(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the lines of a stream. An error is the last line, without `done`."""
@@ -97,7 +97,7 @@ class ChatWriter:
     def nothing(self, reason: str) -> _Wire:
         """Return the reply to a request that only loads or unloads a model."""
         done = {"done": True, "done_reason": reason}
-        return {**self._head(), **self.said({"content": ""}), **done}
+        return {**self._head(), **self.place({"content": ""}), **done}
 
     def _pieces(self, answering: CompletionStream) -> Iterator[_Wire]:
         thought = False
@@ -115,10 +115,10 @@ class ChatWriter:
         rest = {**({} if thought else self._thinking(completion)), **_others(completion)}
         if rest:
             yield self._piece({"content": "", **rest})
-        yield {**self._head(), **self.said({"content": ""}), **_end(completion)}
+        yield {**self._head(), **self.place({"content": ""}), **_end(completion)}
 
-    def _piece(self, said: _Wire) -> _Wire:
-        return {**self._head(), **self.said(said), "done": False}
+    def _piece(self, content: _Wire) -> _Wire:
+        return {**self._head(), **self.place(content), "done": False}
 
     def _head(self) -> _Wire:
         now = self.clock.now().astimezone(UTC).isoformat(timespec="microseconds")

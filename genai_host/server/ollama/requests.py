@@ -45,8 +45,8 @@ _ROLES = ("system", "user", "assistant", "tool")
 def messages_in(body: JsonReader) -> list[Message]:
     """Read the messages, oldest first; consecutive results are merged. Raises `ValidationError`."""
     pairing = Pairing()
-    said = [_message(given, pairing) for given in body.objects("messages")]
-    return merge_consecutive((message for message in said if message.content), "tool")
+    messages = [_message(given, pairing) for given in body.objects("messages")]
+    return merge_consecutive((message for message in messages if message.content), "tool")
 
 
 def images_in(given: JsonReader) -> list[Image]:

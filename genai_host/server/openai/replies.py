@@ -23,7 +23,7 @@ from genai_host.api import (
 )
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
-from genai_host.serving.completion import CompletionStream, finish_word
+from genai_host.serving.completion import CompletionStream, api_finish_reason
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
@@ -109,7 +109,7 @@ class CompletionWriter:
                     "index": 0,
                     "message": message,
                     "logprobs": None,
-                    "finish_reason": finish_word(completion, _FINISH),
+                    "finish_reason": api_finish_reason(completion, _FINISH),
                 }
             ],
             "usage": _usage(completion.usage),
@@ -126,17 +126,17 @@ class CompletionWriter:
                 if delta.text and not delta.reasoning and delta.tool_call is None:  # usual case
                     yield before + b'{"content":' + write_json(delta.text) + b"}" + after
                     continue
-                said: _Wire = {"content": delta.text} if delta.text else {}
+                wire: _Wire = {"content": delta.text} if delta.text else {}
                 if delta.reasoning:
                     thought = True
-                    said["reasoning_content"] = delta.reasoning
+                    wire["reasoning_content"] = delta.reasoning
                 if delta.tool_call is not None:
-                    said["tool_calls"] = [{"index": calls, **_call(delta.tool_call)}]
+                    wire["tool_calls"] = [{"index": calls, **_call(delta.tool_call)}]
                     calls += 1
-                if said:
-                    yield before + write_json(said) + after
+                if wire:
+                    yield before + write_json(wire) + after
             completion = answering.completion
-            finish = finish_word(completion, _FINISH)
+            finish = api_finish_reason(completion, _FINISH)
         except GenaiError as error:
             yield _event(write_json(error_object(HttpProblem.of(error))))
             return

@@ -115,10 +115,10 @@ def messages_in(body: JsonReader) -> list[Message]:
     given = body.objects("messages")
     if not given:
         raise ValidationError("must not be empty", path=body.at("messages"))
-    return merge_consecutive(_said_in(given), "tool")
+    return merge_consecutive(_read_messages(given), "tool")
 
 
-def _said_in(given: Sequence[JsonReader]) -> Iterator[Message]:
+def _read_messages(given: Sequence[JsonReader]) -> Iterator[Message]:
     """Documents in tool results follow after all consecutive results."""
     names: dict[str, str] = {}
     files: list[Part] = []
@@ -144,7 +144,7 @@ def _message(
     if role in ("system", "developer"):
         return Message("system", texts_in(given) or [Text("")])
     if role == "assistant":
-        return Message("assistant", list(_said(given, names, calls)))
+        return Message("assistant", list(_assistant_parts(given, names, calls)))
     if role == "tool":
         id = given.text("tool_call_id")
         if id not in names:
@@ -155,7 +155,7 @@ def _message(
     raise ValidationError("invalid or missing role", path=given.at("role"))
 
 
-def _said(given: JsonReader, names: dict[str, str], calls: CallReader) -> Iterator[Part]:
+def _assistant_parts(given: JsonReader, names: dict[str, str], calls: CallReader) -> Iterator[Part]:
     given.refuse("audio", "function_call")
     thought = given.text("reasoning_content") or given.text("reasoning")
     if thought:

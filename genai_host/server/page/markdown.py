@@ -196,9 +196,9 @@ def web_address(given: object) -> str | None:
 
 
 def _picture(token: Token) -> list[Node]:
-    said = token.content or "picture"
+    alt_text = token.content or "picture"
     address = web_address(token.attrs.get("src"))
-    return [said] if address is None else [["a", {"href": address}, [said]]]
+    return [alt_text] if address is None else [["a", {"href": address}, [alt_text]]]
 
 
 def _attributes(token: Token) -> Mapping[str, Any]:

@@ -200,10 +200,10 @@ class ResponsesApi:
         self._context = PreviousItems(self._kept, self._conversations)
 
     def create(self, request: RouteRequest) -> RouteResponse:
-        wanted, reply, said, whole = self._said(request)
+        wanted, reply, new_items, whole = self._read(request)
         asked = asked_of(self._host, wanted, whole)
         show = self._show(request.user, wanted.encrypted)
-        finish = partial(self._finish, request.user, reply, said, show)
+        finish = partial(self._finish, request.user, reply, new_items, show)
         if not wanted.stream:
             completion = asking.whole(self._host, asked, request)
             return json_response(finish(completion, reply.items(completion)))
@@ -212,7 +212,7 @@ class ResponsesApi:
         return asking.streamed(answering, events.write)
 
     def count(self, request: RouteRequest) -> RouteResponse:
-        wanted, _, _, whole = self._said(request)
+        wanted, _, _, whole = self._read(request)
         tokens = counted(self._host, wanted, whole, request.limits)
         return json_response({"object": "response.input_tokens", "input_tokens": tokens})
 
@@ -277,21 +277,21 @@ class ResponsesApi:
             self._conversations.delete_item(request.user, _conversation(request), id)
         )
 
-    def _said(
+    def _read(
         self, request: RouteRequest
     ) -> tuple[ResponsesRequest, ResponseHead, list[Item], list[Item]]:
         """The request, its reply, its items, and all items with previous ones."""
         wanted = read_request(fields_of(request), self._unseal(request))
         reply = ResponseHead(wanted, self._kept.now())
         before = self._context.before(request.user, wanted)
-        said = self._context.input(request.user, wanted.input, before, reply.new_tail)
-        return wanted, reply, said, [*before, *said]
+        new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
+        return wanted, reply, new_items, [*before, *new_items]
 
     def _finish(
         self,
         user: str,
         reply: ResponseHead,
-        said: Sequence[Item],
+        new_items: Sequence[Item],
         show: Show,
         completion: Completion,
         output: list[Item],
@@ -300,9 +300,9 @@ class ResponsesApi:
         wanted = reply.request
         response = reply.finished(completion, output, self._kept.now())
         if wanted.conversation is not None:
-            self._conversations.add(user, wanted.conversation, [*said, *output])
+            self._conversations.add(user, wanted.conversation, [*new_items, *output])
         if wanted.store is not False:
-            value = {"response": response, "input": said}
+            value = {"response": response, "input": new_items}
             self._kept.keep_response(user, reply.id, value, asked=wanted.store is True)
         return {**response, "output": [show(item) for item in output]}
 
@@ -326,5 +326,5 @@ def _includes_encrypted(request: RouteRequest) -> bool:
     """Whether the query includes encrypted reasoning; clients encode lists in several ways."""
     names = ("include", "include[]", "include[0]")
     given = [request.query[name] for name in names if name in request.query]
-    words = [word for each in given for word in each.split(",")]
-    return reads_encrypted(Fields({"include": words}, "$"))
+    included = [name for each in given for name in each.split(",")]
+    return reads_encrypted(Fields({"include": included}, "$"))

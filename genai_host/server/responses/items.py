@@ -146,7 +146,7 @@ def _read_message(item: Fields) -> Item:
     role = item.choice("role", ("user", "assistant", "system", "developer"))
     if not role:
         raise MissingParameter("role is missing", path=item.at("role"))
-    read_part = _read_said if role == "assistant" else _read_part
+    read_part = _read_answer_part if role == "assistant" else _read_part
     if isinstance(item.raw("content"), str):
         kind = "output_text" if role == "assistant" else "input_text"
         parts = [_text_part(kind, item.text("content"))]
@@ -170,7 +170,7 @@ def _text_part(kind: str, text: str) -> Item:
     return {"type": kind, "text": text}
 
 
-def _read_said(part: Fields) -> Item:
+def _read_answer_part(part: Fields) -> Item:
     """Read a part of an assistant message."""
     kind = part.choice("type", ("output_text", "refusal"))
     if kind == "refusal":

@@ -44,29 +44,29 @@ _INPUT = "$.input"
 def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[Message]:
     """Return the messages of items. Raises `ValidationError` if a result has no call, or a call has
     no result."""
-    said: list[tuple[Role, Part]] = []
+    role_parts: list[tuple[Role, Part]] = []
     ends: list[int] = []  # each is the end of a separate message
     pending: dict[str, str] = {}
     files: list[File] = []
     calls = CallReader()
     for item in items:
         if files and item["type"] != "function_call_output":
-            said += [("user", file) for file in files]
-            ends.append(len(said))
+            role_parts += [("user", file) for file in files]
+            ends.append(len(role_parts))
             files.clear()
         for role, part in _parts(item, files, calls):
             if isinstance(part, ToolCall):
                 pending[part.id] = part.name
             elif isinstance(part, ToolResult):
                 part = _named(part, pending)
-            said.append((role, part))
+            role_parts.append((role, part))
         if item["type"] == "message" and item["role"] != "assistant":
-            ends.append(len(said))
-    said += [("user", file) for file in files]
+            ends.append(len(role_parts))
+    role_parts += [("user", file) for file in files]
     for id in pending:
         raise ValidationError(f"function call {id!r} has no output", path=_INPUT)
     messages = [] if instructions is None else [Message("system", instructions)]
-    return messages + _joined(said, ends)
+    return messages + _joined(role_parts, ends)
 
 
 def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
@@ -76,12 +76,12 @@ def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
     return ToolResult(result.id, pending.pop(result.id), result.content)
 
 
-def _joined(said: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
+def _joined(role_parts: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
     messages: list[Message] = []
     marks = set(ends)
     number = 0
     keyed = []
-    for at, (role, part) in enumerate(said):
+    for at, (role, part) in enumerate(role_parts):
         number += at in marks
         keyed.append((number, role, part))
     for (_, role), parts in groupby(keyed, key=lambda each: each[:2]):
@@ -260,20 +260,20 @@ def picture_item(picture: Image, new_id: MakeItemId) -> Item:
 
 
 def joined(
-    message: Message, told: Sequence[Item], new_id: MakeItemId
+    message: Message, streamed: Sequence[Item], new_id: MakeItemId
 ) -> tuple[list[Item], list[Item]]:
     """Return the items of an answer in order, and those not yet streamed.
 
     Args:
         message: The answer.
-        told: Streamed items. Their text is final; data known only at the end, for example opaque
-            data, is added.
+        streamed: Streamed items. Their text is final; data known only at the end, for example
+            opaque data, is added.
         new_id: Returns a new item id.
     """
-    left = list(told)
+    left = list(streamed)
     ordered: list[Item] = []
     late: list[Item] = []
-    kinds = {item["type"] for item in told}
+    kinds = {item["type"] for item in streamed}
     for group in groups_of(message):
         found = next((item for item in left if _is_of(item, group)), None)
         if found is not None:

@@ -66,7 +66,9 @@ class ResponseHead:
         """Return the items of an answer that is not streamed."""
         return joined(completion.message, (), self.new_id)[0]
 
-    def told(self, status: str = "in_progress", output: Sequence[Item] = ()) -> dict[str, Any]:
+    def unfinished(
+        self, status: str = "in_progress", output: Sequence[Item] = ()
+    ) -> dict[str, Any]:
         """Return the response object while it is incomplete."""
         return {
             "id": self.id,
@@ -83,7 +85,7 @@ class ResponseHead:
             "store": self.request.store is not False,
             "top_logprobs": 0,
             "truncation": "disabled",
-            **self.request.told,
+            **self.request.repeated,
         }
 
     def finished(self, completion: Completion, output: Sequence[Item], now: int) -> dict[str, Any]:
@@ -93,7 +95,7 @@ class ResponseHead:
         if status == "incomplete" and output and "status" in output[-1]:
             output[-1]["status"] = status
         return {
-            **self.told(status, output),
+            **self.unfinished(status, output),
             "completed_at": now if status == "completed" else None,
             "incomplete_details": why,
             "usage": _usage(completion.usage),
@@ -104,7 +106,7 @@ class ResponseHead:
         """Return the response object of an interrupted answer."""
         known = "server_error" if problem.status >= 500 else "invalid_prompt"
         error = {"code": _ERRORS.get(problem.code, known), "message": problem.message}
-        return {**self.told("failed", output), "error": error}
+        return {**self.unfinished("failed", output), "error": error}
 
     def _model(self, completion: Completion) -> dict[str, str]:
         """The model that was used, if the client named none."""
@@ -180,8 +182,8 @@ class Events:
         self._done: set[str] = set()
 
     def write(self, answering: CompletionStream) -> Iterator[bytes]:
-        yield self._event("response.created", response=self._reply.told())
-        yield self._event("response.in_progress", response=self._reply.told())
+        yield self._event("response.created", response=self._reply.unfinished())
+        yield self._event("response.in_progress", response=self._reply.unfinished())
         try:
             for piece in answering:
                 yield from self._piece(piece)

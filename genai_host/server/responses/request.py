@@ -41,21 +41,21 @@ class Tools:
     Attributes:
         offered: Tools that the model may call.
         choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
-        told: All given tools, for the response.
+        repeated: All given tools, for the response.
         chosen: The given choice, for the response.
     """
 
     offered: Sequence[ToolSchema]
     choice: str | None
-    told: Sequence[RepeatedTool]
+    repeated: Sequence[RepeatedTool]
     chosen: str | RepeatedTool
 
 
 def read_tools(request: Fields) -> Tools:
     """Read the tools and the tool choice. Raises `ValidationError`."""
     path = request.at("tools")
-    told = [_read_tool(each) for each in request.objects("tools")]
-    schemas = each_once((_schema(tool, f"{path}[{at}]") for at, tool in enumerate(told)), path)
+    repeated = [_read_tool(each) for each in request.objects("tools")]
+    schemas = each_once((_schema(tool, f"{path}[{at}]") for at, tool in enumerate(repeated)), path)
     names = frozenset(schema.name for schema in schemas)
     chosen: str | RepeatedTool = "auto"
     allowed, choice = names, None
@@ -69,7 +69,7 @@ def read_tools(request: Fields) -> Tools:
     if choice == "required" and not allowed:
         raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
     offered = [schema for schema in schemas if schema.name in allowed]
-    return Tools(offered, choice if offered else None, told, chosen)
+    return Tools(offered, choice if offered else None, repeated, chosen)
 
 
 def _read_tool(tool: Fields) -> RepeatedTool:
@@ -105,16 +105,16 @@ def _read_choice(
     kind = chosen.needed("type")
     if kind == "function":
         name = _named(chosen, names)
-        told = {"type": kind, "name": name}
+        repeated = {"type": kind, "name": name}
         if name in CHOICES:  # as a choice, the name would have another meaning
-            return frozenset({name}), "required", told
-        return names, name, told
+            return frozenset({name}), "required", repeated
+        return names, name, repeated
     if kind != "allowed_tools":
         raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
     allowed = [_named(tool, names) for tool in chosen.objects("tools")]
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
-    told_tools = [{"type": "function", "name": name} for name in allowed]
-    return frozenset(allowed), mode, {"type": kind, "mode": mode, "tools": told_tools}
+    tools = [{"type": "function", "name": name} for name in allowed]
+    return frozenset(allowed), mode, {"type": kind, "mode": mode, "tools": tools}
 
 
 def _named(where: Fields, names: Collection[str]) -> str:
@@ -165,7 +165,7 @@ class ResponsesRequest:
         parameters: Model parameters, by the host's names.
         store: Whether to store the response; None if not given.
         encrypted: Whether to include sealed reasoning.
-        told: Fields of the request that the response repeats.
+        repeated: Fields of the request that the response repeats.
     """
 
     model: str | None
@@ -179,7 +179,7 @@ class ResponsesRequest:
     store: bool | None
     stream: bool
     encrypted: bool
-    told: Mapping[str, Any]
+    repeated: Mapping[str, Any]
 
 
 def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
@@ -207,7 +207,7 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
         "parallel_tool_calls": False if parallel is False and tools.offered else None,
     }
     instructions = given.text_or_none("instructions")
-    told = {
+    repeated = {
         "instructions": instructions,
         "max_output_tokens": parameters["max_tokens"],
         "max_tool_calls": given.whole("max_tool_calls", 0),
@@ -219,7 +219,7 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
         "temperature": parameters["temperature"],
         "text": {name: value for name, value in text.items() if value is not None},
         "tool_choice": tools.chosen,
-        "tools": tools.told,
+        "tools": tools.repeated,
         "top_p": parameters["top_p"],
         **_read_neutral(given),
     }
@@ -235,7 +235,7 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
         store=given.flag("store"),
         stream=bool(given.flag("stream")),
         encrypted=reads_encrypted(given),
-        told=told,
+        repeated=repeated,
     )
 
 
@@ -320,28 +320,28 @@ def _read_reasoning(given: Fields) -> tuple[str | None, str | None]:
 def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
     """The schema of the answer, and `text` for the response."""
     text = given.object("text") or Fields({}, given.at("text"))
-    told: dict[str, Any] = {
+    repeated: dict[str, Any] = {
         "format": {"type": "text"},
         "verbosity": text.choice("verbosity", _VERBOSITIES) or None,
     }
     form = text.object("format")
     if form is None:
-        return None, told
+        return None, repeated
     kind = form.choice("type", ("text", "json_object", "json_schema"))
     if not kind:
         raise MissingParameter("type is missing", path=form.at("type"))
-    told["format"] = {"type": kind}
+    repeated["format"] = {"type": kind}
     if kind == "text":
-        return None, told
+        return None, repeated
     if kind == "json_object":
-        return {"type": "object"}, told
+        return {"type": "object"}, repeated
     schema = form.mapping("schema")
     if schema is None:
         raise MissingParameter("schema is missing", path=form.at("schema"))
     check_schema(schema, form.at("schema"))
     more = {"description": form.text_or_none("description"), "strict": form.flag("strict")}
-    told["format"].update(
+    repeated["format"].update(
         {"name": form.needed("name"), "schema": schema},
         **{name: value for name, value in more.items() if value is not None},
     )
-    return schema, told
+    return schema, repeated
