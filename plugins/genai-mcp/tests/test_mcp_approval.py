@@ -11,6 +11,8 @@ import genai_feature_agent
 import mcp_types as rpc
 import pytest
 from genai_mcp.server import calls as calls_module
+from genai_mcp.server.messages import Question, Steps, failed
+from genai_mcp.server.offer import Offer
 from genai_vendor_mock.script import ScriptedReply
 
 from genai_host import Host
@@ -20,6 +22,7 @@ from genai_host.api import (
     FeatureSteps,
     NoSettings,
     Pause,
+    Progress,
     ToolCall,
     ToolContext,
     Turn,
@@ -83,6 +86,55 @@ class TestCancelling:
         assert hanging.begun.wait(30)
         talk.close()
         assert hanging.ended.is_set()
+
+    def test_one_that_ends_slowly_delays_no_others(
+        self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ended, go_on = threading.Event(), threading.Event()
+
+        def begin(*given: Any) -> Steps:
+            try:
+                yield Question("May it?", "It may not.")
+            finally:
+                ended.set()
+                go_on.wait(60)
+            return failed("never")
+
+        monkeypatch.setattr(Offer, "begin", begin)
+        monkeypatch.setattr(calls_module, "MOST_KEPT", 0)  # dropped when it would wait
+        host = make_host(own=InlinePlugin(tools=[tool("slow")]))
+        talk = Talk(service_of(host), version, {"elicitation": {}})
+        id = talk.begin("tools/call", name="slow")
+        if version == OLD:
+            talk.hear()
+            talk.tell("notifications/cancelled", requestId=id)
+        assert ended.wait(30)
+        try:
+            list_id = talk.begin("tools/list")
+            assert [each for each in talk.all_until(list_id) if each.get("id") == list_id]
+        finally:
+            go_on.set()
+
+    def test_one_cancelled_amid_its_progress_ends(
+        self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ended = threading.Event()
+
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            try:
+                while not ended.is_set():
+                    yield Progress("working")
+            finally:
+                ended.set()
+            return Answer("done")
+
+        host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        talk = Talk(service_of(host), version)
+        arguments = {"message": "hi"}
+        id = talk.begin("tools/call", {"progressToken": 1}, name="ask_f", arguments=arguments)
+        assert talk.hear()["method"] == "notifications/progress"
+        talk.tell("notifications/cancelled", requestId=id)
+        assert ended.wait(30)
 
 
 class TestApproval:

@@ -32,7 +32,7 @@ META = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
 
 PLUGIN = """
 import os, subprocess, sys, threading
-from genai_host.api import Tool, hookimpl
+from genai_host.api import Feature, NoSettings, Tool, hookimpl
 
 print("this is printed while it loads")
 
@@ -51,6 +51,15 @@ def hang(arguments, run):
 
 def large(arguments, run):
     return "x" * 100_000
+
+def block(turn):
+    print("hangs", file=sys.stderr, flush=True)
+    threading.Event().wait(1000)
+    yield
+
+@hookimpl
+def genai_features():
+    yield Feature("block", NoSettings, block, roles={})
 
 @hookimpl
 def genai_tools():
@@ -335,6 +344,12 @@ class TestStrangers:
         process.wait_for_error("hangs")
         assert process.end() == 0
         process.wait_for_error("has ended")
+
+    def test_a_call_that_hangs_does_not_keep_it(self, start: Callable[..., Process]) -> None:
+        process = start()
+        process.say(1, "tools/call", name="ask_block", arguments={"message": "hi"})
+        process.wait_for_error("hangs")
+        assert process.end() == 0
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
     @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])

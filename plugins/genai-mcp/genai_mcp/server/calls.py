@@ -115,8 +115,8 @@ class Waiting:
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
 
-    def keep(self, work: RunningCall, question: Question) -> str:
-        """Store a call and return its name."""
+    def keep(self, work: RunningCall, question: Question) -> tuple[str, list[RunningCall]]:
+        """Store a call. Returns its name, and the calls to drop: expired ones, or the oldest."""
         name = secrets.token_urlsafe(24)
         with self._lock:
             now = self._clock.monotonic()
@@ -124,9 +124,7 @@ class Waiting:
             gone = [key for key, kept in self._kept.items() if kept.until < now]
             gone += list(self._kept)[: max(0, len(self._kept) - len(gone) - MOST_KEPT)]
             dropped = [self._kept.pop(key) for key in dict.fromkeys(gone)]
-        for kept in dropped:
-            kept.work.drop()
-        return name
+        return name, [kept.work for kept in dropped]
 
     def take(self, name: str, tool: str, arguments: Mapping[str, Any]) -> _Kept | None:
         """Remove and return a call; None if it is unknown, or has another tool or arguments."""
@@ -177,7 +175,7 @@ class Calls:
     ) -> CallToolResult | InputRequiredResult:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         work, question, given = await self._taken_up(params, modern=modern)
-        count, is_kept = 0, False
+        count, ended = 0, [work]
         try:
             while True:
                 step = question or await _in_thread(work, given)
@@ -191,13 +189,15 @@ class Calls:
                 elif not _can_ask(context):
                     return _refused(step, modern=modern)
                 elif modern:
-                    is_kept = True
-                    return self._input_required(work, step)
+                    name, ended = self._waiting.keep(work, step)
+                    return _input_required(name, step)
                 else:
                     given = await _ask(context, step)
         finally:
-            if not is_kept:
-                work.drop()
+            # this runs code of plugins, which would block all clients in the loop
+            with anyio.CancelScope(shield=True):
+                for each in ended:
+                    await to_thread.run_sync(each.drop, limiter=anyio.CapacityLimiter(1))
 
     async def _taken_up(
         self, params: CallToolRequestParams, *, modern: bool
@@ -224,13 +224,13 @@ class Calls:
             None,
         )
 
-    def _input_required(self, work: RunningCall, question: Question) -> InputRequiredResult:
-        """Return the answer that makes the client ask its user and repeat the call."""
-        form = ElicitRequestFormParams(message=question.text, requested_schema=dict(FORM))
-        return InputRequiredResult(
-            input_requests={_APPROVAL: ElicitRequest(params=form)},
-            request_state=self._waiting.keep(work, question),
-        )
+
+def _input_required(name: str, question: Question) -> InputRequiredResult:
+    """Return the answer that makes the client ask its user and repeat the call of this name."""
+    form = ElicitRequestFormParams(message=question.text, requested_schema=dict(FORM))
+    return InputRequiredResult(
+        input_requests={_APPROVAL: ElicitRequest(params=form)}, request_state=name
+    )
 
 
 async def _in_thread(work: RunningCall, given: bool | None) -> News | Question | CallToolResult:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -66,19 +66,28 @@ class McpEndpoint:
         refusal = _wrong_origin(request)
         if refusal is not None:
             return refusal
+        message = None
         if request.body:
             try:
-                ValueBudget().read(request.body)  # the SDK does not limit the number of values
+                message = ValueBudget().read(
+                    request.body
+                )  # the SDK does not limit the number of values
             except (ValueError, ValidationError) as error:
                 return _error(400, PARSE_ERROR, f"invalid JSON: {one_line(str(error))}")
         exchange = _Exchange(self._portal, request)
+        version = request.headers.get("mcp-protocol-version")
+        in_session = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            if not in_session:
+                await self._service.find_headers(message)
+            await self._sessions.handle_request(scope, receive, send)
 
         def start() -> None:
-            self._tasks.start_soon(exchange.run, self._sessions)
+            self._tasks.start_soon(exchange.run, answer)
 
         self._portal.call(start)
-        version = request.headers.get("mcp-protocol-version")
-        if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
+        if in_session:
             return exchange.begin()  # its head comes immediately, and can name a session
         return RouteResponse(exchange, headers=_EVENTS, keepalive=_PING, begin=exchange.begin)
 
@@ -109,8 +118,8 @@ class _Exchange:
         self._write, self._read = anyio.create_memory_object_stream[dict[str, Any]](0)
         self._registration = request.limits.on_cancel(self._leave)
 
-    async def run(self, sessions: StreamableHTTPSessionManager) -> None:
-        """Answer the request, in the loop."""
+    async def run(self, answer: Callable[[Any, Any, Any], Awaitable[None]]) -> None:
+        """Answer the request with an ASGI application, in the loop."""
         received = False
 
         async def receive() -> dict[str, Any]:
@@ -127,7 +136,7 @@ class _Exchange:
 
         with self._write:
             try:
-                await sessions.handle_request(_scope(self._request), receive, send)
+                await answer(_scope(self._request), receive, send)
             except Exception as error:  # noqa: BLE001 - the others are served on
                 _log.warning("a request to /mcp failed", exc_info=error)
 

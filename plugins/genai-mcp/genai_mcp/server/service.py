@@ -53,6 +53,13 @@ class Service:
     def close(self) -> None:
         self._calls.close()
 
+    async def find_headers(self, message: Any) -> None:
+        """Look up which arguments a `tools/call` has in headers, which the SDK then validates."""
+        params = message.get("params") if isinstance(message, dict) else None
+        name = params.get("name") if isinstance(params, dict) else None
+        if isinstance(name, str) and message.get("method") == "tools/call":
+            await to_thread.run_sync(self._offer.tool, name)
+
     async def _list(
         self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListToolsResult:

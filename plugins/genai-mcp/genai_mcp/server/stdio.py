@@ -44,7 +44,7 @@ MOST = 64 << 20
 """Maximum number of bytes of requests without an answer, with 16 KiB added for each."""
 
 GRACE = 3.0
-"""Seconds for answers to be written at the end."""
+"""Seconds at the end for calls to end, and for answers to be written."""
 
 _BLOCK = 1 << 16
 _TASK = 1 << 14  # bytes of a request besides its line, roughly
@@ -86,26 +86,35 @@ class StdioServer:
         to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, to_client = anyio.create_memory_object_stream[SessionMessage](0)
         server = self._service.server
-        with start_blocking_portal(name="mcp server") as portal:
-            session = portal.start_task_soon(
-                server.run, incoming, outgoing, server.create_initialization_options()
-            )
-            session.add_done_callback(lambda _: self.end())
-            errors = outgoing.clone()
-            reader = threading.Thread(
-                target=self._read, args=(portal, to_server, errors), name="mcp read", daemon=True
-            )
-            writer = threading.Thread(
-                target=self._write, args=(portal, to_client), name="mcp write", daemon=True
-            )
-            reader.start()
-            writer.start()
-            while not self._ended.wait(_POLL):
-                pass
-            session.cancel()
+        exit = contextlib.ExitStack()
+        portal = exit.enter_context(start_blocking_portal(name="mcp server"))
+        session = portal.start_task_soon(
+            server.run, incoming, outgoing, server.create_initialization_options()
+        )
+        session.add_done_callback(lambda _: self.end())
+        errors = outgoing.clone()
+        reader = threading.Thread(
+            target=self._read, args=(portal, to_server, errors), name="mcp read", daemon=True
+        )
+        writer = threading.Thread(
+            target=self._write, args=(portal, to_client), name="mcp write", daemon=True
+        )
+        reader.start()
+        writer.start()
+        while not self._ended.wait(_POLL):
+            pass
+        session.cancel()
+
+        def close() -> None:
             portal.call(errors.close)
             writer.join(GRACE)
             portal.call(to_client.close)
+            exit.close()
+
+        # the loop waits for calls in progress, which may not end; all its threads are daemons
+        closing = threading.Thread(target=close, name="mcp close", daemon=True)
+        closing.start()
+        closing.join(GRACE)
 
     def end(self) -> None:
         """Stop serving. Safe in any thread and in signal handlers."""
