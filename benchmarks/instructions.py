@@ -31,10 +31,10 @@ _COMMANDS = (
     ("ask", "--model", "mock", "hi"),
 )
 _CALLS = (  # class of calls.py, its method, few and many of them, and parts of each
-    ("Host", "short", 20, 70, 1),
-    ("Host", "history", 10, 40, 1),
+    ("Host", "short", 20, 120, 1),
+    ("Host", "history", 10, 110, 1),
     ("Host", "stream", 1, 2, 2000),
-    ("Recorded", "short", 20, 70, 1),
+    ("Recorded", "short", 20, 120, 1),
 )
 _SETTLED = 2.5  # seconds until the index takes the last install for settled
 _CALL = """
