@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import CallToolResult
 from mcp_types import Tool as McpTool
+from pydantic import ValidationError
 
 from genai_host.api import Image, Text, Tool, ToolContext, ToolOutput
 
@@ -125,3 +127,37 @@ def test_data_is_given_where_there_is_nothing_else() -> None:
     assert output(content=[], structuredContent={"a": [1]}).text == '{"a":[1]}'
     assert output(content=[], structuredContent=None).text == "null"
     assert output(content=[]) == ToolOutput()
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+TEXTS = st.text(st.characters(), max_size=9) | VALUES
+KINDS = st.sampled_from(["text", "image", "audio", "resource_link", "resource"])
+PARTS = st.fixed_dictionaries(
+    {"type": KINDS, "text": TEXTS, "data": TEXTS, "mimeType": TEXTS, "uri": TEXTS, "name": TEXTS},
+    optional={"resource": st.fixed_dictionaries({"uri": TEXTS, "text": TEXTS}) | VALUES},
+)
+RESULTS = st.fixed_dictionaries(
+    {"content": st.lists(PARTS, max_size=3)}, optional={"structuredContent": VALUES}
+)
+
+
+@given(RESULTS)
+def test_any_result_is_an_output_or_is_refused(result: dict[str, Any]) -> None:
+    try:
+        valid = CallToolResult.model_validate(result)
+    except ValidationError:
+        return
+    assert all(isinstance(part, (Text, Image)) for part in output_of(valid).content)
+
+
+@given(st.lists(st.fixed_dictionaries({"name": TEXTS, "inputSchema": VALUES}), max_size=4))
+def test_any_definitions_are_tools_or_are_left_out(definitions: list[Any]) -> None:
+    valid = []
+    for each in definitions:
+        with suppress(ValidationError):
+            valid.append(McpTool.model_validate(each))
+    assert {tool.approval for tool in tools_of("shop", valid, called)} <= {"ask"}
