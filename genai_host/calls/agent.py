@@ -138,13 +138,14 @@ class Agent:
         self._checker(prompt.schema)  # checked before anything is sent
 
         last = CallRecord()
+        mixed = _with_other_parts(prompt.messages)
 
         def act(route: Route, report: CallRecord) -> Generator[Delta, None, Completion]:
             nonlocal last
             asked, last = prompt, report
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
-            call = self._call(asked, route, self._given(asked), stream)
+            call = self._call(asked, route, self._given(asked), mixed, stream)
             if asked.rate is not None and self._rates is not None:
                 with waiting():
                     self._rates.wait(route.info, asked.rate, cancellation)
@@ -153,7 +154,7 @@ class Agent:
 
         try:
             completion = yield from self._with_retries().stream(
-                self._routes_for(prompt), cancellation, act, trace, self._middleware
+                self._routes_for(prompt, mixed), cancellation, act, trace, self._middleware
             )
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
@@ -198,7 +199,8 @@ class Agent:
 
         routes: Sequence[Route] = self.routes
         if isinstance(step, CountTokens):
-            routes = self._able(step.prompt, self._counters())
+            mixed = _with_other_parts(step.prompt.messages)
+            routes = self._able(step.prompt, self._counters(), mixed)
         retries = self._with_retries()
         return self._as_asked(
             drained(retries.stream(routes, cancellation, act, trace, self._middleware))
@@ -208,7 +210,7 @@ class Agent:
         if isinstance(step, CountTokens):
             taken = route.candidate.parameters
             given = {name: v for name, v in self._given(step.prompt).items() if name in taken}
-            return self._call(step.prompt, route, given)
+            return self._call(step.prompt, route, given, _with_other_parts(step.prompt.messages))
         id, parameters = route.candidate.id, route.parameters(self.parameters)
         if isinstance(step, Embed):
             return EmbedCall(
@@ -221,10 +223,15 @@ class Agent:
         return merged_parameters(prompt.defaults, self.parameters, prompt.parameters)
 
     def _call(
-        self, prompt: Prompt, route: Route, given: Mapping[str, Any], stream: bool = False
+        self,
+        prompt: Prompt,
+        route: Route,
+        given: Mapping[str, Any],
+        mixed: Sequence[Message],
+        stream: bool = False,
     ) -> ChatCall:
         messages = prompt.messages
-        if "images" not in route.capabilities:
+        if "images" not in route.capabilities and any(each.role == "tool" for each in mixed):
             messages = [
                 each.remember("in words", _results_in_words) if each.role == "tool" else each
                 for each in messages
@@ -243,25 +250,24 @@ class Agent:
             call = with_schema_in_prompt(call)
         return call
 
-    def _routes_for(self, prompt: Prompt) -> list[Route]:
+    def _routes_for(self, prompt: Prompt, mixed: Sequence[Message]) -> list[Route]:
         """The routes for a prompt, best first. All but the best must accept its parameters."""
-        able = self._able(prompt, self.routes)
+        able = self._able(prompt, self.routes, mixed)
         if len(able) == 1:
             return able
         given = self._given(prompt).keys()
         others = [each for each in able[1:] if given <= each.candidate.parameters.keys()]
         return [able[0], *others]
 
-    def _able(self, prompt: Prompt, routes: Sequence[Route]) -> list[Route]:
+    def _able(
+        self, prompt: Prompt, routes: Sequence[Route], mixed: Sequence[Message]
+    ) -> list[Route]:
         """The routes with the capabilities that a prompt needs, best first. Services that enforce a
         schema come before those that get an instruction, and models that accept images in tool
         results before others."""
         needs = {"tools"} if prompt.tools else set()
         wants: set[str] = set()
-        for message in prompt.messages:
-            content = message.content
-            if len(content) == 1 and type(content[0]) is Text:  # in most cases
-                continue
+        for message in mixed:
             needed, wanted = message.remember("needs", _needs)
             needs |= needed
             wants |= wanted
@@ -298,6 +304,11 @@ class Agent:
             checker.check_references()
             self._checkers[key] = checker
         return self._checkers[key]
+
+
+def _with_other_parts(messages: Sequence[Message]) -> list[Message]:
+    """The messages that are not one text, as most are: each other one is looked at closely."""
+    return [m for m in messages if len(m.content) != 1 or type(m.content[0]) is not Text]
 
 
 def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:

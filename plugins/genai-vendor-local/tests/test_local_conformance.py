@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import genai_models_open
@@ -23,8 +24,8 @@ class TestLocal(ProviderSuite):
     beside = {"models": genai_models_open}
 
     @pytest.fixture(autouse=True)
-    def _with_weights(self, weights: Path, tmp_path: Path) -> None:
-        file = DEFAULT.file(tmp_path / "home" / "data" / "local")  # the home of the suite
+    def _with_weights(self, weights: Path, _in_a_home_of_its_own: None) -> None:
+        file = DEFAULT.file(Path(os.environ["GENAI_HOST_HOME"]) / "data" / "local")
         file.parent.mkdir(parents=True)
         file.symlink_to(DEFAULT.file(weights))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from genai_vendor_local import openmp, weights
+from genai_vendor_local import downloads, openmp
 from genai_vendor_local.openmp import Runtime
 from genai_vendor_local.processes import OPENMP as NAME
 from genai_vendor_local.processes import environment
@@ -155,7 +155,7 @@ def test_item_1_pull_fetches_both(
     folder = home / "data" / "local"
     folder.mkdir(parents=True)
     DEFAULT.file(folder).touch()
-    monkeypatch.setattr(weights, "_sha256", lambda file: RUNTIME.sha256)
+    monkeypatch.setattr(downloads, "_sha256", lambda file: RUNTIME.sha256)
     monkeypatch.setattr("genai_vendor_local.cli.pull", lambda *_, **__: DEFAULT.file(folder))
     assert run(["local", "pull"]) == 0
     captured = capsys.readouterr()
