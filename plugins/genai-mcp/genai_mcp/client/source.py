@@ -32,7 +32,7 @@ from genai_host.api import (
     decode_base64,
     write_json,
 )
-from genai_host.errors import ServiceUnavailable, ValidationError
+from genai_host.errors import MalformedReply, ServiceUnavailable, ValidationError
 from genai_mcp.client.servers import McpServer, SessionGone
 from genai_mcp.text import clean, one_line
 
@@ -52,10 +52,17 @@ _MOST_PARTS = 1001  # one more than the toolbox keeps, so that it reports the tr
 
 
 def output_of(result: CallToolResult) -> ToolOutput:
-    """Convert the result of a tool."""
+    """Convert the result of a tool.
+
+    Raises:
+        MalformedReply: It contains infinity or NaN.
+    """
     parts = [_part(each) for each in result.content[:_MOST_PARTS]]
     if not parts and "structured_content" in result.model_fields_set:
-        parts = [Text(write_json(result.structured_content).decode())]
+        try:
+            parts = [Text(write_json(result.structured_content).decode())]
+        except ValueError as error:
+            raise MalformedReply(f"the structuredContent is not JSON: {error}") from error
     return ToolOutput(parts, error=result.is_error)
 
 
@@ -118,7 +125,7 @@ def tools_of(server: str, definitions: Iterable[McpTool], call: ToolCall) -> lis
             if tool.name in found:
                 raise ValidationError(f"its name {tool.name} is already used")
             found[tool.name] = tool
-        except (ValidationError, RecursionError) as error:
+        except (ValidationError, ValueError, RecursionError) as error:
             why = one_line(str(error))
             _log.warning("%s: the tool %s is ignored: %s", server, one_line(definition.name), why)
     return list(found.values())
