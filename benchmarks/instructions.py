@@ -105,7 +105,7 @@ class _Revision:
         return self._counted(program)
 
     def calls(self, kind: str, method: str, times: int, service: Service) -> int:
-        """Instructions of a process that makes so many calls."""
+        """Instructions of a process that makes a number of calls."""
         where = str(self._tree / "benchmarks")
         start = [str(self._bin / "python"), "-c", _CALL, where, kind, method]
         self._run([*start, "1", service.url])

@@ -1,4 +1,4 @@
-"""Streamed replies: server-sent events, and bodies whose first chunk may take long, for example
+"""Streamed replies: server-sent events, and bodies whose first chunk may arrive late, for example
 while a model thinks.
 
 Source of the events: HTML Living Standard, "Server-sent events".

@@ -69,7 +69,7 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
 
 
 class _WatchedExecutor(Executor):
-    """An executor whose plugin is logged if it hangs."""
+    """Wraps an executor, and logs its plugin if a call hangs."""
 
     def __init__(self, executor: Executor, name: str, watchdog: Watchdog) -> None:
         self._executor = executor

@@ -83,7 +83,7 @@ async def _unlogged(url: str) -> AsyncIterator[None]:
 
 
 class _Client(httpx2.AsyncClient):
-    """Client whose replies are limited, and whose errors are JSON-RPC errors."""
+    """Client that limits the size of replies and turns errors into JSON-RPC errors."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(**options)
