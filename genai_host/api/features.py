@@ -99,9 +99,16 @@ def _messages(given: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(given)
 
 
-_DETAILS = Must("details", lambda given: all(isinstance(each, Detail) for each in given))
-_IMAGES = Must("images", lambda given: all(isinstance(each, Image) for each in given))
-_MESSAGES = Must("messages", lambda given: all(isinstance(each, Message) for each in given or ()))
+def _each(kind: type, given: Iterable[Any]) -> bool:
+    for each in given:  # noqa: SIM110 - a generator takes longer, and this runs for each answer
+        if not isinstance(each, kind):
+            return False
+    return True
+
+
+_DETAILS = Must("details", lambda given: _each(Detail, given))
+_IMAGES = Must("images", lambda given: _each(Image, given))
+_MESSAGES = Must("messages", lambda given: given is None or _each(Message, given))
 
 
 def _is_reaction(value: Any) -> bool:

@@ -96,6 +96,7 @@ class Agent:
         self._history = tuple(history)
         self._checkers: dict[str, SchemaValidator] = {}
         self._draft = Draft()
+        self._looked_at: tuple[Sequence[Message], list[Message]] = (), []
         if self.routes:
             self.routes[0].parameters(self.parameters)
 
@@ -138,7 +139,7 @@ class Agent:
         self._checker(prompt.schema)  # checked before anything is sent
 
         last = CallRecord()
-        mixed = _with_other_parts(prompt.messages)
+        mixed = self._with_other_parts(prompt.messages)
 
         def act(route: Route, report: CallRecord) -> Generator[Delta, None, Completion]:
             nonlocal last
@@ -199,7 +200,7 @@ class Agent:
 
         routes: Sequence[Route] = self.routes
         if isinstance(step, CountTokens):
-            mixed = _with_other_parts(step.prompt.messages)
+            mixed = self._with_other_parts(step.prompt.messages)
             routes = self._able(step.prompt, self._counters(), mixed)
         retries = self._with_retries()
         return self._as_asked(
@@ -210,7 +211,8 @@ class Agent:
         if isinstance(step, CountTokens):
             taken = route.candidate.parameters
             given = {name: v for name, v in self._given(step.prompt).items() if name in taken}
-            return self._call(step.prompt, route, given, _with_other_parts(step.prompt.messages))
+            mixed = self._with_other_parts(step.prompt.messages)
+            return self._call(step.prompt, route, given, mixed)
         id, parameters = route.candidate.id, route.parameters(self.parameters)
         if isinstance(step, Embed):
             return EmbedCall(
@@ -238,6 +240,7 @@ class Agent:
             ]
         call = ChatCall(
             model_id=route.candidate.id,
+            variant=route.candidate.variant,
             messages=messages,
             tools=prompt.tools,
             tool_choice=prompt.tool_choice,
@@ -290,6 +293,18 @@ class Agent:
             able.sort(key=lambda route: len(wants - route.capabilities))
         return able
 
+    def _with_other_parts(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages that are not one text, as most are: each other one is looked at closely.
+        The messages usually begin with those of the call before; only new ones are looked at."""
+        before, found = self._looked_at
+        if messages[: len(before)] != before:  # fast if they are the same objects
+            before, found = (), []
+        new = messages[len(before) :]
+        others = [m for m in new if len(m.content) != 1 or type(m.content[0]) is not Text]
+        found = [*found, *others] if others else found
+        self._looked_at = messages, found
+        return found
+
     def _with_retries(self) -> Retry:
         if self._retry is None:
             raise NoRoute(f"the role {self.role} has no model")
@@ -304,11 +319,6 @@ class Agent:
             checker.check_references()
             self._checkers[key] = checker
         return self._checkers[key]
-
-
-def _with_other_parts(messages: Sequence[Message]) -> list[Message]:
-    """The messages that are not one text, as most are: each other one is looked at closely."""
-    return [m for m in messages if len(m.content) != 1 or type(m.content[0]) is not Text]
 
 
 def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:

@@ -356,7 +356,19 @@ class Route:
         if not isinstance(result, (Completion, Embeddings, ModerationResult)):
             raise TypeError(f"dialect {self.info.dialect} returned a {type(result).__name__}")
         cost = self._cost(call, result, seconds, attempt.provider)
-        return evolve(result, route=self.info, seconds=seconds, cost=cost)
+        if type(result) is not Completion:
+            return evolve(result, route=self.info, seconds=seconds, cost=cost)
+        return Completion(  # `evolve` takes three times as long
+            result.message,
+            result.finish,
+            result.usage,
+            result.value,
+            result.vendor_finish,
+            self.info,
+            seconds,
+            cost,
+            result.raw_reply,
+        )
 
     def _cost(
         self,

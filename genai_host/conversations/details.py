@@ -299,7 +299,8 @@ class TurnUsage:
                     self.usage += call.usage
             self._unpriced += isinstance(result, _RESULTS) and result.cost is None
             if calls:
-                self._costs[path] = sum((cost_of_call(call.cost) for call in calls), Cost())
+                costs = [cost_of_call(call.cost) for call in calls]
+                self._costs[path] = costs[0] if len(costs) == 1 else sum(costs, Cost())
             if detail is not None:
                 self._details[path] = detail
         return detail

@@ -99,7 +99,7 @@ def _canonical_form(value: Any, label: Label) -> Any:
     if isinstance(value, Mapping):
         return {"mapping": {_key(key): _canonical_form(item, label) for key, item in value.items()}}
     if isinstance(value, (list, tuple)):
-        if value and all(type(item) is Message for item in value):
+        if set(map(type, value)) == {Message}:
             return {"messages": _of_messages(value, label)}
         return [_canonical_form(item, label) for item in value]
     if isinstance(value, (set, frozenset)):

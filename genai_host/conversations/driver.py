@@ -156,10 +156,15 @@ class Driver:
                     steps.close()
             answer = self._recordable(answer)
         account = self._account
-        details = [*account.details, *answer.details]
-        images = [*account.images, *answer.images]
-        return evolve(
-            answer, details=details, usage=account.usage, cost=account.cost, images=images
+        return Answer(  # `evolve` takes longer
+            answer.summary,
+            [*account.details, *answer.details],
+            answer.data,
+            answer.new_messages,
+            answer.state,
+            account.usage,
+            account.cost,
+            [*account.images, *answer.images],
         )
 
     @property

@@ -130,7 +130,8 @@ class FailsafeRecorder:
             self._unwritten.append(entry)
             return
         try:
-            self._write_buffered()
+            if self._unwritten:
+                self._write_buffered()
             self._recorder.append(entry)
         except StoreError as error:
             self.failed = error

@@ -25,7 +25,6 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.dialects import (
-    count_in,
     details_in,
     id_in,
     index_in,
@@ -70,7 +69,7 @@ def read_completion(body: bytes) -> Completion:
         text=content.text,
         refused=content.refused,
         reasoning=content.reasoning,
-        calls=distinct_calls(calls),
+        calls=distinct_calls(calls) if calls else (),
         finish=finish_word(choice.get("finish_reason")),
         usage=read_usage(data.get("usage") or choice.get("usage")),
     )
@@ -273,13 +272,11 @@ def read_usage(data: Any) -> Usage:
     """Token usage, if reported."""
     if not isinstance(data, dict):
         return NO_USAGE
-    return Usage(
-        input_tokens=count_in(data, "prompt_tokens"),
-        output_tokens=count_in(data, "completion_tokens"),
-        cached_tokens=count_in(details_in(data, "prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=count_in(
-            details_in(data, "completion_tokens_details"), "reasoning_tokens"
-        ),
+    return Usage(  # invalid counts become 0
+        data.get("prompt_tokens", 0),
+        data.get("completion_tokens", 0),
+        details_in(data, "prompt_tokens_details").get("cached_tokens", 0),
+        details_in(data, "completion_tokens_details").get("reasoning_tokens", 0),
     )
 
 
