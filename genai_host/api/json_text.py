@@ -118,6 +118,11 @@ def write_long_json(value: Any) -> bytes:
     Raises:
         ValueError, TypeError: See `write_json`.
     """
+    if type(value) is str and len(value) <= _SLICE:  # as most are: each message is written
+        try:
+            return _writer.encode(value).encode()
+        except UnicodeEncodeError:
+            return _ascii_writer.encode(value).encode()
     return _written(value, _encode_in_pieces)
 
 

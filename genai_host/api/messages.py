@@ -16,6 +16,7 @@ from attrs import validators as must
 
 from genai_host.api.json_text import check_numbers, well_formed, well_formed_object
 from genai_host.errors import ValidationError
+from genai_host.util.text import short_repr
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -85,6 +86,13 @@ def _is_json(part: Part, attribute: Attribute[Any], value: object) -> None:
     check_numbers(value)
 
 
+def _text(value: str) -> str:
+    """`well_formed` and `instance_of` in one, since a conversation has very many texts."""
+    if isinstance(value, str):
+        return value if value.isascii() else well_formed(value)
+    raise TypeError(f"text must be a string, not {short_repr(value)}")
+
+
 @frozen
 class Text(Part):
     """Plain text.
@@ -94,7 +102,7 @@ class Text(Part):
     """
 
     type = "text"
-    text: str = field(converter=well_formed, validator=_is_text)
+    text: str = field(converter=_text)
 
 
 @frozen

@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar, get_args
 
 import attrs
@@ -110,7 +111,7 @@ class Setting:
 
 def describe(settings: type[Any]) -> list[Setting]:
     """The fields of a settings class, in order."""
-    return [_describe_field(field) for field in _fields(settings)]
+    return [about for _, about in _fields_of(settings)]
 
 
 def settings_schema(settings: type[Any]) -> dict[str, Any]:
@@ -164,6 +165,16 @@ SETTINGS = Must("an attrs class", _describes_itself)
 
 def _fields(settings: type[Any]) -> Iterable[attrs.Attribute[Any]]:
     return (field for field in attrs.fields(attrs.resolve_types(settings)) if field.init)
+
+
+def _fields_of(settings: type[Any]) -> list[tuple[attrs.Attribute[Any], Setting]]:
+    """The fields of a settings class with their descriptions, in order."""
+    return _described(settings)  # type: ignore[arg-type]  # a class is hashable
+
+
+@lru_cache(maxsize=256)  # each conversation reads the settings of its feature
+def _described(settings: type[Any]) -> list[tuple[attrs.Attribute[Any], Setting]]:
+    return [(field, _describe_field(field)) for field in _fields(settings)]
 
 
 def _describe_field(field: attrs.Attribute[Any]) -> Setting:
@@ -224,14 +235,13 @@ def read_settings(
             as plain text.
     """
     environ = os.environ if environ is None else environ
-    fields = {field.name: field for field in _fields(settings)}
+    fields = {about.name: (field, about) for field, about in _fields_of(settings)}
     overrides = overrides or {}
     for name in (*given, *overrides):
         if name not in fields:
             raise _unknown(name, fields, overrides.get(name, owner))
     values: dict[str, Any] = {}
-    for name, field in fields.items():
-        about = _describe_field(field)
+    for name, (field, about) in fields.items():
         known = name in given and isinstance(given[name], (Secret, type(None)))
         if about.secret and secrets and not known:
             found = secrets(about, given.get(name))
