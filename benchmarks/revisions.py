@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Instructions of commands and calls, beside those of another revision.
+"""Instructions and CPU time of commands and calls, beside those of another revision.
 
-    python benchmarks/instructions.py [--base REVISION] [--python PYTHON]
+    python benchmarks/revisions.py [--base REVISION] [--python PYTHON]
 
 The time of a short command varies by more than most changes make, also on an idle machine; the
 number of instructions hardly varies, on any. Each revision is checked out and installed with all
 plugins into an environment of its own. The commands are run until their index and bytecode exist,
 and counted by callgrind of valgrind, which must be installed. Calls are those of `calls.py` of the
 revision itself: the difference between many and few in one process, without garbage collection.
+
+Instructions say nothing of caches and of the system. So the calls are timed, too: the CPU time of
+their thread, in processes of both revisions in turn, of which the least counts.
 """
 
 from __future__ import annotations
@@ -36,6 +39,17 @@ _CALLS = (  # class of calls.py, its method, few and many of them, and parts of 
     ("Host", "stream", 1, 2, 2000),
     ("Recorded", "short", 20, 120, 1),
 )
+_TIMED = (  # class of calls.py, its method, repetitions, and parts of each
+    ("Host", "short", 1000, 1),
+    ("Host", "history", 500, 1),
+    ("Host", "rebuilt", 200, 1),
+    ("Host", "stream", 6, 2000),
+    ("Recorded", "short", 1000, 1),
+    ("Recorded", "history", 500, 1),
+    ("Stored", "short", 1000, 1),
+    ("Stored", "history", 500, 1),
+)
+_ROUNDS = 5
 _SETTLED = 2.5  # seconds until the index takes the last install for settled
 _CALL = """
 import gc, os, sys
@@ -46,6 +60,19 @@ gc.disable()
 for _ in range(int(sys.argv[4])):
     act()
 os._exit(0)
+"""
+_TIMES = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import calls
+act = getattr(getattr(calls, sys.argv[2])(sys.argv[5]), sys.argv[3])
+times = []
+for _ in range(int(sys.argv[4])):
+    started = time.thread_time_ns()
+    act()
+    times.append(time.thread_time_ns() - started)
+times.sort()
+print(times[len(times) // 20])  # the very least is luck
 """
 
 
@@ -58,7 +85,7 @@ def main() -> None:
         base = _Revision(options.base, Path(scratch) / "base", options.python)
         now = _Revision("HEAD", Path(scratch) / "now", options.python)
         time.sleep(_SETTLED)
-        print(f"{'':36} {options.base:>14} {'HEAD':>14}  ratio")
+        print(f"{'instructions':36} {options.base:>14} {'HEAD':>14}  ratio")
         for command in _COMMANDS:
             _show(" ".join(command), *(each.command(command) for each in (base, now)))
         for kind, method, few, many, parts in _CALLS:
@@ -68,6 +95,13 @@ def main() -> None:
                 for each in (base, now)
             ]
             _show(f"{kind}.{method}", *counts)
+        print(f"\n{'CPU time in ns':36} {options.base:>14} {'HEAD':>14}  ratio")
+        for kind, method, times, parts in _TIMED:
+            rounds = [
+                [each.nanoseconds(kind, method, times, service) for each in (base, now)]
+                for _ in range(_ROUNDS)
+            ]
+            _show(f"{kind}.{method}", *(min(each) // parts for each in zip(*rounds, strict=True)))
 
 
 def _show(name: str, base: int, now: int) -> None:
@@ -111,15 +145,20 @@ class _Revision:
         self._run([*start, "1", service.url])
         return self._counted([*start, str(times), service.url])
 
+    def nanoseconds(self, kind: str, method: str, times: int, service: Service) -> int:
+        """CPU time of a call, of the thread that makes it."""
+        where = str(self._tree / "benchmarks")
+        start = [str(self._bin / "python"), "-c", _TIMES, where, kind, method]
+        return int(self._run([*start, str(times), service.url]).stdout)
+
     def _counted(self, program: list[str]) -> int:
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
-        return int(re.findall(r"Collected : (\d+)", self._run([*valgrind, *program]))[-1])
+        return int(re.findall(r"Collected : (\d+)", self._run([*valgrind, *program]).stderr)[-1])
 
-    def _run(self, program: list[str]) -> str:
-        """Run a program, and return its standard error."""
+    def _run(self, program: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             program, env=self._variables, cwd=os.sep, check=True, capture_output=True, text=True
-        ).stderr
+        )
 
 
 if __name__ == "__main__":
