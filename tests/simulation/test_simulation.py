@@ -40,6 +40,12 @@ def test_kills_with_postgresql_lose_nothing(postgres_server: str) -> None:
     assert failures(*run_seeds(1, 40, ("kill",), postgres_server)) == []
 
 
+@pytest.mark.process
+def test_a_run_that_failed_with_postgresql_holds_now(postgres_server: str) -> None:
+    """A job was deleted before its thread had begun, and its turn never ended."""
+    assert failures(run(plan_of(28100054), postgres_server)) == []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_no_fault_with_postgresql_spoils_anything(postgres_server: str) -> None:

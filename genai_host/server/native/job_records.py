@@ -55,7 +55,8 @@ class JobRecord:
         }
 
     def queued(self) -> QueuedJob:
-        return QueuedJob(self.id, KIND, self.user, {})
+        about = {"conversation": self.conversation, "turn": self.turn}
+        return QueuedJob(self.id, KIND, self.user, about)
 
 
 class JobRecords:
@@ -90,6 +91,14 @@ class JobRecords:
             value["reply"],
             None if error is None else self._host.codec.from_json(error, GenaiError),
         )
+
+    def queued(self, queued: QueuedJob) -> JobRecord | None:
+        """Return the record of a queued job, even if it was deleted, so that its turn ends; None if
+        an earlier version queued it without its turn."""
+        job = self.read(queued.user, queued.id)
+        if job is None and queued.about:
+            job = JobRecord(queued.id, queued.user, **queued.about)
+        return job
 
     def find(self, user: str, id: str) -> JobRecord:
         """Return a job with its current status. Raises `NotFound` if the job is unknown."""

@@ -146,7 +146,7 @@ class Jobs:
 
     def _do(self, queued: QueuedJob, ending: Cancellation) -> None:
         """Run a job, and save its result."""
-        job = self._records.read(queued.user, queued.id)
+        job = self._records.queued(queued)
         if job is not None and job.status == "running":
             self._records.end(self._done(job, queued, ending))
 
@@ -178,10 +178,6 @@ class Jobs:
         with closing(self._host.conversation(job.conversation, owner=job.user)) as conversation:
             if conversation.status != "pending" or conversation.turns != job.turn + 1:
                 return self._on_record(job)
-            if queued.is_cancelled:
-                conversation.abandon()
-                record_result(conversation, ending)
-                return self._on_record(job)
             if queued.is_exhausted:
                 error = PluginError(
                     f"the job was attempted {MOST_TRIES} times, and its server stopped each time",
@@ -195,8 +191,10 @@ class Jobs:
                 reply = whole(self._live, turn, ending, self._host.codec)
             except _LEFT:
                 raise
-            except GenaiError:
+            except GenaiError as error:
                 record_result(conversation, ending)
+                if isinstance(error, Cancelled):  # perhaps before the turn was resumed
+                    cancel_on_record(self._host, job.user, job.conversation, job.turn)
                 raise
             with suppress(StoreError):  # the job then keeps the answer
                 record_result(conversation, ending)

@@ -27,7 +27,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.jobs import MOST_TRIES, Job
 from genai_host.api.json_text import write_json
-from genai_host.errors import StoreError
+from genai_host.errors import Cancelled, StoreError
 from genai_host.server.native.job_records import QUEUE
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.turns import Live
@@ -200,6 +200,26 @@ def test_a_job_that_was_cancelled_halfway_is_not_done(
     clock.advance(LEASE)
     assert seen(api, id) == ("cancelled", 409, "cancelled")
     assert api.fake.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("is_cancelled", "is_deleted"), [(True, False), (True, True), (False, True)]
+)
+def test_the_turn_of_a_job_ends_before_its_thread_has_begun(
+    api: Api, idle: Jobs, is_cancelled: bool, is_deleted: bool
+) -> None:
+    """The record of a job is deleted by its client, or after a day."""
+    id = submit(idle)
+    path = f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
+    ending = Cancellation()
+    if is_cancelled:
+        ending.cancel(Cancelled("the job was cancelled"))
+    if is_deleted:
+        api.host.store_for("").documents("jobs").delete(id)
+    idle._do(queued(api.host, id), ending)
+    [turn] = api.get(path)["turns"]
+    assert turn["status"] == ("failed" if is_cancelled else "answered")
+    assert api.fake.calls == (0 if is_cancelled else 1)
 
 
 def test_the_conversation_of_a_job_that_waits_is_busy(api: Api, idle: Jobs) -> None:
