@@ -11,6 +11,8 @@ from collections.abc import Callable
 from genai_host.api.calls import CancelToken
 from genai_host.errors import Cancelled, GenaiError
 
+_HANGS = 10.0  # seconds to wait for a callback of a plugin
+
 _log = logging.getLogger(__name__)
 
 
@@ -111,8 +113,33 @@ class Registration:
 
 
 def _call(wake: Callable[[], None]) -> None:
-    """Call a callback, which can be a plugin's: an exception must affect neither other callbacks
-    nor the caller."""
+    """Call a callback. That of a plugin runs in a thread, since it may hang: the caller may be the
+    thread of all timers."""
+    if _is_own(wake):
+        _run(wake)
+        return
+    thread = threading.Thread(target=_run, args=[wake], name="genai-host-on-cancel", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the system cannot start more threads
+        _run(wake)
+        return
+    thread.join(_HANGS)
+    if thread.is_alive():
+        module, name = (getattr(wake, each, "") for each in ("__module__", "__qualname__"))
+        what = "the callback %s.%s for a cancellation has not returned for %g seconds"
+        _log.warning(what, module, name, _HANGS)
+
+
+def _is_own(wake: Callable[[], None]) -> bool:
+    """Whether a callback is of the host, or wakes a thread."""
+    function = getattr(wake, "func", wake)
+    module = getattr(function, "__module__", None) or ""
+    return module.partition(".")[0] in ("genai_host", "threading")
+
+
+def _run(wake: Callable[[], None]) -> None:
+    """Call a callback. An exception must affect neither other callbacks nor the caller."""
     try:
         wake()
     except Exception:  # noqa: BLE001 - see above

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import (
@@ -65,16 +66,21 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
     settings = read_settings(declared.settings, given, owner=f"executor {name}")
     watchdog = host.observers.watchdog
     with watchdog.watch("executor", name, "open"):
-        return _WatchedExecutor(declared.open(settings), name, watchdog)
+        plugin = host.registry.owner("executor", name)
+        return _WatchedExecutor(declared.open(settings), name, plugin, watchdog)
 
 
 class _WatchedExecutor(Executor):
     """Wraps an executor, and logs its plugin if a call hangs."""
 
-    def __init__(self, executor: Executor, name: str, watchdog: Watchdog) -> None:
+    def __init__(self, executor: Executor, name: str, plugin: str, watchdog: Watchdog) -> None:
         self._executor = executor
         self._name = name
+        self._plugin = plugin
         self._watchdog = watchdog
+
+    def __str__(self) -> str:
+        return f"the executor {self._name} of the plugin {self._plugin}"
 
     def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
         with self._watchdog.watch("executor", self._name, "submit"):
@@ -89,6 +95,9 @@ class _WatchedExecutor(Executor):
 
 
 _SEEN = 0.2  # seconds between checks for an interruption
+_SILENT = 600.0  # seconds without a result after which it is logged: a row may take long
+
+_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -183,7 +192,7 @@ class Batch:
         with BatchJournal(self.journal_path, head, self._host.clock) as journal:
             if self._retry_failed:
                 journal.forget(set(journal.failed))
-            self._began = self._host.clock.monotonic()
+            self._began = self._last_result = self._host.clock.monotonic()
             self._progress = BatchProgress(found.rows, before=len(journal.done))
             self._report(journal)
             self._do_rest(journal, name)
@@ -243,6 +252,14 @@ class Batch:
     def _take(self, journal: BatchJournal, under_way: dict[Future[RowResult], BatchRow]) -> None:
         """Save completed results; may time out without any."""
         ended, _ = wait(under_way, timeout=_SEEN, return_when=FIRST_COMPLETED)
+        now = self._host.clock.monotonic()
+        silent = 0.0 if ended else now - self._last_result
+        if silent >= _SILENT:
+            where = self._executor or "threads of this process"
+            what = "no row was completed for %.0f seconds; number of rows in %s: %d"
+            _log.warning(what, silent, where, len(under_way))
+        if ended or silent >= _SILENT:
+            self._last_result = now
         for future in ended:
             row = under_way.pop(future)
             self._add(journal, row, _result_of(row, future))

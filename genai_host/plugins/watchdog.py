@@ -30,8 +30,8 @@ class Watchdog:
     for each call. Code without a plugin is the host's own, and not logged.
 
     Args:
-        clock: Source of time; None to log nothing, for hosts with a given clock: it may stand still
-            while code runs.
+        clock: Source of time; None for hosts with a given clock, which may stand still while code
+            runs: then only code that ends its work is logged.
         owner: Returns the plugin with a contribution, by kind and name; empty if there is none.
 
     Attributes:
@@ -75,7 +75,8 @@ class Watchdog:
         self, kind: str, name: str, method: str, work: Callable[[], object], *, plugin: str = ""
     ) -> None:
         """Run code of a plugin that ends its work, and wait for it until it counts as hanging: the
-        host must be able to close. It runs in a separate thread, if there is a clock.
+        host must be able to close. It runs in a separate thread. The time is real, since a given
+        clock may stand still.
 
         Args:
             kind: Kind of contribution, or `hook`.
@@ -88,10 +89,6 @@ class Watchdog:
             BaseException: Whatever the code raises until then; later exceptions are logged.
         """
         watched = self.watch(kind, name, method, plugin=plugin)
-        if self._clock is None:
-            with watched:
-                work()
-            return
         done = concurrency.new_event()
         failed: list[BaseException] = []
 
@@ -106,14 +103,11 @@ class Watchdog:
             finally:
                 done.set()
 
-        def give_up() -> None:
-            self._look()  # so that it is logged before the clock is closed
-            done.set()
-
         watched.start()
-        with self._clock.call_later(HANGS, give_up):
-            concurrency.new_thread(f"genai-host-{method}", run).start()
-            done.wait()
+        concurrency.new_thread(f"genai-host-{method}", run).start()
+        if not done.wait(HANGS):
+            done.set()
+            self._log_hanging(watched, HANGS)
         if failed:
             raise failed[0]
 
@@ -142,16 +136,21 @@ class Watchdog:
                 each.since = now if is_cancelled else math.inf  # since the last look
             since = each.since
             if now - since >= HANGS and not each.hangs and each in self.watched:
-                each.hangs = True
-                what = "plugin %s has not returned from %s for %.0f seconds: its caller waits"
-                if each.kind == "hook":
-                    what += ", and the plugin is left out until then"
-                self._warn(what, each, now - since)
+                self._log_hanging(each, now - since)
             elif not each.hangs:
                 due = min(due, since + HANGS, now + HANGS)
         self._find_hanging()
         if due < math.inf:
             self.look_after(due - now)
+
+    def _log_hanging(self, watched: Watched, seconds: float) -> None:
+        if watched.hangs:
+            return
+        watched.hangs = True
+        what = "plugin %s has not returned from %s for %.0f seconds: its caller waits"
+        if watched.kind == "hook":
+            what += ", and the plugin is left out until then"
+        self._warn(what, watched, seconds)
 
     def _warn(self, message: str, watched: Watched, seconds: float) -> None:
         kind, name = watched.kind, watched.name

@@ -165,6 +165,24 @@ def test_a_waker_that_raises_at_once_is_no_concern_of_who_registers_it(
     assert [record.name for record in caplog.records] == [module.__name__]
 
 
+def test_a_waker_that_hangs_is_named_and_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread of all timers may have cancelled."""
+    monkeypatch.setattr(module, "_HANGS", 0.0)
+    cancellation, go_on, ended = Cancellation(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        go_on.wait(LONG)
+
+    cancellation.on_cancel(hang)
+    cancellation.on_cancel(ended.set)
+    cancellation.cancel()
+    assert ended.is_set()
+    assert f"{hang.__module__}.{hang.__qualname__}" in caplog.text
+    go_on.set()
+
+
 def test_a_thread_that_waits_is_woken() -> None:
     cancellation = Cancellation()
     waits = threading.Event()

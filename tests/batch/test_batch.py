@@ -6,7 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from genai_host.api import (
     ToolContext,
 )
 from genai_host.batch import RETRY_POLICY, Batch, BatchProgress, Task
+from genai_host.batch import batch as batch_module
 from genai_host.batch.batch import open_executor
 from genai_host.errors import (
     AuthenticationFailed,
@@ -34,7 +35,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin
+from genai_host.testing import FakeModel, InlinePlugin, ManualClock
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
 
@@ -400,3 +401,34 @@ class TestExecutors:
             done = Batch(host, *paths, Task(provider="mock"), executor=executor).run()
         assert (done.done, done.failed) == (40, 0)
         assert [each["text"] for each in read(paths[1])] == list(map(str, range(40)))
+
+    def test_one_that_completes_nothing_is_named(
+        self,
+        paths: tuple[Path, Path],
+        make_host: MakeHost,
+        clock: ManualClock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        given: list[Future[Any]] = []
+
+        class Silent(Executor):
+            def submit(self, *_: Any, **__: Any) -> Future[Any]:
+                given.append(Future())
+                clock.advance(600)
+                return given[-1]
+
+        def warn(message: str, *arguments: object) -> None:
+            warned.append(message % arguments)
+            given[0].set_result({"id": 0, "error": None})
+
+        warned: list[str] = []
+        monkeypatch.setattr(batch_module._log, "warning", warn)
+        write(paths[0], "hi")
+        silent = ExecutorType("silent", NoSettings, lambda settings: Silent())
+        host = make_host(mine=InlinePlugin(executors=[silent]), clock=clock)
+        executor = open_executor(host, "silent", {})
+        done = Batch(host, *paths, Task(provider="mock"), executor=executor).run()
+        assert (done.done, done.failed) == (1, 0)
+        [warning] = warned
+        assert warning.startswith("no row was completed for 600 seconds; number of rows in the ")
+        assert warning.endswith("executor silent of the plugin mine: 1")

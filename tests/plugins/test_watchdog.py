@@ -41,6 +41,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.batch.batch import open_executor
 from genai_host.errors import Cancelled, ProviderRemoved
+from genai_host.plugins import watchdog as watchdog_module
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog
 from genai_host.serving.router import HttpRoutes
@@ -303,22 +304,22 @@ def answered(host: Host) -> HttpRoutes:
 
 @pytest.mark.parametrize("where", CLOSES)
 def test_code_that_hangs_at_its_end_does_not_keep_the_host_open(
-    make_host: MakeHost, caplog: pytest.LogCaptureFixture, where: str
+    make_host: MakeHost,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    where: str,
 ) -> None:
-    slow, clock = Slow(where), ManualClock()
+    """The given clock stands still."""
+    monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
+    slow = Slow(where)
     what, close = CLOSES[where]
-    with ThreadPoolExecutor(1) as pool:
-        host = make_host(slow=slow)
-        host.observers = Observers(host.plugins.manager, Watchdog(clock, host.registry.owner))
-        host.open("slow-feature", "slow-model").say("hi")
-        host.tools()
-        closed = pool.submit(close, host)
-        assert slow.hangs.wait(30)
-        assert not closed.done()
-        clock.advance(HANGS)
-        closed.result(30)
-        assert f"plugin slow has not returned from {what} for 10 seconds" in caplog.text
-        slow.go_on.set()
+    host = make_host(slow=slow, clock=clock)
+    host.open("slow-feature", "slow-model").say("hi")
+    host.tools()
+    close(host)
+    assert f"plugin slow has not returned from {what} for 0 seconds" in caplog.text
+    slow.go_on.set()
 
 
 def test_a_stream_that_hangs_while_it_is_closed_does_not_keep_the_host_open(
@@ -337,31 +338,20 @@ def test_a_stream_that_hangs_while_it_is_closed_does_not_keep_the_host_open(
     events.close()
 
 
-class RunningClock(ManualClock):
-    """A clock whose time goes on between two looks."""
-
-    def monotonic(self) -> float:
-        self._time += 0.001
-        return self._time
-
-
-def test_code_that_hangs_at_its_end_is_logged_by_a_clock_that_goes_on(
-    caplog: pytest.LogCaptureFixture,
+def test_what_code_raises_that_hung_at_its_end_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, hangs, go_on = RunningClock(), threading.Event(), threading.Event()
-    watchdog = Watchdog(clock, lambda kind, name: "slow")
+    monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
+    hangs, go_on = threading.Event(), threading.Event()
 
     def close() -> None:
         hangs.set()
         go_on.wait(60)
         raise OSError("too late")
 
-    with ThreadPoolExecutor(1) as pool:
-        closing = pool.submit(watchdog.run, "provider", "slow", "close", close)
-        assert hangs.wait(30)
-        clock.advance(HANGS)
-        closing.result(30)
+    Watchdog(None, lambda kind, name: "slow").run("provider", "slow", "close", close)
     assert "has not returned from close of the provider slow" in caplog.text
+    assert hangs.wait(30)
     [thread] = [each for each in threading.enumerate() if each.name == "genai-host-close"]
     go_on.set()
     thread.join(30)
