@@ -11,18 +11,21 @@ import genai_feature_agent
 import mcp_types as rpc
 import pytest
 from genai_mcp.server import calls as calls_module
-from genai_mcp.server.messages import Question, Steps, failed
+from genai_mcp.server.http import McpEndpoint
+from genai_mcp.server.messages import ApprovalRequest, Steps, failed
 from genai_mcp.server.offer import Offer
 from genai_vendor_mock.script import ScriptedReply
 
 from genai_host import Host
 from genai_host.api import (
     Answer,
+    Cancellation,
     Feature,
     FeatureSteps,
     NoSettings,
     Pause,
     Progress,
+    RouteRequest,
     ToolCall,
     ToolContext,
     Turn,
@@ -30,7 +33,7 @@ from genai_host.api import (
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host_testing.fixtures import MakeHost
 
-from .mcp_talk import NEW, OLD, Talk, closing, service_of, text, tool, version
+from .mcp_talk import NEW, OLD, OWN, Talk, closing, service_of, text, tool, version
 
 __all__ = ["closing", "version"]
 
@@ -94,14 +97,14 @@ class TestCancelling:
 
         def begin(*given: Any) -> Steps:
             try:
-                yield Question("May it?", "It may not.")
+                yield ApprovalRequest("May it?", "It may not.")
             finally:
                 ended.set()
                 go_on.wait(60)
             return failed("never")
 
         monkeypatch.setattr(Offer, "begin", begin)
-        monkeypatch.setattr(calls_module, "MOST_KEPT", 0)  # dropped when it would wait
+        monkeypatch.setattr(calls_module, "MOST_WAITING", 0)  # dropped when it would wait
         host = make_host(own=InlinePlugin(tools=[tool("slow")]))
         talk = Talk(service_of(host), version, {"elicitation": {}})
         id = talk.begin("tools/call", name="slow")
@@ -114,6 +117,68 @@ class TestCancelling:
             assert [each for each in talk.all_until(list_id) if each.get("id") == list_id]
         finally:
             go_on.set()
+
+    @pytest.mark.parametrize("where", ["call", "approval"])
+    def test_one_that_does_not_end_does_not_keep_the_server_open(
+        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+        def begin(*given: Any) -> Steps:
+            try:
+                if where == "approval":
+                    yield ApprovalRequest("May it?", "It may not.")
+            finally:
+                begun.set()
+                go_on.wait(60)
+                ended.set()
+            return failed("never")
+
+        monkeypatch.setattr(Offer, "begin", begin)
+        monkeypatch.setattr(calls_module, "GRACE", 0.0)
+        host = make_host(own=InlinePlugin(tools=[tool("slow")]))
+        endpoint = McpEndpoint(host)
+        meta = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {"elicitation": {}}}
+        call = {"name": "slow", "arguments": {}, "_meta": meta}
+        sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": NEW,
+            "mcp-method": "tools/call",
+            "mcp-name": "slow",
+        }
+        request = RouteRequest(
+            "POST", "/mcp", headers=headers, body=json.dumps(sent).encode(), limits=Cancellation()
+        )
+        reply = endpoint.post(request)
+        assert reply.begin is not None
+        if where == "approval":
+            begun_reply = reply.begin()
+            assert begun_reply is not None
+            assert b"input_required" in begun_reply.body
+        else:
+            assert begun.wait(30)
+            reply.body.close()  # type: ignore[union-attr]  # the client disconnects
+        endpoint.close()
+        assert begun.wait(30)
+        assert not ended.is_set()
+        go_on.set()
+        assert ended.wait(30)
+
+    def test_the_place_of_one_is_free_again(
+        self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(calls_module, "MOST_CALLS", 1)
+        hanging = Hanging()
+        host = make_host(own=InlinePlugin(tools=[tool("hang", hanging), tool("say")]))
+        talk = Talk(service_of(host), version)
+        id = talk.begin("tools/call", name="hang")
+        assert hanging.begun.wait(30)
+        assert talk.call("say")["code"] == rpc.INTERNAL_ERROR
+        talk.tell("notifications/cancelled", requestId=id)
+        assert hanging.ended.wait(30)
+        assert any("content" in talk.call("say") for _ in range(10_000))  # once its thread ended
 
     def test_one_cancelled_amid_its_progress_ends(
         self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
@@ -243,7 +308,7 @@ class TestApproval:
     def test_calls_do_not_wait_for_ever(
         self, asking: Host, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(calls_module, "MOST_KEPT", 2)
+        monkeypatch.setattr(calls_module, "MOST_WAITING", 2)
         talk = Talk(service_of(asking), NEW, {"elicitation": {}})
         states = [talk.call("buy")["requestState"] for _ in range(3)]
         yes: Any = {"name": "buy", "inputResponses": {"approval": ALLOWED}}
@@ -273,12 +338,13 @@ class TestApproval:
         assert cancelled["method"] == "notifications/cancelled"
         assert cancelled["params"]["requestId"] == asked["id"]
 
-    def test_a_human_takes_no_longer_than_that(
-        self, asking: Host, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(calls_module, "SECONDS", 0.1)
+    def test_a_human_takes_no_longer_than_that(self, asking: Host, clock: ManualClock) -> None:
         talk = Talk(service_of(asking), OLD, {"elicitation": {}})
-        asked, cancelled, answer = talk.all_until(talk.begin("tools/call", name="buy"))
+        id = talk.begin("tools/call", name="buy")
+        asked = talk.hear()
+        clock.wait_for_alarm_in(600)
+        clock.advance(600)
+        cancelled, answer = talk.all_until(id)
         assert cancelled["method"] == "notifications/cancelled"
         assert cancelled["params"]["requestId"] == asked["id"]
         assert "did not approve" in text(answer["result"])

@@ -20,11 +20,10 @@ from genai_mcp.client.source import McpSource
 
 from genai_host import Config, Host
 from genai_host.api import Cancellation
+from genai_host.api.cancellation import Registration
 from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost
-
-from .mcp_limits import within
 
 pytestmark = pytest.mark.process
 
@@ -203,7 +202,7 @@ def called(message):
         for id in reversed(waiting):
             text(id, "done")
 """)
-    with within(60, "listing") as limits:
+    with Cancellation() as limits:
         source.tools(limits)
     calls = [background(called, source) for _ in range(3)]
     assert [call.result(60) for call in calls] == ["done"] * 3
@@ -221,7 +220,7 @@ def called(message):
 
 
 def test_a_flood_ends_it(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio, "MOST_UNASKED", 1000)
+    monkeypatch.setattr(stdio, "MOST_UNSOLICITED", 1000)
     source = program("""
 def called(message):
     while True:
@@ -290,7 +289,9 @@ def test_one_that_ends_at_once_is_told(
     assert said in caplog.text
 
 
-def test_one_that_hangs_is_given_up_and_told_so(program: Program, tmp_path: Path) -> None:
+def test_one_that_hangs_is_given_up_and_told_so(
+    program: Program, background: Callable[..., Future[Any]], tmp_path: Path
+) -> None:
     source = program(
         """
 def called(message):
@@ -304,19 +305,40 @@ def told(message):
         TOLD=str(tmp_path / "told"),
         CANCELLED=str(tmp_path / "cancelled"),
     )
-    with within(60, "listing") as limits:
+    with Cancellation() as limits:
         source.tools(limits)
-    with within(0.5, "the call") as limits, pytest.raises(ProviderTimeout, match="the call"):
-        called(source, limits)
+    limits = Cancellation()
+    call = background(called, source, limits)
+    wait_until((tmp_path / "called").exists)
+    limits.cancel(ProviderTimeout("the call took too long"))
+    with pytest.raises(ProviderTimeout, match="the call"):
+        call.result(60)
     wait_until((tmp_path / "cancelled").exists)
 
 
-def test_one_that_reads_nothing_keeps_nobody(program: Program) -> None:
+class Awaited(Cancellation):
+    """A cancellation that reports the first wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+
+    def on_cancel(self, wake: Callable[[], None]) -> Registration:
+        self.waits.set()
+        return super().on_cancel(wake)
+
+
+def test_one_that_reads_nothing_keeps_nobody(
+    program: Program, background: Callable[..., Future[Any]]
+) -> None:
     source = program(end="time.sleep(600)")
-    with within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
-        source.tools(limits)
-    with within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
-        source.tools(limits)
+    for _ in range(2):
+        limits = Awaited()
+        listing = background(source.tools, limits)
+        assert limits.waits.wait(60)
+        limits.cancel(ProviderTimeout("it took too long"))
+        with pytest.raises(ProviderTimeout):
+            listing.result(60)
 
 
 def test_closing_ends_one_that_does_not_want_to(
@@ -364,7 +386,7 @@ def test_closing_ends_calls_under_way(
         "def called(message): open(os.environ['CALLED'], 'w').close()",
         CALLED=str(tmp_path / "called"),
     )
-    with within(60, "listing") as limits:
+    with Cancellation() as limits:
         source.tools(limits)
     call = background(called, source)
     wait_until((tmp_path / "called").exists)
@@ -455,7 +477,7 @@ def answer(id, result):
 
 @pytest.mark.smoke
 def test_a_server_may_have_no_tools(program: Program) -> None:
-    with within(60, "listing") as limits:
+    with Cancellation() as limits:
         assert program("CAPABLE = {}").tools(limits) == []
 
 
@@ -469,7 +491,7 @@ def listed(message):
     more = {"nextCursor": str(number + 1)} if number < LAST else {}
     answer(message["id"], {"tools": tools, **more})
 """
-    with within(60, "listing") as limits:
+    with Cancellation() as limits:
         assert len(program(f"LAST = 2\n{code}").tools(limits)) == 3
         with caplog.at_level(logging.WARNING):
             assert len(program(f"LAST = 1e9\n{code}").tools(limits)) == 100

@@ -38,8 +38,6 @@ from genai_host.testing.fake_service import (
     sse_reply,
 )
 
-from .mcp_limits import within
-
 pytestmark = pytest.mark.part
 
 Answer = Callable[[int, Received], Reply]
@@ -176,18 +174,15 @@ def test_a_protocol_error_does_not_show_a_value() -> None:
     assert http.reason_of(error) == "the request is invalid"
 
 
-def called(source: McpSource, seconds: float = 60, **arguments: Any) -> str:
-    with within(60, "listing") as limits:
-        [tool] = source.tools(limits)
-    with within(seconds, "the call") as limits:
-        given = limits
+def called(source: McpSource, until: Cancellation | None = None, **arguments: Any) -> str:
+    [tool] = source.tools(Cancellation())
 
-        class Run:
-            context: dict[str, Any] = {}
-            limits = given
+    class Run:
+        context: dict[str, Any] = {}
+        limits = until or Cancellation()
 
-        output: Any = tool.run(arguments, Run())
-        return str(output.text)
+    output: Any = tool.run(arguments, Run())
+    return str(output.text)
 
 
 def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> None:
@@ -279,8 +274,13 @@ def test_reasons_have_no_codes(given: str, said: str) -> None:
 
 @pytest.mark.parametrize("reply_to", [HANG, "events"], ids=["no head", "no events"])
 def test_one_that_hangs_is_given_up(
-    source: McpSource, service: FakeService, shop: Shop, reply_to: Any
+    source: McpSource,
+    service: FakeService,
+    shop: Shop,
+    background: Callable[..., Future[Any]],
+    reply_to: Any,
 ) -> None:
+    asked = threading.Event()
     cancelled: queue.Queue[Any] = queue.Queue()
 
     def cancel(number: int, request: Received) -> Reply:
@@ -289,12 +289,21 @@ def test_one_that_hangs_is_given_up(
 
     shop.answers["notifications/cancelled"] = cancel
     hang = Reply([HANG]) if reply_to is HANG else sse_reply([b"", HANG])
-    shop.answers["tools/call"] = lambda number, request: hang
-    with pytest.raises(ProviderTimeout, match="the call took longer"):
-        called(source, seconds=0.3)
+
+    def answer(number: int, request: Received) -> Reply:
+        asked.set()
+        return hang
+
+    shop.answers["tools/call"] = answer
+    until = Cancellation()
+    call = background(called, source, until)
+    assert asked.wait(60)
+    until.cancel(ProviderTimeout("the call took too long"))
+    with pytest.raises(ProviderTimeout, match="the call took too long"):
+        call.result(60)
     if shop.is_old:
-        asked = [each for each in service.requests if b"tools/call" in each.body]
-        assert cancelled.get(timeout=60)["requestId"] == asked[-1].json()["id"]
+        calls = [each for each in service.requests if b"tools/call" in each.body]
+        assert cancelled.get(timeout=60)["requestId"] == calls[-1].json()["id"]
 
 
 def test_closing_ends_calls_under_way(

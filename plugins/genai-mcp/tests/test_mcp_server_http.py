@@ -43,8 +43,6 @@ from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.mcp_service import PIXEL
 from genai_host_testing.serving import served
 
-from .mcp_limits import within
-
 pytestmark = pytest.mark.part
 
 NEW, OLD = "2026-07-28", "2025-11-25"
@@ -174,7 +172,7 @@ def test_the_official_client_cancels(place: Place, mode: str, version: str) -> N
 def test_our_own_client_is_served(place: Place) -> None:
     source = McpSource(McpServer("own", url=place.url))
     try:
-        with within(60, "asking") as limits:
+        with Cancellation() as limits:
             tools = {each.name: each for each in source.tools(limits)}
             assert source.about()[1] == NEW
             assert {"look", "mark", "ask_tell"} <= set(tools)

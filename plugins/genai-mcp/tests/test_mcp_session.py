@@ -10,7 +10,7 @@ from typing import Any
 
 import mcp_types as rpc
 import pytest
-from genai_mcp.server.calls import MOST_CALLS, MOST_NEWS
+from genai_mcp.server.calls import MOST_CALLS, MOST_UPDATES
 from genai_mcp.server.messages import MOST_TEXT
 from genai_mcp.server.offer import Offer
 from genai_mcp.server.service import PAGE, Service
@@ -263,7 +263,7 @@ class TestFeatures:
     def test_how_it_goes_is_told_to_who_wants_it(self, make_host: MakeHost, version: str) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield Progress("one\n\x1b[1mtwo")
-            for number in range(MOST_NEWS):
+            for number in range(MOST_UPDATES):
                 yield Progress(str(number))
             return Answer("done")
 
@@ -271,7 +271,7 @@ class TestFeatures:
         talk = Talk(service_of(host), version)
         call: Any = {"name": "ask_f", "arguments": {"message": "hi"}}
         *news, answer = talk.all_until(talk.begin("tools/call", {"progressToken": "t"}, **call))
-        assert len(news) == MOST_NEWS
+        assert len(news) == MOST_UPDATES
         assert news[0]["method"] == "notifications/progress"
         first = {"progressToken": "t", "progress": 1, "message": "one [1mtwo"}
         assert news[0]["params"] == first

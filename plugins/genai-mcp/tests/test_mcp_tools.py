@@ -30,8 +30,6 @@ from genai_host_testing import mcp_service
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.mcp_service import PIXEL
 
-from .mcp_limits import within
-
 SERVICE = Path(mcp_service.__file__)
 NEW, OLD = "2026-07-28", "2025-11-25"
 
@@ -150,7 +148,7 @@ def test_what_there_is_may_change(
 def test_a_call_can_be_given_up(
     source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
 ) -> None:
-    with within(60, "listing") as limits:
+    with Cancellation() as limits:
         [wait] = [tool for tool in source.tools(limits) if tool.name == "wait"]
         [add] = [tool for tool in source.tools(limits) if tool.name == "add"]
     until = Cancellation()
@@ -185,7 +183,7 @@ def test_a_forgotten_session_is_opened_anew(host: Host, shop: Shop, source: McpS
 def test_one_that_is_closed_stays_closed(host: Host, source: McpSource) -> None:
     host.tools()
     source.close()
-    with within(60, "listing") as limits, pytest.raises(ServiceUnavailable, match="shop is closed"):
+    with Cancellation() as limits, pytest.raises(ServiceUnavailable, match="shop is closed"):
         source.tools(limits)
     assert "shop is closed" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
 

@@ -173,12 +173,12 @@ class Connection:
         )
         async with client:
             listed = client.server_capabilities.tools
-            tells = listed is not None and listed.list_changed is True
+            announces = listed is not None and listed.list_changed is True
             modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
             # over HTTP, it is unknown whether older servers can report them
-            self.announces = tells and not modern and server.transport == "stdio"
+            self.announces = announces and not modern and server.transport == "stdio"
             async with anyio.create_task_group() as tasks:
-                if tells and modern:
+                if announces and modern:
                     tasks.start_soon(self._listen, client)
                 self._opened.set_result(client)
                 await self._stop.wait()

@@ -212,7 +212,7 @@ class McpSource(ToolSource):
             try:  # the server had ended unnoticed, or has lost the session
                 return self._listed(limits)
             except SessionGone:
-                raise self._forgetful() from None
+                raise self._session_lost() from None
 
     def about(self) -> tuple[str, str]:
         """Name and version of the server, and the MCP version."""
@@ -274,10 +274,10 @@ class McpSource(ToolSource):
             try:
                 return output_of(connection.call(name, arguments, run.limits))
             except SessionGone:  # the call did not run, so a retry is safe
-                connection.ended(self._forgetful())
-        raise self._forgetful()
+                connection.ended(self._session_lost())
+        raise self._session_lost()
 
-    def _forgetful(self) -> ServiceUnavailable:
+    def _session_lost(self) -> ServiceUnavailable:
         return ServiceUnavailable(f"{self.name} repeatedly forgets its session")
 
 

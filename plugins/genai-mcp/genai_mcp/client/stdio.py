@@ -33,7 +33,7 @@ from genai_host.errors import (
 from genai_mcp.client.servers import LARGEST, McpServer, filled
 from genai_mcp.text import Lines, one_line
 
-MOST_UNASKED = 100_000
+MOST_UNSOLICITED = 100_000
 """Maximum number of lines from a server without a message to it."""
 
 GRACE = 2.0
@@ -102,7 +102,7 @@ class _Child:
         self._ended = ended
         self._errors = b""
         self._no_more_errors = anyio.Event()
-        self._unasked = 0
+        self._unsolicited = 0
         self._stopped = False
 
     async def read(self, incoming: _Incoming) -> None:
@@ -125,13 +125,13 @@ class _Child:
                     tasks.start_soon(self._drain)
                     await self.stop()
                     tasks.cancel_scope.cancel()
-                words = await self._last_words()
-                self._ended(ServiceUnavailable(f"{self._name} has ended{reason}{words}"))
+                output = await self._last_output()
+                self._ended(ServiceUnavailable(f"{self._name} has ended{reason}{output}"))
 
     async def write(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async with outgoing:
             async for sent in outgoing:
-                self._unasked = 0
+                self._unsolicited = 0
                 message = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
                 # if the server has exited, the end of its output shows that too
                 with contextlib.suppress(*_CLOSED):
@@ -166,8 +166,8 @@ class _Child:
                 await self._stdout.receive()
 
     async def _take(self, line: bytes, incoming: _Incoming) -> None:
-        self._unasked += 1
-        if self._unasked > MOST_UNASKED:
+        self._unsolicited += 1
+        if self._unsolicited > MOST_UNSOLICITED:
             raise MalformedReply("it wrote too much output")
         try:
             value = ValueBudget().read(line)
@@ -187,7 +187,7 @@ class _Child:
         code = self._process.returncode or 0
         return f" by signal {-code}" if code < 0 else f" with exit code {code}"
 
-    async def _last_words(self) -> str:
+    async def _last_output(self) -> str:
         with anyio.move_on_after(GRACE):
             await self._no_more_errors.wait()
         lines = self._errors.decode(errors="replace").strip().splitlines()

@@ -1,8 +1,8 @@
 """Calls of tools, with approval and cancellation.
 
-    Calls.answer → _taken_up → RunningCall.go_on (a thread) → News (progress)
-                                                            → Question (_ask, or Waiting.keep)
-                                                            → the result
+    Calls.answer → _find_call → RunningCall.advance (a thread) → ProgressUpdate
+                                                               → ApprovalRequest → _ask, or Waiting
+                                                               → the result
 
 `RunningCall` is one call from its beginning to its result. It can outlive a request if the client
 has to ask its user (`Waiting`). Before 2026-07-28 the client is asked while it waits.
@@ -10,9 +10,12 @@ has to ask its user (`Waiting`). Before 2026-07-28 the client is asked while it 
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -37,8 +40,9 @@ from genai_host.api import Cancellation, Clock
 from genai_host.errors import GenaiError
 from genai_mcp.server.messages import (
     FORM,
-    News,
-    Question,
+    ApprovalRequest,
+    CallStep,
+    ProgressUpdate,
     Steps,
     failed,
     is_allowed,
@@ -47,29 +51,57 @@ from genai_mcp.server.messages import (
 from genai_mcp.server.offer import Offer
 from genai_mcp.text import one_line
 
-KEPT_SECONDS = 600.0
+WAITING_SECONDS = 600.0
 """Seconds that a call waits for the client to return with the decision."""
 
-MOST_KEPT = 64
+MOST_WAITING = 64
 """Maximum number of waiting calls; beyond it the oldest one ends."""
 
-SECONDS = 600.0
+DECISION_SECONDS = 600.0
 """Seconds that a human has to decide."""
 
 MOST_CALLS = 32
 """Maximum number of concurrent requests of all clients."""
 
-MOST_NEWS = 1000
+GRACE = 3.0
+"""Seconds at the end for calls to end, and for answers to be written."""
+
+MOST_UPDATES = 1000
 """Maximum number of progress notifications per call."""
 
 _ASK_SINCE = "2025-06-18"  # older versions of MCP have no elicitation
 _APPROVAL = "approval"  # key of the approval in requests and answers
 
+_log = logging.getLogger(__name__)
+
+
+def close_within_grace(*works: Callable[[], object]) -> None:
+    """Run functions that end work concurrently, and wait up to `GRACE` seconds: they run code of
+    plugins, which may not return."""
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception:  # noqa: BLE001 - a plugin may raise anything
+            _log.warning("a call failed at its end", exc_info=True)
+
+    def run_all() -> None:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    new = partial(threading.Thread, name="mcp close", daemon=True)
+    threads = [new(target=run, args=[work]) for work in works]
+    closing = new(target=run_all)
+    closing.start()
+    closing.join(GRACE)
+
 
 class RunningCall:
     """A call. One thread at a time runs it; any thread can end it.
 
-    Its steps start with the first `go_on`.
+    Its steps start with the first `advance`.
     """
 
     def __init__(
@@ -80,7 +112,7 @@ class RunningCall:
         self.limits = Cancellation()
         self._steps = begin(self.limits)
 
-    def go_on(self, given: bool | None = None) -> News | Question | CallToolResult:
+    def advance(self, given: bool | None = None) -> CallStep:
         """Run to the next step, or to the result."""
         try:
             return self._steps.send(given)
@@ -97,9 +129,9 @@ class RunningCall:
 
 
 @frozen
-class _Kept:
+class _WaitingCall:
     work: RunningCall
-    question: Question
+    approval: ApprovalRequest
     until: float
 
 
@@ -113,35 +145,34 @@ class Waiting:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: dict[str, _Kept] = {}
+        self._calls: dict[str, _WaitingCall] = {}
 
-    def keep(self, work: RunningCall, question: Question) -> tuple[str, list[RunningCall]]:
+    def keep(self, work: RunningCall, approval: ApprovalRequest) -> tuple[str, list[RunningCall]]:
         """Store a call. Returns its name, and the calls to drop: expired ones, or the oldest."""
         name = secrets.token_urlsafe(24)
         with self._lock:
             now = self._clock.monotonic()
-            self._kept[name] = _Kept(work, question, now + KEPT_SECONDS)
-            gone = [key for key, kept in self._kept.items() if kept.until < now]
-            gone += list(self._kept)[: max(0, len(self._kept) - len(gone) - MOST_KEPT)]
-            dropped = [self._kept.pop(key) for key in dict.fromkeys(gone)]
-        return name, [kept.work for kept in dropped]
+            self._calls[name] = _WaitingCall(work, approval, now + WAITING_SECONDS)
+            gone = [key for key, waiting in self._calls.items() if waiting.until < now]
+            gone += list(self._calls)[: max(0, len(self._calls) - len(gone) - MOST_WAITING)]
+            dropped = [self._calls.pop(key) for key in dict.fromkeys(gone)]
+        return name, [waiting.work for waiting in dropped]
 
-    def take(self, name: str, tool: str, arguments: Mapping[str, Any]) -> _Kept | None:
+    def take(self, name: str, tool: str, arguments: Mapping[str, Any]) -> _WaitingCall | None:
         """Remove and return a call; None if it is unknown, or has another tool or arguments."""
         with self._lock:
-            kept = self._kept.get(name)
-            if kept is None or kept.until < self._clock.monotonic():
+            waiting = self._calls.get(name)
+            if waiting is None or waiting.until < self._clock.monotonic():
                 return None
-            if (kept.work.name, kept.work.arguments) != (tool, arguments):
+            if (waiting.work.name, waiting.work.arguments) != (tool, arguments):
                 return None
-            return self._kept.pop(name)
+            return self._calls.pop(name)
 
     def close(self) -> None:
         with self._lock:
-            dropped = list(self._kept.values())
-            self._kept.clear()
-        for kept in dropped:
-            kept.work.drop()
+            dropped = list(self._calls.values())
+            self._calls.clear()
+        close_within_grace(*(waiting.work.drop for waiting in dropped))
 
 
 class Calls:
@@ -174,17 +205,17 @@ class Calls:
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        work, question, given = await self._taken_up(params, modern=modern)
+        work, approval, given = await self._find_call(params, modern=modern)
         count, ended = 0, [work]
         try:
             while True:
-                step = question or await _in_thread(work, given)
-                question = given = None
+                step = approval or await _in_thread(work, given)
+                approval = given = None
                 if isinstance(step, CallToolResult):
                     return step
-                if isinstance(step, News):
+                if isinstance(step, ProgressUpdate):
                     count += 1
-                    if count <= MOST_NEWS:
+                    if count <= MOST_UPDATES:
                         await context.session.report_progress(count, message=step.text)
                 elif not _can_ask(context):
                     return _refused(step, modern=modern)
@@ -192,28 +223,28 @@ class Calls:
                     name, ended = self._waiting.keep(work, step)
                     return _input_required(name, step)
                 else:
-                    given = await _ask(context, step)
+                    given = await _ask(context, step, self._offer.clock)
         finally:
             # this runs code of plugins, which would block all clients in the loop
             with anyio.CancelScope(shield=True):
                 for each in ended:
                     await to_thread.run_sync(each.drop, limiter=anyio.CapacityLimiter(1))
 
-    async def _taken_up(
+    async def _find_call(
         self, params: CallToolRequestParams, *, modern: bool
-    ) -> tuple[RunningCall, Question | None, bool | None]:
-        """Start a call, or find the waiting one. Returns it with its unanswered question, or with
+    ) -> tuple[RunningCall, ApprovalRequest | None, bool | None]:
+        """Start a call, or find the waiting one. Returns it with its unanswered approval, or with
         the answer. Raises `MCPError`.
         """
         name, arguments = params.name, params.arguments or {}
         if modern and params.request_state is not None:
-            kept = self._waiting.take(params.request_state, name, arguments)
-            if kept is None:
+            waiting = self._waiting.take(params.request_state, name, arguments)
+            if waiting is None:
                 raise MCPError(INVALID_PARAMS, "unknown or expired requestState")
             responses = params.input_responses or {}
             if _APPROVAL not in responses:
-                return kept.work, kept.question, None
-            return kept.work, None, is_allowed(responses[_APPROVAL])
+                return waiting.work, waiting.approval, None
+            return waiting.work, None, is_allowed(responses[_APPROVAL])
         offered = await to_thread.run_sync(self._offer.tool, name)
         if offered is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {one_line(name)}")
@@ -225,15 +256,15 @@ class Calls:
         )
 
 
-def _input_required(name: str, question: Question) -> InputRequiredResult:
+def _input_required(name: str, approval: ApprovalRequest) -> InputRequiredResult:
     """Return the answer that makes the client ask its user and repeat the call of this name."""
-    form = ElicitRequestFormParams(message=question.text, requested_schema=dict(FORM))
+    form = ElicitRequestFormParams(message=approval.text, requested_schema=dict(FORM))
     return InputRequiredResult(
         input_requests={_APPROVAL: ElicitRequest(params=form)}, request_state=name
     )
 
 
-async def _in_thread(work: RunningCall, given: bool | None) -> News | Question | CallToolResult:
+async def _in_thread(work: RunningCall, given: bool | None) -> CallStep:
     """Run a call to its next step in a thread. It is cancelled with the request."""
     done = False
 
@@ -248,7 +279,7 @@ async def _in_thread(work: RunningCall, given: bool | None) -> News | Question |
     limiter = anyio.CapacityLimiter(1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(cancel)
-        step = await to_thread.run_sync(work.go_on, given, limiter=limiter)
+        step = await to_thread.run_sync(work.advance, given, limiter=limiter)
         done = True
         tasks.cancel_scope.cancel()
     return step
@@ -263,14 +294,19 @@ def _can_ask(context: ServerRequestContext[Any]) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-async def _ask(context: ServerRequestContext[Any], question: Question) -> bool:
+async def _ask(context: ServerRequestContext[Any], approval: ApprovalRequest, clock: Clock) -> bool:
     """Ask the user of a client that waits. Without an answer in time the result is False, and the
     client receives a cancellation.
     """
-    with anyio.move_on_after(SECONDS):
+    loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
+
+    def give_up() -> None:
+        loop.call_soon_threadsafe(scope.cancel)
+
+    with scope, clock.call_later(DECISION_SECONDS, give_up):
         try:
             given = await context.session.elicit_form(
-                question.text, dict(FORM), related_request_id=context.request_id
+                approval.text, dict(FORM), related_request_id=context.request_id
             )
         except (MCPError, ValidationError):
             return False
@@ -278,9 +314,9 @@ async def _ask(context: ServerRequestContext[Any], question: Question) -> bool:
     return False
 
 
-def _refused(question: Question, *, modern: bool) -> CallToolResult:
+def _refused(approval: ApprovalRequest, *, modern: bool) -> CallToolResult:
     """Return the answer for a client that would have to ask its user and cannot."""
     if not modern:
-        return failed(question.refusal)
+        return failed(approval.refusal)
     needed: dict[str, Any] = {"requiredCapabilities": {"elicitation": {}}}
-    raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, question.refusal, needed)
+    raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, approval.refusal, needed)

@@ -25,6 +25,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from genai_host.api import RouteRequest, RouteResponse, ValueBudget, json_response
 from genai_host.errors import ValidationError
+from genai_mcp.server.calls import close_within_grace
 from genai_mcp.server.offer import Offer
 from genai_mcp.server.service import Service
 from genai_mcp.text import one_line
@@ -96,7 +97,7 @@ class McpEndpoint:
         return self.post(request)
 
     def close(self) -> None:
-        self._exit.close()
+        close_within_grace(self._exit.close)
         self._service.close()
 
     @contextlib.asynccontextmanager

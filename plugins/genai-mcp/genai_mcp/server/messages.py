@@ -20,14 +20,14 @@ from genai_mcp.text import one_line
 
 
 @frozen
-class News:
+class ProgressUpdate:
     """Progress of a call as one line."""
 
     text: str
 
 
 @frozen
-class Question:
+class ApprovalRequest:
     """Request for a human decision; the generator receives True or False.
 
     Attributes:
@@ -39,7 +39,9 @@ class Question:
     refusal: str
 
 
-Steps: TypeAlias = "Generator[News | Question, bool | None, CallToolResult]"
+Steps: TypeAlias = "Generator[ProgressUpdate | ApprovalRequest, bool | None, CallToolResult]"
+
+CallStep: TypeAlias = "ProgressUpdate | ApprovalRequest | CallToolResult"
 
 MOST_TEXT = 100_000
 """Maximum number of characters of a feature's answer; longer ones are truncated."""
@@ -61,7 +63,7 @@ FORM: Mapping[str, Any] = {
     },
     "required": [_ALLOW],
 }
-"""Form of the answer to a question."""
+"""Form of the decision."""
 
 _UNKNOWN = "application/octet-stream"
 _BEGINNINGS = (
@@ -73,7 +75,7 @@ _BEGINNINGS = (
 
 
 def is_allowed(given: object) -> bool:
-    """Whether the user's answer to a question is yes."""
+    """Whether the user has allowed the call."""
     if not isinstance(given, ElicitResult) or given.action != "accept":
         return False
     return (given.content or {}).get(_ALLOW) is True

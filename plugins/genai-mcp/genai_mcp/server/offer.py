@@ -1,7 +1,7 @@
 """The MCP tools of a host: its tools, and each feature as a tool `ask_FEATURE`.
 
 Offer.tools → Host.offered_tools, Host.registry.features
-Offer.begin → _call (a tool) | _ask (a feature) → News, Question ... → Result
+Offer.begin → _call (a tool) | _ask (a feature) → ProgressUpdate, ApprovalRequest ... → Result
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from genai_host.api import (
 )
 from genai_host.errors import Cancelled, GenaiError, TurnPaused, ValidationError
 from genai_mcp.server.messages import (
-    News,
-    Question,
+    ApprovalRequest,
+    ProgressUpdate,
     Steps,
     failed,
     result_of_answer,
@@ -144,7 +144,7 @@ class Offer:
     ) -> Steps:
         approved = tool.approval == "ask" and self._is_approved(tool.name)
         if tool.approval == "ask" and not approved:
-            approved = (yield _question(tool.name, arguments)) is True
+            approved = (yield _approval_request(tool.name, arguments)) is True
             if not approved:
                 return failed(f"the user did not approve the tool {tool.name}")
         output = self._host.call_tool(tool.name, arguments, approved=approved, limits=limits)
@@ -172,18 +172,18 @@ class Offer:
 
     def _converse(
         self, conversation: ConversationHandle, message: str
-    ) -> Generator[News | Question, bool | None, Answer]:
+    ) -> Generator[ProgressUpdate | ApprovalRequest, bool | None, Answer]:
         events = conversation.stream(message)
         while True:
             try:
-                return (yield from _heard(events))
+                return (yield from _progress_of(events))
             except TurnPaused:
                 decision = yield from self._decide(conversation.current_pause)
                 events = conversation.resume_stream(decision)
 
     def _decide(
         self, waiting: Pause[Any] | None
-    ) -> Generator[News | Question, bool | None, dict[str, bool]]:
+    ) -> Generator[ProgressUpdate | ApprovalRequest, bool | None, dict[str, bool]]:
         """Ask for a decision on each pending tool call of a turn."""
         kind = "" if waiting is None else waiting.kind
         calls = _calls(waiting.payload) if waiting is not None and kind == _APPROVAL else []
@@ -195,7 +195,7 @@ class Offer:
         for id, name, arguments in calls:
             is_approved = self._is_approved(name)
             if not is_approved:
-                is_approved = (yield _question(name, arguments)) is True
+                is_approved = (yield _approval_request(name, arguments)) is True
             decisions[id] = is_approved
         return decisions
 
@@ -252,11 +252,11 @@ def _described(name: str, feature: Feature[Any]) -> dict[str, Any]:
     }
 
 
-def _question(tool: str, arguments: Mapping[str, Any]) -> Question:
+def _approval_request(tool: str, arguments: Mapping[str, Any]) -> ApprovalRequest:
     tool = one_line(tool)
     shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
     refusal = f"{tool} requires approval, and this client cannot ask the user"
-    return Question(
+    return ApprovalRequest(
         f"May the tool {tool} run, with these arguments?\n{shown}",
         f"{refusal}: {_ALLOWED.format(name=tool)}",
     )
@@ -272,15 +272,17 @@ def _calls(payload: Any) -> list[tuple[str, str, Any]]:
     ]
 
 
-def _heard(events: Generator[Event, None, None]) -> Generator[News, bool | None, Answer]:
+def _progress_of(
+    events: Generator[Event, None, None],
+) -> Generator[ProgressUpdate, bool | None, Answer]:
     """Yield the progress of a turn, and return its answer."""
     answer = None
     with closing(events):
         for event in events:
             if event.kind == "progress" and isinstance(event.data, Progress):
-                yield News(one_line(event.data.text))
+                yield ProgressUpdate(one_line(event.data.text))
             elif event.kind == "step":
-                yield News(one_line(event.data.title))
+                yield ProgressUpdate(one_line(event.data.title))
             answer = event.answer or answer
     assert answer is not None  # a turn that does not raise ends with it
     return answer

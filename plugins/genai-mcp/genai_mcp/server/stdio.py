@@ -34,6 +34,7 @@ from mcp_types import (
 
 from genai_host.api import ValueBudget
 from genai_host.errors import MalformedReply, ValidationError
+from genai_mcp.server.calls import GRACE, close_within_grace
 from genai_mcp.server.service import Service
 from genai_mcp.text import Lines, one_line
 
@@ -42,9 +43,6 @@ LARGEST = 4 << 20
 
 MOST = 64 << 20
 """Maximum number of bytes of requests without an answer, with 16 KiB added for each."""
-
-GRACE = 3.0
-"""Seconds at the end for calls to end, and for answers to be written."""
 
 _BLOCK = 1 << 16
 _TASK = 1 << 14  # bytes of a request besides its line, roughly
@@ -111,10 +109,7 @@ class StdioServer:
             portal.call(to_client.close)
             exit.close()
 
-        # the loop waits for calls in progress, which may not end; all its threads are daemons
-        closing = threading.Thread(target=close, name="mcp close", daemon=True)
-        closing.start()
-        closing.join(GRACE)
+        close_within_grace(close)  # the loop waits for calls in progress; its threads are daemons
 
     def end(self) -> None:
         """Stop serving. Safe in any thread and in signal handlers."""
