@@ -24,8 +24,9 @@ def failures(*simulations: Simulation) -> list[str]:
 
 @pytest.mark.part
 @pytest.mark.timeout(600)
-def test_kills_lose_nothing_and_repeat_nothing() -> None:
-    assert failures(*run_seeds(1, 150, ("kill",))) == []
+@pytest.mark.parametrize("first", [1, 100])  # 300 turns
+def test_kills_lose_nothing_and_repeat_nothing(first: int) -> None:
+    assert failures(*run_seeds(first, 150, ("kill",))) == []
 
 
 @pytest.mark.slow
