@@ -151,10 +151,10 @@ class ServerConnection(HttpToolsProtocol):
 
     def _stay(self, rest: bytes) -> None:
         """Parse a request to upgrade the protocol again, as plain HTTP/1.1: otherwise, its body
-        would not be read."""
+        would not be read. `Upgrade` has no effect without `Connection`."""
         head = b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)
         for name, value in self.headers:
-            if name not in (b"connection", b"upgrade", b"http2-settings"):
+            if name not in (b"connection", b"http2-settings"):
                 head += b"%b: %b\r\n" % (name, value)
         self.parser = httptools.HttpRequestParser(self)
         self._in_head = True

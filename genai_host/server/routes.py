@@ -95,7 +95,7 @@ OLLAMA: Routes = (
     _route("POST /api/show", "ollama.handlers:show"),
     _route("GET /api/ps", "ollama.handlers:running"),
     _route("GET /api/version", "ollama.handlers:version"),
-    _route("POST /api/pull", "ollama.handlers:elsewhere"),
+    _route("POST /api/pull", "ollama.handlers:pull"),
     _route("POST /api/push", "ollama.handlers:elsewhere"),
     _route("POST /api/create", "ollama.handlers:elsewhere"),
     _route("POST /api/copy", "ollama.handlers:elsewhere"),

@@ -137,7 +137,7 @@ class HttpRoutes:
         self, request: RouteRequest, found: RouteMatch | HttpProblem, begins: Begins | None
     ) -> RouteResponse | HttpProblem:
         if isinstance(found, HttpProblem):
-            return found
+            return _without_websocket(found, request)
         route, parameters = found
         if len(request.body) > route.max_body_size:
             return HttpProblem(
@@ -233,6 +233,14 @@ def _begin(
         close = getattr(reply.body, "close", None)
         if begins is None and begun is not reply and close is not None:
             close()
+
+
+def _without_websocket(problem: HttpProblem, request: RouteRequest) -> HttpProblem:
+    """The problem of a request for a WebSocket: on this status, clients use HTTP at once."""
+    if problem.status != 405 or request.headers.get("upgrade", "").lower() != "websocket":
+        return problem
+    message = f"WebSocket is not supported: {problem.message}"
+    return HttpProblem(426, problem.code, message, headers={"upgrade": "HTTP/1.1"})
 
 
 class _Pattern:

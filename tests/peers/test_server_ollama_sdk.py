@@ -182,8 +182,8 @@ def test_errors(side: Side) -> None:
     with pytest.raises(ollama.ResponseError, match="slowly") as caught:
         list(side.client.chat("fake", [HI], stream=True))
     assert caught.value.status_code == 429
+    assert side.client.pull("fake").status == "success"
     for manage in (
-        side.client.pull,
         side.client.push,
         side.client.delete,
         lambda name: side.client.copy(name, "other"),

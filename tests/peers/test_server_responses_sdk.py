@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from responses_api import CALL, CLOCK, PIXEL, calls_the_clock, serving
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Image, Message, Reasoning, Usage, VendorPart
+from genai_host.api import Completion, Image, Message, Reasoning, ToolCall, Usage, VendorPart
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost
@@ -194,9 +194,25 @@ def test_faults(side: Side, fault: Any, kind: Any, stream: bool) -> None:
         assert caught.value.code == "rate_limit_exceeded"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_custom_tool(side: Side, stream: bool) -> None:
+    call = ToolCall("c1", "shout", {"input": "hey"})
+    side.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
+    tools = [{"type": "custom", "name": "shout"}, {"type": "web_search"}]
+    if stream:
+        with side.client.responses.stream(model="fake", input="hi", tools=tools) as events:
+            response: Any = events.get_final_response()
+    else:
+        response = side.create(tools=tools)
+    (item,) = response.output
+    assert (item.type, item.name, item.input, item.call_id) == (
+        "custom_tool_call", "shout", "hey", "c1",
+    )  # fmt: skip
+
+
 def test_what_is_refused(side: Side) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
-        side.create(tools=[{"type": "web_search"}])
+        side.create(tools=[{"type": "code_interpreter", "container": {"type": "auto"}}])
     assert caught.value.param == "tools[0].type"
     with pytest.raises(openai.NotFoundError) as missing:
         side.create(previous_response_id="resp_1")

@@ -91,7 +91,7 @@ class TestTests:
         assert ran == [
             ["-e", "lint,types", "-q"],
             ["-e", chosen, "-q"],
-            ["-e", "lint,types,bare,peers,assistants-peers,page"],
+            ["-e", "lint,types,bare,peers,assistants-peers,page,agents"],
             ["-e", f"{chosen},slow,lowest"],
         ]
 

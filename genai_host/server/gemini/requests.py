@@ -132,6 +132,9 @@ _WHOLE_NUMBERS: Mapping[str, str] = {
     "maxOutputTokens": "max_tokens",
     "seed": "seed",
 }
+_NAMES = {**_NUMBERS, **_WHOLE_NUMBERS}
+_HINTS = ("temperature", "topP", "topK")
+"""Clients send these without being asked to, so a model that does not have them answers without."""
 _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
 _UNSAID = "THINKING_LEVEL_UNSPECIFIED"
 _NOT_DONE = (
@@ -171,6 +174,10 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSe
         parameters[name] = config.number(wire)
     for wire, name in _WHOLE_NUMBERS.items():
         parameters[name] = config.whole(wire)
+    for wire in _HINTS:
+        if wire in config and _NAMES[wire] not in taken:
+            config.drop(wire)
+            del parameters[_NAMES[wire]]
     parameters["stop"] = list(config.texts("stopSequences")) or None
     schema = _schema(config)
     thinking = config.object("thinkingConfig")
@@ -219,7 +226,7 @@ def _schema(config: JsonReader) -> Mapping[str, Any] | None:
 
 def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters for reasoning. Reasoning is included as requested even if the model has no
-    parameter for it. A budget is a hint: it has no effect on such a model."""
+    parameter for it. A budget and a level are hints: they have no effect on such a model."""
     found: dict[str, Any] = {}
     if thoughts and "include_thoughts" in taken:
         found["include_thoughts"] = True
@@ -230,7 +237,10 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
     if level not in ("", _UNSAID):
         if level not in _LEVELS:
             raise given.wrong("thinkingLevel", f"not one of {', '.join(_LEVELS)}")
-        found["reasoning_effort"] = level.lower()
+        if "reasoning_effort" in taken:
+            found["reasoning_effort"] = level.lower()
+        else:
+            given.drop("thinkingLevel")
     given.drop_others()
     return found
 

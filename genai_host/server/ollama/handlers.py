@@ -22,7 +22,7 @@ from genai_host.api import (
     json_response,
 )
 from genai_host.api.json_reader import JsonReader, body_of
-from genai_host.errors import NotFound, ValidationError
+from genai_host.errors import NoRoute, NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.ollama.replies import (
     ChatWriter,
@@ -147,6 +147,16 @@ def running(request: RouteRequest, host: Host) -> RouteResponse:
 
 def version(request: RouteRequest, host: Host) -> RouteResponse:
     return json_response({"version": VERSION})
+
+
+def pull(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer a request to download a model: there is nothing to do for one that is available."""
+    _, name = model_in(body_of(request))
+    try:
+        served_model(host, name)
+    except NoRoute:
+        return elsewhere(request, host)
+    return json_response({"status": "success"})
 
 
 def elsewhere(request: RouteRequest, host: Host) -> RouteResponse:

@@ -1,7 +1,7 @@
 """OpenAI's Responses and Conversations API, for any model or feature of the host.
 
 - `api.py`: The handlers.
-- `request.py`: Reading a request with its tools; `items.py` reads its items.
+- `request.py`: Reading a request; `items.py` reads its items, `tools.py` its tools.
 - `messages.py`: Conversion of items to messages, and of answers to items.
 - `replies.py`: The response object and its events.
 - `state.py`: Responses and conversations stored between requests.

@@ -21,20 +21,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import CancelToken, Completion, RouteRequest, RouteResponse, json_response
 from genai_host.api.json_reader import number_in
 from genai_host.api.json_text import read_json, write_json
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, StoreError, ValidationError
 from genai_host.host import Host
-from genai_host.server.responses.items import (
+from genai_host.server.responses.fields import (
     Fields,
-    Item,
     MissingParameter,
-    Unseal,
     UnsupportedParameter,
     fields_of,
 )
+from genai_host.server.responses.items import Unseal
 from genai_host.server.responses.messages import messages_of, shown
 from genai_host.server.responses.replies import Events, ResponseHead
 from genai_host.server.responses.request import ResponsesRequest, read_request, reads_encrypted
@@ -46,11 +47,14 @@ from genai_host.server.responses.state import (
     must_have,
     read_new_items,
 )
+from genai_host.server.responses.tools import Item
 from genai_host.serving import completion as asking
 from genai_host.serving.completion import FEATURE, ChatRequest, capabilities
 from genai_host.util.lazy_property import lazy_property
 
-_SUMMARY, _VERBOSITY = "reasoning_summary", "verbosity"
+_SUMMARY, _VERBOSITY, _EFFORT = "reasoning_summary", "verbosity", "reasoning_effort"
+_FIELDS = {_SUMMARY: "reasoning.summary", _VERBOSITY: "text.verbosity", _EFFORT: "reasoning.effort"}
+"""Fields of parameters that are hints: a model that does not support them answers without."""
 
 
 def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> ChatRequest:
@@ -63,13 +67,14 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
     if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
         raise ValidationError("the last message must have the role user", path="$.input")
     parameters = dict(request.parameters)
-    hints = {_VERBOSITY} & parameters.keys()
+    hints = {_VERBOSITY, _EFFORT} & parameters.keys()
     if parameters.get(_SUMMARY) == "auto":  # summaries are included anyway
         hints.add(_SUMMARY)
     if hints:
         taken = {} if model is None else capabilities(host, model).parameters
-        for name in hints - taken.keys():
+        for name in sorted(hints - taken.keys()):
             del parameters[name]
+            request.dropped.append(_FIELDS[name])
     return ChatRequest(
         model=model,
         messages=messages,
@@ -282,8 +287,9 @@ class ResponsesApi:
     ) -> tuple[ResponsesRequest, ResponseHead, list[Item], list[Item]]:
         """The request, its reply, its items, and all items with previous ones."""
         wanted = read_request(fields_of(request), self._unseal(request))
-        reply = ResponseHead(wanted, self._kept.now())
         before = self._context.before(request.user, wanted)
+        wanted = evolve(wanted, tools=wanted.tools.with_those_in(before))
+        reply = ResponseHead(wanted, self._kept.now())
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]
 

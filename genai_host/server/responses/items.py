@@ -1,10 +1,8 @@
-"""Items of input and output, and the fields they are read from.
+"""Items of input and output.
 
     read_items → _read_item → one function for each type
 
-Items are read from a request and brought to the one form in which they are stored and listed. A
-field of the wrong type raises `ValidationError` with its path; a field that is null counts as
-missing.
+Items are read from a request and brought to the one form in which they are stored and listed.
 
 Reasoning is stored with the data that only its own dialect can read, under `opaque`, and is shown
 with that data sealed (`Seals` in `api.py`). Data from a client is accepted only if it was sealed
@@ -17,70 +15,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import RouteRequest
-from genai_host.api.json_reader import JsonReader, body_of, bytes_of
-from genai_host.errors import NotFound, ValidationError
+from genai_host.api.json_reader import bytes_of
+from genai_host.errors import ValidationError
+from genai_host.server.responses.fields import Fields, MissingParameter, UnsupportedParameter
+from genai_host.server.responses.tools import Item, read_tool_list
 
-
-class UnsupportedParameter(ValidationError):
-    """A field or value that would change the answer, but is not supported."""
-
-    code = "unsupported_parameter"
-
-
-class MissingParameter(ValidationError):
-    """A required field is missing."""
-
-    code = "missing_required_parameter"
-
-
-class PreviousNotFound(NotFound):
-    """The previous response does not exist."""
-
-    code = "previous_response_not_found"
-
-
-class ResponseNotFound(NotFound):
-    """The user has no such response."""
-
-    code = "response_not_found"
-
-
-class ConversationNotFound(NotFound):
-    """The user has no such conversation."""
-
-    code = "conversation_not_found"
-
-
-class ItemNotFound(NotFound):
-    """The conversation has no such item, or the item is not stored."""
-
-    code = "item_not_found"
-
-
-class Fields(JsonReader):
-    """A JSON object of a request, with the errors of this API."""
-
-    __slots__ = ()
-
-    def needed(self, name: str) -> str:
-        """Return a required string."""
-        if name not in self:
-            raise MissingParameter(f"{name} is missing", path=self.at(name))
-        return self.text(name)
-
-    def must_be(self, name: str, wanted: str) -> ValidationError:
-        return ValidationError(f"{name} must be {wanted}", path=self.at(name))
-
-
-def fields_of(request: RouteRequest) -> Fields:
-    """Return the fields of the body of a request. Raises `ValidationError` if it is not an object,
-    or nested too deeply."""
-    body = body_of(request)
-    return Fields(body.value, body.path, dropped=body.dropped)
-
-
-Item = dict[str, Any]
 Unseal = Callable[[str], list[Any] | None]
 """Returns the data of a sealed text; None if it was not sealed by this host."""
 
@@ -90,10 +29,15 @@ _INLINE = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", 
 _PHASES = ("commentary", "final_answer")
 _DETAILS = ("auto", "low", "high", "original")
 _PREFIXES = {
+    "additional_tools": "at",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
     "function_call": "fc",
     "function_call_output": "fco",
     "image_generation_call": "ig",
     "reasoning": "rs",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
 }
 
 
@@ -124,8 +68,13 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
         return {"type": kind, "id": item.needed("id")}
     readers: Mapping[str, Callable[[Fields], Item]] = {
         "message": _read_message,
-        "function_call": _read_call,
+        "function_call": lambda given: _read_call(given, "arguments"),
         "function_call_output": _read_output,
+        "custom_tool_call": lambda given: _read_call(given, "input"),
+        "custom_tool_call_output": _read_output,
+        "tool_search_call": _read_search,
+        "tool_search_output": _read_found,
+        "additional_tools": _read_tools,
         "image_generation_call": _read_picture,
         "reasoning": lambda given: _read_reasoning(given, unseal),
     }
@@ -156,7 +105,7 @@ def _read_message(item: Fields) -> Item:
         raise item.must_be("content", "a string or a list of parts")
     if not parts and role != "assistant":
         raise item.must_be("content", "at least one part")
-    read = _message(role, parts, item.choice("status", _STATUSES) or "completed")
+    read = _message(role, parts, _status(item))
     phase = item.choice("phase", _PHASES) if role == "assistant" else None
     return {**read, "phase": phase} if phase else read
 
@@ -240,14 +189,16 @@ def is_inline(url: str) -> bool:
     return not _ADDRESS.fullmatch(url)
 
 
-def _read_call(item: Fields) -> Item:
-    return {
-        "type": "function_call",
-        "call_id": item.needed("call_id"),
-        "name": item.needed("name"),
-        "arguments": item.needed("arguments"),
-        "status": item.choice("status", _STATUSES) or "completed",
-    }
+def _read_call(item: Fields, content: str) -> Item:
+    names = ("type", "call_id", "name", content)
+    read = {name: item.needed(name) for name in names}
+    if "namespace" in item:
+        read["namespace"] = item.text("namespace")
+    return {**read, "status": _status(item)}
+
+
+def _status(item: Fields) -> str:
+    return item.choice("status", _STATUSES) or "completed"
 
 
 def _read_output(item: Fields) -> Item:
@@ -257,8 +208,32 @@ def _read_output(item: Fields) -> Item:
         output = [_read_part(part) for part in item.objects("output")]
     elif not isinstance(output, str):
         raise item.must_be("output", "a string or a list of parts")
-    status = item.choice("status", _STATUSES) or "completed"
-    return {"type": "function_call_output", "call_id": call, "output": output, "status": status}
+    return {"type": item.text("type"), "call_id": call, "output": output, "status": _status(item)}
+
+
+def _read_search(item: Fields) -> Item:
+    return {
+        "type": "tool_search_call",
+        "call_id": item.needed("call_id"),
+        "execution": "client",
+        "arguments": item.mapping("arguments") or {},
+        "status": _status(item),
+    }
+
+
+def _read_found(item: Fields) -> Item:
+    """Read the result of a search for tools."""
+    head = {"type": "tool_search_output", "call_id": item.needed("call_id"), "execution": "client"}
+    return {**head, "status": _status(item), "tools": _tools(item)}
+
+
+def _read_tools(item: Fields) -> Item:
+    role = item.text("role", "developer")
+    return {"type": "additional_tools", "role": role, "tools": _tools(item)}
+
+
+def _tools(item: Fields) -> list[Mapping[str, Any]]:
+    return [tool for tool, _ in read_tool_list(item, "tools")]
 
 
 def _read_picture(item: Fields) -> Item:

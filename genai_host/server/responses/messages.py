@@ -29,10 +29,16 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.api.json_reader import bytes_of
-from genai_host.api.json_text import write_json
 from genai_host.api.messages import Role
 from genai_host.errors import ValidationError
-from genai_host.server.responses.items import Item, inline, is_inline
+from genai_host.server.responses.items import inline, is_inline
+from genai_host.server.responses.tools import (
+    ClientTool,
+    Item,
+    MakeItemId,
+    call_of,
+    names_in,
+)
 from genai_host.serving.client_tools import CallReader, result_and_files
 
 DIALECT = "openai-responses"
@@ -50,7 +56,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
     files: list[File] = []
     calls = CallReader()
     for item in items:
-        if files and item["type"] != "function_call_output":
+        if files and item["type"] not in _OUTPUTS:
             role_parts += [("user", file) for file in files]
             ends.append(len(role_parts))
             files.clear()
@@ -93,12 +99,15 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
     """The parts of an item, with their roles. Documents of results are added to `files`: they
     follow after all consecutive results."""
     kind = item["type"]
-    if kind == "function_call":
-        yield "assistant", calls.read(item["call_id"], item["name"], item["arguments"])
-    elif kind == "function_call_output":
-        result, found = result_and_files(item["call_id"], "", _output(item["output"]))
+    call = call_of(item, calls.read)
+    if call is not None:
+        yield "assistant", call
+    elif kind in _OUTPUTS:
+        result, found = result_and_files(item["call_id"], "", _output(item))
         files += found
         yield "tool", result
+    elif kind == "additional_tools":
+        return
     elif kind == "reasoning":
         for part in (*item["summary"], *item.get("content", ())):
             if part["text"]:
@@ -118,7 +127,14 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
             yield role, _part(part)
 
 
-def _output(output: str | list[Item]) -> list[Part]:
+_OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output")
+
+
+def _output(item: Item) -> list[Part]:
+    if "tools" in item:
+        names = ", ".join(names_in(item))
+        return [Text(f"tools found: {names or 'none'}")]
+    output = item["output"]
     return [Text(output)] if isinstance(output, str) else [_part(part) for part in output]
 
 
@@ -139,10 +155,6 @@ def _image(url: str) -> Image:
         return Image(url=url)
     data, media_type = inline(url, _INPUT)
     return Image(data, media_type)
-
-
-MakeItemId = Callable[[str], str]
-"""Returns a new item id with the given prefix."""
 
 
 @define
@@ -205,9 +217,9 @@ def _phase_of(part: VendorPart) -> str:
     return phase if isinstance(phase, str) else ""
 
 
-def item_of(group: Group, new_id: MakeItemId) -> Item:
+def item_of(group: Group, new_id: MakeItemId, clients: Mapping[str, ClientTool]) -> Item:
     if group.call is not None:
-        return call_item(group.call, new_id)
+        return call_item(group.call, new_id, clients)
     if group.picture is not None:
         return picture_item(group.picture, new_id)
     if group.kind == "message":
@@ -239,15 +251,9 @@ def summary_part(text: str) -> Item:
     return {"type": "summary_text", "text": text}
 
 
-def call_item(call: ToolCall, new_id: MakeItemId) -> Item:
-    return {
-        "id": new_id("fc"),
-        "type": "function_call",
-        "status": "completed",
-        "arguments": call.malformed or write_json(call.arguments).decode(),
-        "call_id": call.id,
-        "name": call.name,
-    }
+def call_item(call: ToolCall, new_id: MakeItemId, clients: Mapping[str, ClientTool]) -> Item:
+    client = clients.get(call.name) or ClientTool("function", call.name)
+    return client.item(call, new_id)
 
 
 def picture_item(picture: Image, new_id: MakeItemId) -> Item:
@@ -260,7 +266,10 @@ def picture_item(picture: Image, new_id: MakeItemId) -> Item:
 
 
 def joined(
-    message: Message, streamed: Sequence[Item], new_id: MakeItemId
+    message: Message,
+    streamed: Sequence[Item],
+    new_id: MakeItemId,
+    clients: Mapping[str, ClientTool],
 ) -> tuple[list[Item], list[Item]]:
     """Return the items of an answer in order, and those not yet streamed.
 
@@ -269,6 +278,7 @@ def joined(
         streamed: Streamed items. Their text is final; data known only at the end, for example
             opaque data, is added.
         new_id: Returns a new item id.
+        clients: The client's tools, by their names for the model.
     """
     left = list(streamed)
     ordered: list[Item] = []
@@ -284,18 +294,18 @@ def joined(
                 found["opaque"] = group.opaque
             ordered.append(found)
         elif group.apart or group.kind == "function_call" or group.kind not in kinds:
-            late.append(item_of(group, new_id))
+            late.append(item_of(group, new_id, clients))
             ordered.append(late[-1])
         elif group.opaque:  # its text was streamed with that of another group
-            late.append(item_of(Group("reasoning", opaque=group.opaque), new_id))
+            late.append(item_of(Group("reasoning", opaque=group.opaque), new_id, clients))
             ordered.append(late[-1])
     return ordered + left, late
 
 
 def _is_of(item: Item, group: Group) -> bool:
-    if item["type"] != group.kind or group.apart:
-        return False
-    return group.call is None or item["call_id"] == group.call.id
+    if group.call is not None:
+        return bool(item.get("call_id") == group.call.id)
+    return item["type"] == group.kind and not group.apart
 
 
 def shown(item: Item, seal: Callable[[Any], str] | None) -> Item:

@@ -13,10 +13,9 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Completion, Delta, FinishReason, HttpProblem, Usage
+from genai_host.api import Completion, Delta, FinishReason, HttpProblem, ToolCall, Usage
 from genai_host.api.streamed_body import sse_event
 from genai_host.errors import GenaiError
-from genai_host.server.responses.items import Item
 from genai_host.server.responses.messages import (
     call_item,
     joined,
@@ -26,6 +25,7 @@ from genai_host.server.responses.messages import (
     text_part,
 )
 from genai_host.server.responses.request import ResponsesRequest
+from genai_host.server.responses.tools import Item
 from genai_host.serving.completion import CompletionStream
 
 _STATUS: Mapping[FinishReason, tuple[str, Any]] = {
@@ -64,7 +64,17 @@ class ResponseHead:
 
     def items(self, completion: Completion) -> list[Item]:
         """Return the items of an answer that is not streamed."""
-        return joined(completion.message, (), self.new_id)[0]
+        return self.joined(completion, ())[0]
+
+    def joined(
+        self, completion: Completion, streamed: Sequence[Item]
+    ) -> tuple[list[Item], list[Item]]:
+        """Return the items of an answer in order, and those not yet streamed."""
+        return joined(completion.message, streamed, self.new_id, self.request.tools.clients)
+
+    def call(self, call: ToolCall) -> Item:
+        """Return the item of a call."""
+        return call_item(call, self.new_id, self.request.tools.clients)
 
     def unfinished(
         self, status: str = "in_progress", output: Sequence[Item] = ()
@@ -145,9 +155,16 @@ _EMPTY: Mapping[str, Mapping[str, Any]] = {
     "message": {"content": []},
     "reasoning": {"summary": []},
     "function_call": {"arguments": ""},
+    "custom_tool_call": {"input": ""},
+    "tool_search_call": {},
     "image_generation_call": {"result": None},
 }
 """Initial content of an item."""
+_CALLS = {
+    "function_call": ("response.function_call_arguments", "arguments", ("name",)),
+    "custom_tool_call": ("response.custom_tool_call_input", "input", ()),
+}
+"""Events of the content of a call, its field, and further fields of its last event."""
 
 _log = logging.getLogger(__name__)
 
@@ -203,7 +220,7 @@ class Events:
             yield from self._add("message", piece.text)
         if piece.tool_call is not None:
             yield from self._close()
-            yield from self._whole(call_item(piece.tool_call, self._reply.new_id))
+            yield from self._whole(self._reply.call(piece.tool_call))
 
     def _add(self, kind: str, text: str) -> Iterator[bytes]:
         if self._open is None or self._open["type"] != kind:
@@ -241,9 +258,10 @@ class Events:
 
     def _ended(self, item: Item) -> Iterator[bytes]:
         """Events after the content of an item."""
-        if item["type"] == "function_call":
-            end = "response.function_call_arguments.done"
-            yield self._event(end, **self._of(item), name=item["name"], arguments=item["arguments"])
+        if item["type"] in _CALLS:
+            name, content, more = _CALLS[item["type"]]
+            fields = {each: item[each] for each in (content, *more)}
+            yield self._event(f"{name}.done", **self._of(item), **fields)
         for at, part in enumerate(_parts_of(item)):
             yield self._text_event("done", item, at, text=part["text"])
             yield self._part_event("done", item, at, part["text"])
@@ -253,9 +271,9 @@ class Events:
     def _whole(self, item: Item) -> Iterator[bytes]:
         """Events of an item that is not streamed."""
         yield from self._begin(item)
-        if item["type"] == "function_call":
-            name = "response.function_call_arguments.delta"
-            yield self._event(name, **self._of(item), delta=item["arguments"])
+        if item["type"] in _CALLS:
+            name, content, _ = _CALLS[item["type"]]
+            yield self._event(f"{name}.delta", **self._of(item), delta=item[content])
         for at, part in enumerate(_parts_of(item)):
             if part["text"]:
                 yield self._text_event("delta", item, at, delta=part["text"])
@@ -267,7 +285,7 @@ class Events:
         return self._event(name, item=self._show(item), **self._index(item))
 
     def _end(self, completion: Completion) -> Iterator[bytes]:
-        output, late = joined(completion.message, self._items, self._reply.new_id)
+        output, late = self._reply.joined(completion, self._items)
         if self._open is not None:
             self._fill(self._open)
         response = self._finish(completion, output)

@@ -1,128 +1,28 @@
-"""A request and its tools, read.
+"""A request, read.
 
     read_request → input, tools, text, reasoning, parameters
 
-The client runs the tools itself. Unsupported parameters that would change the answer are refused by
+Unsupported parameters that would change the answer are refused by
 name. Other unsupported or unknown parameters are ignored and reported.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import ToolSchema
 from genai_host.errors import ValidationError
-from genai_host.server.responses.items import (
+from genai_host.server.responses.fields import (
     Fields,
-    Item,
     MissingParameter,
     PreviousNotFound,
-    Unseal,
     UnsupportedParameter,
-    is_id,
-    read_items,
 )
-from genai_host.serving.client_tools import CHOICES, check_schema, each_once, offered_tool
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-
-RepeatedTool = Mapping[str, Any]
-"""A tool or a tool choice, as repeated in the response."""
-
-
-@frozen
-class Tools:
-    """The tools of a request.
-
-    Attributes:
-        offered: Tools that the model may call.
-        choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
-        repeated: All given tools, for the response.
-        chosen: The given choice, for the response.
-    """
-
-    offered: Sequence[ToolSchema]
-    choice: str | None
-    repeated: Sequence[RepeatedTool]
-    chosen: str | RepeatedTool
-
-
-def read_tools(request: Fields) -> Tools:
-    """Read the tools and the tool choice. Raises `ValidationError`."""
-    path = request.at("tools")
-    repeated = [_read_tool(each) for each in request.objects("tools")]
-    schemas = each_once((_schema(tool, f"{path}[{at}]") for at, tool in enumerate(repeated)), path)
-    names = frozenset(schema.name for schema in schemas)
-    chosen: str | RepeatedTool = "auto"
-    allowed, choice = names, None
-    if isinstance(request.raw("tool_choice"), dict):
-        given = request.object("tool_choice")
-        assert given is not None
-        allowed, choice, chosen = _read_choice(given, names)
-    else:
-        choice = request.choice("tool_choice", CHOICES) or None
-        chosen = choice or "auto"
-    if choice == "required" and not allowed:
-        raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
-    offered = [schema for schema in schemas if schema.name in allowed]
-    return Tools(offered, choice if offered else None, repeated, chosen)
-
-
-def _read_tool(tool: Fields) -> RepeatedTool:
-    kind = tool.needed("type")
-    if kind != "function":
-        raise UnsupportedParameter(
-            f"unsupported tool type {kind!r}: only functions, which the client runs, are supported",
-            path=tool.at("type"),
-        )
-    name = tool.needed("name")
-    if not _NAME.fullmatch(name):
-        raise tool.must_be("name", "of letters, digits, _ and -, and at most 128 characters long")
-    if tool.flag("defer_loading"):
-        raise UnsupportedParameter("tool search is not supported", path=tool.at("defer_loading"))
-    return {
-        "type": kind,
-        "name": name,
-        "description": tool.text_or_none("description"),
-        "parameters": tool.mapping("parameters"),
-        "strict": tool.flag("strict") is not False,
-    }
-
-
-def _schema(tool: RepeatedTool, path: str) -> ToolSchema:
-    description, parameters = tool["description"] or "", tool["parameters"]
-    return offered_tool(tool["name"], description, parameters, f"{path}.parameters")
-
-
-def _read_choice(
-    chosen: Fields, names: frozenset[str]
-) -> tuple[frozenset[str], str | None, RepeatedTool]:
-    """The names of the allowed tools, the choice among them, and the choice for the response."""
-    kind = chosen.needed("type")
-    if kind == "function":
-        name = _named(chosen, names)
-        repeated = {"type": kind, "name": name}
-        if name in CHOICES:  # as a choice, the name would have another meaning
-            return frozenset({name}), "required", repeated
-        return names, name, repeated
-    if kind != "allowed_tools":
-        raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
-    allowed = [_named(tool, names) for tool in chosen.objects("tools")]
-    mode = chosen.choice("mode", ("auto", "required")) or "auto"
-    tools = [{"type": "function", "name": name} for name in allowed]
-    return frozenset(allowed), mode, {"type": kind, "mode": mode, "tools": tools}
-
-
-def _named(where: Fields, names: Collection[str]) -> str:
-    name = where.needed("name")
-    if name not in names:
-        raise ValidationError(f"unknown tool {name!r} among the tools", path=where.at("name"))
-    return name
-
+from genai_host.server.responses.items import Unseal, is_id, read_items
+from genai_host.server.responses.tools import Item, Tools, read_tools
+from genai_host.serving.client_tools import check_schema
 
 _REFUSED: Mapping[str, tuple[Any, str]] = {
     "background": (False, "background responses are not available: stream them"),
@@ -166,6 +66,7 @@ class ResponsesRequest:
         store: Whether to store the response; None if not given.
         encrypted: Whether to include sealed reasoning.
         repeated: Fields of the request that the response repeats.
+        dropped: Paths of fields that are ignored.
     """
 
     model: str | None
@@ -180,6 +81,7 @@ class ResponsesRequest:
     stream: bool
     encrypted: bool
     repeated: Mapping[str, Any]
+    dropped: list[str]
 
 
 def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
@@ -191,7 +93,8 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
     """
     _refuse(given)
     given.drop(*_left_out(given))
-    tools = read_tools(given)
+    items = read_items(given, "input", unseal)
+    tools = read_tools(given, items)
     schema, text = _read_text(given)
     effort, summary = _read_reasoning(given)
     previous, conversation = _read_ids(given)
@@ -225,7 +128,7 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
     }
     return ResponsesRequest(
         model=given.text_or_none("model"),
-        input=read_items(given, "input", unseal),
+        input=items,
         instructions=instructions,
         previous=previous,
         conversation=conversation,
@@ -236,6 +139,7 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
         stream=bool(given.flag("stream")),
         encrypted=reads_encrypted(given),
         repeated=repeated,
+        dropped=given.dropped,
     )
 
 

@@ -15,21 +15,18 @@ from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.host import Host
 from genai_host.server.memory import DocumentCollection, MemoryCache, StoredDocument
-from genai_host.server.responses.items import (
+from genai_host.server.responses.fields import (
     ConversationNotFound,
     Fields,
-    Item,
     ItemNotFound,
     MissingParameter,
     PreviousNotFound,
     ResponseNotFound,
-    Unseal,
-    is_id,
-    read_items,
-    with_id,
 )
+from genai_host.server.responses.items import Unseal, is_id, read_items, with_id
 from genai_host.server.responses.replies import belongs_to, item_tail
 from genai_host.server.responses.request import ResponsesRequest, read_metadata
+from genai_host.server.responses.tools import Item
 
 RESPONSES = "responses"
 CONVERSATIONS = "response_conversations"

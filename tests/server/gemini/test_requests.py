@@ -11,7 +11,7 @@ from gemini_form import Api, model, serving, user
 
 from genai_host.api import ToolSchema
 from genai_host.api.json_reader import JsonReader
-from genai_host.server.gemini.requests import json_schema
+from genai_host.server.gemini.requests import configured, json_schema
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host_testing.fixtures import MakeHost
@@ -106,11 +106,21 @@ class TestParameters:
 
     @pytest.mark.parametrize(
         "config",
-        [{"temperature": 5}, {"thinkingConfig": {"thinkingLevel": "LOW"}}, {"maxOutputTokens": 0}],
+        [{"temperature": 5}, {"maxOutputTokens": 0}],
     )
     def test_that_the_model_does_not_take(self, api: Api, config: Any) -> None:
         error = api.refused(HI, generationConfig=config)
         assert error["details"][0]["reason"] == "INVALID_PARAMETER"
+
+    def test_hints_that_the_model_does_not_take(self) -> None:
+        """Gemini CLI sends them with each request."""
+        config = {"topK": 64, "topP": 0.9, "seed": 1, "thinkingConfig": {"thinkingLevel": "HIGH"}}
+        given = JsonReader(config, "$.generationConfig")
+        assert configured(given, {"top_p": {}}).parameters == {"top_p": 0.9, "seed": 1}
+        assert given.dropped == [
+            "generationConfig.topK",
+            "generationConfig.thinkingConfig.thinkingLevel",
+        ]
 
     def test_those_of_thinking_and_safety_reach_a_model_that_takes_them(
         self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch

@@ -176,11 +176,14 @@ class TestWhatIsRefused:
 
     def test_managing_models(self, api: Api) -> None:
         for path in ("pull", "push", "create", "copy", "blobs/sha256:aa"):
-            reply = api.post(path)
+            reply = api.post(path, model="nobody")
             assert reply.status_code == 405
             assert "managed by their providers" in reply.json()["error"]
         reply = api.client.delete(f"{api.url}/api/delete", json={"model": "fake"})
         assert reply.status_code == 405
+
+    def test_a_download_of_a_model_that_is_available(self, api: Api) -> None:
+        assert api.post("pull", model="fake").json() == {"status": "success"}
 
 
 class TestEmbeddings:

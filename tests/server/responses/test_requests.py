@@ -85,11 +85,42 @@ def test_what_is_no_input(api: Api, input: Any, param: str) -> None:
         ({"include": ["message.output_text.logprobs"]}, "include[0]", "unsupported_parameter"),
         ({"include": [1]}, "include[0]", "invalid_data"),
         ({"include": "x"}, "include", "invalid_data"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0].type", "unsupported_parameter"),
+        ({"tools": [{"type": "file_search"}]}, "tools[0].type", "unsupported_parameter"),
+        ({"tools": [{"type": "custom"}]}, "tools[0].name", "missing_required_parameter"),
+        (
+            {"tools": [{"type": "custom", "name": "x", "format": {"type": "grammar"}}]},
+            "tools[0].format.syntax",
+            "missing_required_parameter",
+        ),
+        (
+            {
+                "tools": [
+                    {
+                        "type": "namespace",
+                        "name": "a",
+                        "tools": [{"type": "tool_search", "execution": "client"}],
+                    }
+                ]
+            },
+            "tools[0].tools[0].type",
+            "unsupported_parameter",
+        ),
+        (
+            {
+                "tools": [
+                    {
+                        "type": "namespace",
+                        "name": "a",
+                        "tools": [{**CLOCK, "parameters": {"type": 1}}],
+                    }
+                ]
+            },
+            "tools[0].tools[0].parameters",
+            "invalid_data",
+        ),
         ({"tools": [{"name": "x"}]}, "tools[0].type", "missing_required_parameter"),
         ({"tools": [{"type": "function"}]}, "tools[0].name", "missing_required_parameter"),
         ({"tools": [{**CLOCK, "name": "a b"}]}, "tools[0].name", "invalid_data"),
-        ({"tools": [{**CLOCK, "defer_loading": True}]}, "tools[0].defer_loading", "unsup"),
         ({"tools": [{**CLOCK, "parameters": {"type": 1}}]}, "tools[0].parameters", "invalid_data"),
         ({"tools": [{**CLOCK, "parameters": {"type": "array"}}]}, "tools[0].parameters", "inv"),
         ({"tools": [CLOCK, CLOCK]}, "tools", "invalid_data"),

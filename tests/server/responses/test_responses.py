@@ -260,14 +260,24 @@ def test_the_usual_model_is_named(api: Api) -> None:
 
 
 def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
-    """What is the same without it is left out, and the rest refused."""
-    response = api.response(
-        reasoning={"summary": "auto"}, text={"verbosity": "low"}, parallel_tool_calls=False
+    """Hints are left out and reported, and the rest is refused."""
+    reasoning = {"effort": "high", "summary": "auto"}
+    reply = api.ask(
+        "POST",
+        "/responses",
+        {
+            "model": "fake",
+            "input": "hi",
+            "reasoning": reasoning,
+            "text": {"verbosity": "low"},
+            "parallel_tool_calls": False,
+        },
     )
-    assert response["reasoning"] == {"effort": None, "summary": "auto"}
+    assert reply.json()["reasoning"] == reasoning
+    dropped = reply.headers["x-genai-host-dropped"]
+    assert dropped == "reasoning.effort, reasoning.summary, text.verbosity"
     assert api.fake.prompts[0].parameters == {}
     for more in (
-        {"reasoning": {"effort": "high"}},
         {"reasoning": {"summary": "detailed"}},
         {"tools": [CLOCK], "parallel_tool_calls": False},
     ):

@@ -21,7 +21,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
-from genai_host.server.responses.items import Fields
+from genai_host.server.responses.fields import Fields
 from genai_host.server.responses.replies import Events, ResponseHead
 from genai_host.server.responses.request import read_request
 from genai_host.serving.completion import CompletionStream, streamed

@@ -1,0 +1,221 @@
+"""Coding agents, unmodified, repair a program: they read a file, edit it and run its test.
+
+The model is a script that calls the tools of each agent.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+from npm.packages import NODE, install
+
+from genai_host import Config
+from genai_host.api import Completion, Message, ToolCall, hookimpl
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.serving import served
+
+pytestmark = pytest.mark.peers
+
+WRONG, RIGHT = "return a - b", "return a + b"
+PROGRAM = f"def add(a, b):\n    {WRONG}\n"
+TEST = """
+import unittest
+from program import add
+
+class TestAdd(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(2, 3), 5)
+"""
+PATCH = f"""*** Begin Patch
+*** Update File: program.py
+@@
+-    {WRONG}
++    {RIGHT}
+*** End Patch
+"""
+RUN = "python3 -m unittest -q && echo passed"
+TASK = "Fix the failing test and run it."
+CODEX_PROVIDER = (
+    'model_provider = "host"\n[model_providers.host]\nname = "host"\nbase_url = "{url}/v1"\n'
+)
+
+Call = tuple[str, Mapping[str, Any]]
+
+
+@frozen
+class Agent:
+    """How an agent is started, and how a model calls its tools.
+
+    Attributes:
+        program: Its program, in `node_modules`.
+        arguments: Options before the task.
+        environ: Environment variables; `{url}` is the address of the server.
+        files: Files in its home directory, with their contents.
+        calls: Makes the calls of its tools from the path of the program to repair.
+    """
+
+    program: str
+    arguments: Sequence[str]
+    environ: Mapping[str, str]
+    files: Mapping[str, str]
+    calls: Callable[[Path], Sequence[Call]]
+
+
+def codex(model: str, config: str, *calls: Call) -> Agent:
+    options = ("exec", "--dangerously-bypass-approvals-and-sandbox", "--model", model)
+    read, run = (("exec_command", {"cmd": command}) for command in ("cat program.py", RUN))
+    return Agent(
+        ".bin/codex", options, {}, {".codex/config.toml": config}, lambda _: [read, *calls, run]
+    )
+
+
+AGENTS = {
+    # models that it knows get a tool for patches with a grammar, and one to search tools
+    "codex": codex(
+        "gpt-5.5",
+        CODEX_PROVIDER,
+        ("tool_search", {"query": "agents", "limit": 3}),
+        ("apply_patch", {"input": PATCH}),
+    ),
+    "codex, other model": codex(
+        "fake", CODEX_PROVIDER, ("exec_command", {"cmd": "sed -i 's/a - b/a + b/' program.py"})
+    ),
+    # its own provider asks for a WebSocket first
+    "codex, own provider": codex(
+        "gpt-5.5", 'openai_base_url = "{url}/v1"\n', ("apply_patch", {"input": PATCH})
+    ),
+    "claude-code": Agent(
+        "@anthropic-ai/claude-code/cli-wrapper.cjs",
+        ("--print", "--dangerously-skip-permissions", "--model", "fake"),
+        {
+            "ANTHROPIC_BASE_URL": "{url}",
+            "ANTHROPIC_AUTH_TOKEN": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "IS_SANDBOX": "1",  # it refuses to skip permissions for root elsewhere
+        },
+        {},
+        lambda file: [
+            ("Read", {"file_path": str(file)}),
+            ("Edit", {"file_path": str(file), "old_string": WRONG, "new_string": RIGHT}),
+            ("Bash", {"command": RUN, "description": "run the test"}),
+        ],
+    ),
+    "gemini-cli": Agent(
+        ".bin/gemini",
+        ("--yolo", "--model", "fake", "--prompt"),
+        {
+            "GOOGLE_GEMINI_BASE_URL": "{url}",
+            "GEMINI_API_KEY": "none",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        },
+        {".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
+        lambda file: [
+            ("read_file", {"file_path": str(file)}),
+            (
+                "replace",
+                {
+                    "file_path": str(file),
+                    "instruction": "add, do not subtract",
+                    "old_string": WRONG,
+                    "new_string": RIGHT,
+                },
+            ),
+            ("run_shell_command", {"command": RUN}),
+        ],
+    ),
+}
+
+
+class Statuses:
+    """A plugin that collects the statuses of requests to the APIs."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, int]] = []
+
+    @hookimpl
+    def genai_on_request_end(self, request: Any, status: int) -> None:
+        self.found.append((f"{request.method} {request.path}", status))
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("coding_agents")
+    return install(Path(__file__).with_name("coding_agents"), folder)
+
+
+def answering(calls: Sequence[Call]) -> Callable[[RecordedPrompt], str | Completion]:
+    """A model that makes these calls, one after the other. Requests without tools, such as those
+    for a title, get a text."""
+
+    def answer(heard: RecordedPrompt) -> str | Completion:
+        if not heard.tools:
+            return "{}" if heard.schema is not None else "a title"
+        number = sum(message.role == "tool" for message in heard.messages)
+        if number >= len(calls):
+            return "All tests pass."
+        name, arguments = calls[number]
+        call = ToolCall(f"call_{number}", name, arguments)
+        return Completion(Message("assistant", ["I go on.", call]), "tool_calls")
+
+    return answer
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+def test_an_agent_repairs_a_program(
+    make_host: MakeHost, packages: Path, tmp_path: Path, agent: Agent
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    program = project / "program.py"
+    program.write_text(PROGRAM)
+    (project / "test_program.py").write_text(TEST)
+    fake = FakeModel(answering(agent.calls(program)))
+    statuses = Statuses()
+    config = Config(models={"chat": "fake"}, aliases={"gpt-5.5": "fake"})
+    host = make_host(fake=fake, statuses=statuses, config=config)
+    with served(host) as server:
+        for name, content in agent.files.items():
+            file = home / name
+            file.parent.mkdir(parents=True)
+            file.write_text(content.replace("{url}", server.url))
+        environ = {
+            name: value.replace("{url}", server.url) for name, value in agent.environ.items()
+        }
+        run = subprocess.run(
+            [NODE, packages / agent.program, *agent.arguments, TASK],
+            cwd=project,
+            env={
+                "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}",
+                "HOME": str(home),
+                "OPENAI_API_KEY": "none",
+                "TERM": "dumb",
+                "NO_PROXY": "127.0.0.1",
+                **environ,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    said = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
+    assert run.returncode == 0, said
+    assert "All tests pass." in run.stdout, said
+    assert RIGHT in program.read_text(), said
+    last = [message for message in fake.prompts[-1].messages if message.role == "tool"][-1]
+    assert "passed" in repr(last), said
+    refused = [(path, status) for path, status in statuses.found if status >= 400 and status != 426]
+    assert refused == []
+    tested = subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=project, check=False)
+    assert tested.returncode == 0
+    shutil.rmtree(project)

@@ -1,0 +1,240 @@
+"""Tools in all forms that clients send, such as Codex: for the model, each is a function.
+
+Source: recorded requests of Codex 0.169.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from responses_api import CLOCK, Api, output_of, responses_api, user
+
+from genai_host.api import Completion, Message, Part, ToolCall
+from genai_host.server.responses.fields import Fields
+from genai_host.server.responses.tools import read_tools
+from genai_host_testing.fixtures import MakeHost
+
+pytestmark = pytest.mark.part
+
+PATCH = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "edits files",
+    "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'},
+}
+SPAWN = {"type": "function", "name": "spawn", "description": "starts an agent", "parameters": {}}
+AGENTS = {"type": "namespace", "name": "agents", "description": "many agents", "tools": [SPAWN]}
+SEARCH = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "finds tools",
+    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+}
+ADDED = {"type": "additional_tools", "role": "developer", "tools": [AGENTS]}
+
+FORMS: dict[str, tuple[dict[str, Any], ToolCall, dict[str, Any]]] = {
+    "custom": (
+        PATCH,
+        ToolCall("c1", "apply_patch", {"input": "*** é"}),
+        {"type": "custom_tool_call", "name": "apply_patch", "input": "*** é"},
+    ),
+    "custom, without JSON": (
+        PATCH,
+        ToolCall("c1", "apply_patch", malformed="*** {"),
+        {"type": "custom_tool_call", "name": "apply_patch", "input": "*** {"},
+    ),
+    "custom, with other arguments": (
+        PATCH,
+        ToolCall("c1", "apply_patch", {"patch": 1}),
+        {"type": "custom_tool_call", "name": "apply_patch", "input": '{"patch":1}'},
+    ),
+    "namespace": (
+        AGENTS,
+        ToolCall("c1", "agents__spawn", {"n": 1}),
+        {"type": "function_call", "namespace": "agents", "name": "spawn", "arguments": '{"n":1}'},
+    ),
+    "custom in a namespace": (
+        {**AGENTS, "tools": [PATCH]},
+        ToolCall("c1", "agents__apply_patch", {"input": "x"}),
+        {"type": "custom_tool_call", "namespace": "agents", "name": "apply_patch", "input": "x"},
+    ),
+    "tool_search": (
+        SEARCH,
+        ToolCall("c1", "tool_search", {"query": "agents"}),
+        {"type": "tool_search_call", "execution": "client", "arguments": {"query": "agents"}},
+    ),
+}
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with responses_api(make_host) as api:
+        yield api
+
+
+def answers(api: Api, *parts: str | Part) -> None:
+    """The model answers with these parts, then with a text."""
+
+    def answer(heard: Any) -> str | Completion:
+        if any(message.role == "tool" for message in heard.messages):
+            return "done"
+        return Completion(Message("assistant", list(parts)), "tool_calls")
+
+    api.fake.answer = answer
+
+
+def result_of(item: dict[str, Any]) -> dict[str, Any]:
+    """The item with which a client answers a call."""
+    if item["type"] == "tool_search_call":
+        return {"type": "tool_search_output", "call_id": item["call_id"], "tools": [AGENTS]}
+    return {**output_of(item["call_id"], "ok"), "type": f"{item['type']}_output"}
+
+
+@pytest.mark.parametrize(("tool", "call", "expected"), FORMS.values(), ids=FORMS)
+def test_a_call_is_in_the_form_of_its_tool(
+    api: Api, tool: dict[str, Any], call: ToolCall, expected: dict[str, Any]
+) -> None:
+    answers(api, call)
+    response = api.response(tools=[tool])
+    (item,) = response["output"]
+    assert {name: item[name] for name in expected} == expected
+    assert (item["call_id"], item["status"]) == ("c1", "completed")
+    assert {name: response["tools"][0][name] for name in tool if name != "tools"} == {
+        name: value for name, value in tool.items() if name != "tools"
+    }
+    # the client sends all items again
+    again = api.response([user("hi"), item, result_of(item)], tools=[tool])
+    assert again["output"][0]["content"][0]["text"] == "done"
+    _, called, result = api.fake.prompts[-1].messages
+    (sent,) = called.tool_calls
+    assert (sent.id, sent.name) == (call.id, call.name)
+    assert result.content[0].name == call.name  # type: ignore[attr-defined]  # a tool result
+
+
+@pytest.mark.parametrize(("tool", "call", "expected"), FORMS.values(), ids=FORMS)
+def test_a_streamed_call(
+    api: Api, tool: dict[str, Any], call: ToolCall, expected: dict[str, Any]
+) -> None:
+    answers(api, call)
+    events = api.events(tools=[tool])
+    by_type = {event["type"].removeprefix("response."): event for event in events}
+    begun, done = by_type["output_item.added"]["item"], by_type["output_item.done"]["item"]
+    assert {name: done[name] for name in expected} == expected
+    assert (begun["type"], begun["status"]) == (expected["type"], "in_progress")
+    assert by_type["completed"]["response"]["output"] == [done]
+    if expected["type"] == "custom_tool_call":
+        assert begun["input"] == ""
+        assert by_type["custom_tool_call_input.delta"]["delta"] == expected["input"]
+        assert by_type["custom_tool_call_input.done"]["input"] == expected["input"]
+
+
+def test_the_input_and_the_grammar_of_a_custom_tool_are_described() -> None:
+    (schema,) = read_tools(Fields({"tools": [PATCH]}, "$")).offered
+    assert schema.parameters["properties"].keys() == {"input"}
+    assert schema.parameters["required"] == ["input"]
+    assert schema.description.startswith("edits files\n")
+    assert schema.description.endswith('lark grammar:\nstart: "x"')
+    (schema,) = read_tools(Fields({"tools": [{**PATCH, "format": None}]}, "$")).offered
+    assert schema.description == "edits files"
+
+
+def test_the_description_of_a_namespace_is_given_once() -> None:
+    tools = [{**AGENTS, "tools": [SPAWN, {**SPAWN, "name": "stop"}]}]
+    first, second = read_tools(Fields({"tools": tools}, "$")).offered
+    assert (first.name, second.name) == ("agents__spawn", "agents__stop")
+    assert "many agents" in first.description
+    assert second.description == "starts an agent"
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "web_search", "external_web_access": True},
+        {"type": "web_search_preview_2025_03_11"},
+        {"type": "image_generation"},
+        {"type": "tool_search"},
+    ],
+)
+def test_tools_that_only_the_service_runs_are_left_out(api: Api, tool: dict[str, Any]) -> None:
+    body = {"model": "fake", "input": "hi", "tools": [CLOCK, tool]}
+    reply = api.ask("POST", "/responses", body)
+    assert reply.status_code == 200
+    assert reply.headers["x-genai-host-dropped"] == f"tools[1].{tool['type']}"
+    assert api.fake.prompts[0].tools == ("clock",)
+    assert len(reply.json()["tools"]) == 1
+
+
+def test_a_tool_that_is_loaded_later_is_offered_at_once(api: Api) -> None:
+    body = {"model": "fake", "input": "hi", "tools": [{**CLOCK, "defer_loading": True}]}
+    reply = api.ask("POST", "/responses", body)
+    assert reply.headers["x-genai-host-dropped"] == "tools[0].defer_loading"
+    assert api.fake.prompts[0].tools == ("clock",)
+
+
+def test_tools_among_the_items_are_offered(api: Api) -> None:
+    """Newer models of Codex get all tools in an item."""
+    answers(api, ToolCall("c1", "agents__spawn", {}))
+    first = api.response([ADDED, user("hi")])
+    assert api.fake.prompts[0].tools == ("agents__spawn",)
+    (item,) = first["output"]
+    assert (item["namespace"], item["name"]) == ("agents", "spawn")
+    # they are offered in the next request, too, which refers to this one
+    api.response([output_of("c1", "ok")], previous_response_id=first["id"])
+    assert api.fake.prompts[1].tools == ("agents__spawn",)
+
+
+def test_tools_that_were_found_are_offered(api: Api) -> None:
+    call = {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "agents"}}
+    found = {"type": "tool_search_output", "call_id": "c1", "tools": [AGENTS]}
+    more = {"type": "tool_search_call", "call_id": "c2", "arguments": {"query": "more"}}
+    none = {"type": "tool_search_output", "call_id": "c2", "tools": [AGENTS]}
+    api.response([user("hi"), call, found, more, none], tools=[SEARCH])
+    prompt = api.fake.prompts[0]
+    assert prompt.tools == ("tool_search", "agents__spawn")
+    results = [message for message in prompt.messages if message.role == "tool"]
+    assert "agents__spawn" in results[0].content[0].content[0].text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "function"),
+    [
+        ({"type": "custom", "name": "apply_patch"}, "apply_patch"),
+        ({"type": "function", "name": "spawn", "namespace": "agents"}, "agents__spawn"),
+    ],
+)
+def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: str) -> None:
+    given = {"tools": [PATCH, AGENTS], "tool_choice": chosen}
+    tools = read_tools(Fields(given, "$"))
+    assert (tools.choice, tools.chosen) == (function, chosen)
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [chosen]}
+    tools = read_tools(Fields({**given, "tool_choice": allowed}, "$"))
+    assert [each.name for each in tools.offered] == [function]
+    assert tools.chosen == allowed
+
+
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        ({"type": "custom_tool_call", "call_id": "1", "name": "x"}, "input"),
+        ({"type": "custom_tool_call", "call_id": "1", "name": "x", "input": {}}, "input"),
+        ({"type": "custom_tool_call_output", "call_id": "1"}, "output"),
+        ({"type": "tool_search_call"}, "call_id"),
+        ({"type": "tool_search_call", "call_id": "1", "arguments": "x"}, "arguments"),
+        ({"type": "tool_search_output", "call_id": "1", "tools": [{}]}, "tools[0].type"),
+        ({"type": "additional_tools", "tools": [{"type": "shell"}]}, "tools[0].type"),
+    ],
+)
+def test_an_item_that_is_wrong(api: Api, item: dict[str, Any], param: str) -> None:
+    assert api.refused([user("hi"), item])["param"] == f"input[1].{param}"
+
+
+def test_a_request_for_a_websocket_is_told_to_use_http(api: Api) -> None:
+    """Codex then does at once; on other statuses, it tries seven times."""
+    headers = {"connection": "upgrade", "upgrade": "websocket"}
+    reply = api.client.request(
+        "GET", f"{api.url}/v1/responses", data=None, params={}, headers=headers, timeout=60
+    )
+    assert reply.status_code == 426
+    assert "use POST" in reply.json()["error"]["message"]
