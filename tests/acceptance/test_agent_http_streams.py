@@ -13,6 +13,7 @@ from attrs import evolve
 
 from genai_host import Message
 from genai_host.api import (
+    Cancellation,
     Completion,
     RouteRequest,
     StreamedBody,
@@ -20,7 +21,6 @@ from genai_host.api import (
     ToolContext,
     ToolOutput,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import ServiceUnavailable
 from genai_host.http.stream_parsers import read_sse
 from genai_host.serving.router import HttpRoutes

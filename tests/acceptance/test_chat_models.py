@@ -18,11 +18,10 @@ import genai_vendor_openai
 import pytest
 from genai_vendor_mock import MockProvider, ScriptedReply
 
-from genai_host import Config, Host, Message
+from genai_host import Config, Conversation, Host, Message
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn
 from genai_host.api.settings import describe
 from genai_host.config import InstanceConfig
-from genai_host.conversations.conversation import Conversation
 from genai_host.errors import (
     BadRequest,
     Cancelled,

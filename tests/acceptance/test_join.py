@@ -12,9 +12,8 @@ import pytest
 from attrs import evolve
 from ways import MakeHosts, Way, each_way, host, invoked, service, set_up, ways
 
-from genai_host import Config, Host, Image, InMemoryRecord, Message, Text
+from genai_host import Config, Host, Image, InMemoryRecord, Message, RetryPolicy, Text
 from genai_host.api import Part, Reasoning, ToolCall, ToolResult, VendorPart
-from genai_host.calls.retry import RetryPolicy
 from genai_host.conversations.record import StepEnded
 from genai_host.errors import NoRoute, ServiceUnavailable
 from genai_host.testing.fake_service import FakeService, Reply, json_reply

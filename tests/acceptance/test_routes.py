@@ -13,10 +13,18 @@ from attrs import frozen
 from endings import ENDINGS, OVERFLOWS
 from ways import WAYS, MakeHosts, Way, each_way, host, service, set_up, with_mine
 
-from genai_host import Config, Host, Image, Message
-from genai_host.api import Answer, Feature, FeatureSteps, File, NoSettings, Part, Prompt, Turn
-from genai_host.api.models import STANDARD
-from genai_host.calls.retry import RetryPolicy
+from genai_host import Config, Host, Image, Message, RetryPolicy
+from genai_host.api import (
+    STANDARD,
+    Answer,
+    Feature,
+    FeatureSteps,
+    File,
+    NoSettings,
+    Part,
+    Prompt,
+    Turn,
+)
 from genai_host.catalog.join import Candidate
 from genai_host.errors import (
     ContextOverflow,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from genai_host import Host
+from genai_host import Host, Transport
 from genai_host.api import (
     CancelToken,
     DialectEndpoint,
@@ -43,7 +43,6 @@ from genai_host.errors import (
     NoRoute,
     ServiceUnavailable,
 )
-from genai_host.http.transport import Transport
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
 from genai_host_testing.fixtures import MakeHost

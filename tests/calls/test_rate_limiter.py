@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from genai_host.api import RateLimit, RouteInfo
-from genai_host.api.cancellation import Cancellation, Registration
+from genai_host.api import Cancellation, RateLimit, RouteInfo
+from genai_host.api.cancellation import Registration
 from genai_host.calls.rate_limiter import RateLimiter
 from genai_host.errors import Cancelled
 from genai_host.testing import ManualClock

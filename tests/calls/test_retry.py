@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from genai_host import RetryPolicy
-from genai_host.api import Delta, RouteInfo
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, Delta, RouteInfo
 from genai_host.api.features import RetryWait
 from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route

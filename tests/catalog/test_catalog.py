@@ -11,7 +11,9 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genai_host import Config
 from genai_host.api import (
+    STANDARD,
     CancelToken,
     Dialect,
     DialectEndpoint,
@@ -21,10 +23,9 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
 )
-from genai_host.api.models import STANDARD
 from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.join import Candidate, ProviderInfo
-from genai_host.config import Config, ModelConfig
+from genai_host.config import ModelConfig
 from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.util.names import our_distributions
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support import Terminal
 
 import genai_host.dialects
+from genai_host import StaticPlugins
 from genai_host.api import Completion, Message, Pause, Text, ToolCall, ToolResult
 from genai_host.cli.session import calls_of, visible
 from genai_host.cli.terminal import safe
-from genai_host.plugins.discovery import StaticPlugins
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import FakeAnswer
 from genai_host_testing.agents import Counting, calls

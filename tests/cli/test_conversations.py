@@ -13,12 +13,11 @@ import pytest
 from kept import interrupt, texts, waiting
 from support import Terminal
 
-from genai_host import Message
+from genai_host import InMemoryRecord, Message
 from genai_host.api import Answer
 from genai_host.cli.terminal import local
 from genai_host.conversations.record import (
     Entry,
-    InMemoryRecord,
     Opened,
     Rewound,
     StepStarted,
@@ -325,8 +324,8 @@ class TestResume:
 @pytest.fixture
 def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed plugin brings the feature `careful`, which asks before it answers."""
+    from genai_host import StaticPlugins
     from genai_host.api import Feature, FeatureSteps, NoSettings, Pause, Turn
-    from genai_host.plugins.discovery import StaticPlugins
     from genai_host.testing import InlinePlugin
 
     def respond(turn: Turn[Any]) -> FeatureSteps:

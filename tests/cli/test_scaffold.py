@@ -18,10 +18,10 @@ from broken_plugins import BROKEN
 from environments import Environment, base, environment, wheels
 from support import Terminal
 
-from genai_host import Config
+from genai_host import Config, InstalledPlugins
 from genai_host.cli.scaffold import Scaffold, new_scaffold
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.discovery import InstalledPlugins, LoadedPlugin, Plugins
+from genai_host.plugins.discovery import LoadedPlugin, Plugins
 from genai_host.plugins.index import LoadResult, PluginIndex
 from genai_host.testing import make_distribution
 from genai_host.testing.fake_service import FakeService, json_reply

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from genai_host.api import (
+    STANDARD,
     ChatCall,
     DialectEndpoint,
     File,
@@ -21,7 +22,6 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
 )
-from genai_host.api.models import STANDARD
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import UnsupportedPart
 

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genai_host.api import (
+    STANDARD,
     ChatCall,
     Completion,
     Delta,
@@ -35,7 +36,6 @@ from genai_host.api import (
 from genai_host.api.codec import usual_codec
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
-from genai_host.api.models import STANDARD
 from genai_host.dialects.plain import Plain, PlainEmbed
 from genai_host.errors import IncompleteReply, MalformedReply
 from genai_host.testing.purity import ValuePath, places_in, with_other

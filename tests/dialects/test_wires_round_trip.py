@@ -16,6 +16,7 @@ from thinking_model import ThinkingModel
 
 from genai_host import Config, Host
 from genai_host.api import (
+    Cancellation,
     Completion,
     Delta,
     File,
@@ -32,7 +33,6 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.config.schema import InstanceConfig
 from genai_host.errors import (
     BadRequest,

@@ -8,8 +8,7 @@ from typing import Any
 
 import requests
 
-from genai_host import Host
-from genai_host.config import Config
+from genai_host import Config, Host
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.agents import Counting, MakeHost, agent_host
 

@@ -13,8 +13,15 @@ import requests
 from attrs import frozen
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Message, Reasoning, RouteRequest, ToolCall, VendorPart
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import (
+    Cancellation,
+    Completion,
+    Message,
+    Reasoning,
+    RouteRequest,
+    ToolCall,
+    VendorPart,
+)
 from genai_host.server.openai.replies import problem_reply
 from genai_host.server.routes import RESPONSES
 from genai_host.serving.router import HttpRoutes

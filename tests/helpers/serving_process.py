@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genai_host import Config, Host, StaticPlugins
-from genai_host.api import HttpRoute, RouteRequest, RouteResponse
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, HttpRoute, RouteRequest, RouteResponse
 from genai_host.errors import Cancelled
 from genai_host.server.server import Server
 from genai_host.testing import InlinePlugin

@@ -10,8 +10,7 @@ from typing import Any
 from attrs import field, frozen
 from wrong import add, fail
 
-from genai_host.api import CancelToken, Tool, ToolContext, ToolSet, ToolSource, hookimpl
-from genai_host.api.settings import about
+from genai_host.api import CancelToken, Tool, ToolContext, ToolSet, ToolSource, about, hookimpl
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.testing.suites import ToolSourceSuite
 

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import pytest
 
 import genai_host
-from genai_host import Config, Host, StaticPlugins
+from genai_host import Config, Host, InMemoryRecord, StaticPlugins
 from genai_host.api import Answer, Feature, FeatureSteps, Model, NoSettings, Now, Turn, hookimpl
-from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import (
     ConfigurationError,
     ConversationClosed,

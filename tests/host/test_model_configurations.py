@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from genai_host import Config, Host
+from genai_host import Config, Host, InMemoryRecord
 from genai_host.api import Answer, Feature, FeatureSteps, Message, NoSettings, Prompt, Turn
 from genai_host.config import ModelConfig
-from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import InvalidParameter
 from genai_host.testing import FakeModel, InlinePlugin
 from genai_host_testing.fixtures import MakeHost

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from genai_host import Host
-from genai_host.api import Completion, Delta, Message, Prompt, ToolCall, ToolSchema
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, Completion, Delta, Message, Prompt, ToolCall, ToolSchema
 from genai_host.errors import Cancelled, ConversationClosed, InvalidParameter, NoRoute
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG

@@ -14,9 +14,7 @@ import pytest
 import trustme
 from tunnel import Tunnel
 
-from genai_host.api import ProviderReply
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.providers import HttpRequest
+from genai_host.api import Cancellation, HttpRequest, ProviderReply
 from genai_host.errors import (
     BadRequest,
     Cancelled,

@@ -17,6 +17,7 @@ from npm.aimock_service import KEY, MODELS, WITHOUT_IDS, Hosts, aimock, on
 from genai_host import Conversation, Host, RetryPolicy
 from genai_host.api import (
     Answer,
+    Cancellation,
     Completion,
     Embed,
     Feature,
@@ -27,7 +28,6 @@ from genai_host.api import (
     Reasoning,
     Turn,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost

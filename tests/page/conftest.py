@@ -15,9 +15,8 @@ from page.kinds import Assisted, Check, MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.api import Secret
-from genai_host.config import Config
 from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt

@@ -11,9 +11,8 @@ from page.kinds import Check, MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.api import ToolOutput
-from genai_host.config import Config
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import HANG

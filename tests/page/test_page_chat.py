@@ -11,8 +11,7 @@ from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
-from genai_host import Host
-from genai_host.config import Config
+from genai_host import Config, Host
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel, ManualClock, RecordedPrompt
 from genai_host.testing.fake_service import HANG

@@ -19,9 +19,10 @@ from page.kinds import Check, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
-from genai_host import Host, RetryPolicy
+from genai_host import Config, Host, RetryPolicy
 from genai_host.api import (
     CancelToken,
+    DialectEndpoint,
     NoSettings,
     Preparation,
     PreparationProgress,
@@ -31,8 +32,7 @@ from genai_host.api import (
     ProviderType,
     Secret,
 )
-from genai_host.api.dialects import DialectEndpoint
-from genai_host.config import Config, read_config
+from genai_host.config import read_config
 from genai_host.errors import Interrupted
 from genai_host.store import Store
 from genai_host.testing import InlinePlugin

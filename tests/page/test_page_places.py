@@ -12,8 +12,8 @@ from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, Route, expect
 
-from genai_host import Host
-from genai_host.config import BudgetConfig, BudgetsConfig, Config, ModelConfig, read_config
+from genai_host import Config, Host
+from genai_host.config import BudgetConfig, BudgetsConfig, ModelConfig, read_config
 from genai_host.testing import FakeModel, RecordedPrompt
 
 KEY = "sk-not-to-be-shown"

@@ -22,6 +22,7 @@ from peers.llama_service import KEY, WINDOW, llama_instances, llama_server
 from genai_host import Config, Conversation, Host, RetryPolicy
 from genai_host.api import (
     Answer,
+    Cancellation,
     Embed,
     Feature,
     FeatureSteps,
@@ -33,7 +34,6 @@ from genai_host.api import (
     ToolSchema,
     Turn,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

@@ -19,8 +19,7 @@ import pytest
 from peers.ministack_service import ministack, use_ministack
 
 from genai_host import Config, Host
-from genai_host.api import Answer
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Answer, Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing.fake_service import FakeService

@@ -17,8 +17,9 @@ import genai_search_web
 import pytest
 from page.chromium import missing
 
+from genai_host import Config
 from genai_host.api import ToolOutput
-from genai_host.config import Config, SetConfig
+from genai_host.config import SetConfig
 from genai_host_testing.fixtures import MakeHost
 
 _SIMULATED = ("apt-get", "install", "--no-install-recommends", "--simulate", "searx")

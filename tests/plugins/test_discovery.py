@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from broken_plugins import BROKEN, Fault
 
+from genai_host import Config
 from genai_host.api import Command, Dialect, Model, Offering, hookimpl
-from genai_host.config import Config
 from genai_host.errors import ConfigurationError, PluginError
 from genai_host.plugins.discovery import (
     BlockedPlugin,

@@ -12,6 +12,7 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import (
+    Cancellation,
     CancelToken,
     DialectEndpoint,
     Model,
@@ -25,7 +26,6 @@ from genai_host.api import (
     Tool,
     ToolOutput,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
 from genai_host.errors import NoRoute
 from genai_host.testing import InlinePlugin

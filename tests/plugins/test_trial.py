@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.config import Config
+from genai_host import Config
 from genai_host.plugins import trial
 from genai_host.plugins.discovery import BrokenPlugin, InstalledPlugins, LoadedPlugin, Plugins
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex

@@ -12,6 +12,7 @@ import pytest
 from genai_host import Host
 from genai_host.api import (
     Answer,
+    Cancellation,
     CancelToken,
     Completion,
     Delta,
@@ -38,7 +39,6 @@ from genai_host.api import (
     Turn,
     hookimpl,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.batch.batch import open_executor
 from genai_host.errors import Cancelled, ProviderRemoved
 from genai_host.plugins import watchdog as watchdog_module

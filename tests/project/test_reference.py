@@ -21,8 +21,7 @@ import genai_host.api
 import genai_host.errors
 import genai_host.testing
 from genai_host import Config, Host
-from genai_host.api import hooks
-from genai_host.api.http_routes import http_status
+from genai_host.api import hooks, http_status
 from genai_host.api.schema import message_schema
 from genai_host.api.settings import Setting, describe
 from genai_host.cli.app import App

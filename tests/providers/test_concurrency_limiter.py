@@ -7,7 +7,8 @@ from threading import Barrier, Event, Lock
 
 import pytest
 
-from genai_host.api.cancellation import Cancellation, Registration
+from genai_host.api import Cancellation
+from genai_host.api.cancellation import Registration
 from genai_host.errors import Cancelled, RateLimited
 from genai_host.providers.limits import ConcurrencyLimiter
 

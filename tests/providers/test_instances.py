@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from genai_host import Config, Host
 from genai_host.api import (
+    Cancellation,
     CancelToken,
     DialectEndpoint,
     Model,
@@ -24,7 +25,6 @@ from genai_host.api import (
     about,
     hookimpl,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.providers.instance import ProviderUnavailable

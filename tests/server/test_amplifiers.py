@@ -17,6 +17,7 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import (
+    Cancellation,
     CancelToken,
     DialectEndpoint,
     Model,
@@ -28,11 +29,10 @@ from genai_host.api import (
     RouteRequest,
     RouteResponse,
     StreamEvent,
+    ValueBudget,
     hookimpl,
     write_json,
 )
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import ValueBudget
 from genai_host.server.routes import own_routes
 from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes

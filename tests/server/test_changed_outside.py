@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from genai_host import Config, Host
+from genai_host import Config, Host, SecretStore
 from genai_host.api import Secret
 from genai_host.config import read_config
-from genai_host.secrets.keys import SecretStore
 from genai_host.server.server import ConfigWatcher
 
 TYPE = "openai-compatible"

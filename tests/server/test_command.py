@@ -17,12 +17,11 @@ import trustme
 from support import Terminal
 from talking import dial, heard
 
-from genai_host import Config, Host
+from genai_host import Config, Host, SecretStore
 from genai_host.api import Secret
 from genai_host.cli.serve import command
 from genai_host.config import ServerConfig, read_config
 from genai_host.errors import ConfigurationError
-from genai_host.secrets.keys import SecretStore
 from genai_host.server.routes import own_routes
 from genai_host.server.server import Server
 from genai_host.server.settings import ServerSettings, settings_of

@@ -14,9 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from genai_host import Config
-from genai_host.api import RouteRequest
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import write_json
+from genai_host.api import Cancellation, RouteRequest, write_json
 from genai_host.server.routes import own_routes
 from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes

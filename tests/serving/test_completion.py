@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from genai_host import Host
-from genai_host.api import Completion, Delta, Message, RouteRequest, ToolSchema
-from genai_host.api.cancellation import Cancellation
-from genai_host.config import Config, ServerConfig
+from genai_host import Config, Host
+from genai_host.api import Cancellation, Completion, Delta, Message, RouteRequest, ToolSchema
+from genai_host.config import ServerConfig
 from genai_host.errors import (
     Cancelled,
     Interrupted,

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import requests
 
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import (
     Answer,
+    Cancellation,
     Feature,
     FeatureSteps,
     HttpRoute,
@@ -24,8 +26,6 @@ from genai_host.api import (
     Turn,
     json_response,
 )
-from genai_host.api.cancellation import Cancellation
-from genai_host.config import Config
 from genai_host.errors import (
     NotFound,
     PluginError,
@@ -34,8 +34,7 @@ from genai_host.errors import (
     UnexpectedFinish,
     ValidationError,
 )
-from genai_host.host import Host
-from genai_host.plugins.discovery import Plugins, StaticPlugins
+from genai_host.plugins.discovery import Plugins
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import InlinePlugin, RouteServer
 from genai_host.testing.pytest_plugin import MakeHost

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from genai_feature_assistants.service.service import JOBS
 
-from genai_host.api import RouteRequest
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import NotFound, ValidationError
 from simulation import oracle
 from simulation.plan import RUN_OWNERS, Broken, Operation

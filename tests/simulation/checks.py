@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from genai_host.conversations.record import InMemoryRecord, TurnEnded
+from genai_host import Host, InMemoryRecord
+from genai_host.conversations.record import TurnEnded
 from genai_host.errors import GenaiError, NotFound
-from genai_host.host import Host
 from genai_host.testing.replaying import timeless
 from simulation import oracle
 from simulation.assistants import AssistantsChecks

@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from genai_host.api import RouteRequest, RouteResponse
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.jobs import Job
-from genai_host.conversations.conversation import Conversation
+from genai_host import Conversation, Host
+from genai_host.api import Cancellation, Job, RouteRequest, RouteResponse
 from genai_host.errors import (
     Conflict,
     ConversationBusy,
@@ -25,7 +23,6 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host.host import Host
 from genai_host.server.native.idempotency import HEADER
 from genai_host.server.native.jobs import record_result
 from genai_host.serving.completion import close_on_disconnect

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from genai_host.api import RouteRequest
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import GenaiError, NotFound, ReplayError, StoreError
 from genai_host.server.native.idempotency import HEADER
 from genai_host.server.native.job_records import QUEUE

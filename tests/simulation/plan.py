@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from genai_host.api.services import TurnLimits
+from genai_host import TurnLimits
 
 OWNERS = ("ann", "bob")
 RUN_OWNERS = tuple(f"assistants/{owner}" for owner in OWNERS)

@@ -27,10 +27,8 @@ from genai_feature_assistants.service.service import AssistantsService
 from sqlalchemy import Engine, create_engine
 
 import genai_host.dialects
-from genai_host.calls.retry import RetryPolicy
-from genai_host.config import BudgetConfig, BudgetsConfig, Config
-from genai_host.host import Host
-from genai_host.plugins.discovery import StaticPlugins
+from genai_host import Config, Host, RetryPolicy, StaticPlugins
+from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.server.routes import own_routes
 from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes

@@ -10,6 +10,7 @@ from typing import Any
 import genai_feature_agent
 import pytest
 
+from genai_host import Config
 from genai_host.api import (
     CancelToken,
     DialectEndpoint,
@@ -23,7 +24,7 @@ from genai_host.api import (
     Services,
     Tool,
 )
-from genai_host.config import BudgetConfig, BudgetsConfig, Config
+from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import GenaiError
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost

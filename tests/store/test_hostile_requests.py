@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.batch import Batch, Task
-from genai_host.config import BudgetConfig, BudgetsConfig, Config
+from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import ValidationError
 from genai_host.server.routes import own_routes
 from genai_host.serving.errors import error_reply

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from genai_host import Config, Host
-from genai_host.api import CancelToken, Tool, ToolSource
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, CancelToken, Tool, ToolSource
 from genai_host.errors import Cancelled, ConfigurationError, ServiceUnavailable
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.tools.sources import MOST

@@ -13,10 +13,9 @@ import pytest
 from attrs import field, frozen
 from support import Terminal
 
-from genai_host import Host
-from genai_host.api import CancelToken, Secret, Tool, ToolSet, ToolSource
-from genai_host.api.settings import about
-from genai_host.config import Config, SetConfig, read_config
+from genai_host import Config, Host
+from genai_host.api import CancelToken, Secret, Tool, ToolSet, ToolSource, about
+from genai_host.config import SetConfig, read_config
 from genai_host.errors import ConfigurationError
 from genai_host.testing import InlinePlugin, make_distribution
 from genai_host.tools.sources import MOST

@@ -16,6 +16,7 @@ from genai_host.api import (
     Answer,
     CallTool,
     CallTools,
+    Cancellation,
     Completion,
     Detail,
     Feature,
@@ -33,7 +34,6 @@ from genai_host.api import (
     Turn,
     tool_message,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded
 from genai_host.errors import (
     Cancelled,

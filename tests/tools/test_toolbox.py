@@ -12,6 +12,7 @@ import pytest
 from genai_host import GenaiError, Image, Text
 from genai_host.api import (
     AvailableTool,
+    Cancellation,
     Codec,
     ReactionType,
     Tool,
@@ -20,7 +21,6 @@ from genai_host.api import (
     ToolOutput,
     tool,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, LimitExceeded, TurnPaused, ValidationError
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.suites.base import in_background

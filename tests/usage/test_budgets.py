@@ -11,9 +11,9 @@ from unittest import mock
 
 import pytest
 
-from genai_host import Host
-from genai_host.api.http_routes import HttpProblem, http_status
-from genai_host.config import BudgetConfig, BudgetsConfig, Config
+from genai_host import Config, Host
+from genai_host.api import HttpProblem, http_status
+from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded
 from genai_host.store import Store
 from genai_host.testing import ManualClock
@@ -209,7 +209,7 @@ def test_what_is_spent_needs_a_store(sold: Sold) -> None:
 
 def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
     """The smaller of that which is configured and that which is wanted holds."""
-    from genai_host.api.services import TurnLimits
+    from genai_host import TurnLimits
 
     host = sold(BudgetsConfig(per_turn=0.0), store=None)
     for caps in (None, TurnLimits(), TurnLimits(cost=5.0)):

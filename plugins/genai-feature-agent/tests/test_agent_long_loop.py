@@ -14,10 +14,8 @@ import pytest
 from genai_vendor_mock import MockProvider, ScriptedReply
 
 import genai_host.conversations.record
-from genai_host import Host, Message, TurnLimits
+from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
 from genai_host.api import Tool, ToolCall, ToolContext, ToolResult
-from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.record import InMemoryRecord
 from genai_host.dialects.plain import Plain
 from genai_host.errors import LimitExceeded
 from genai_host.testing import InlinePlugin

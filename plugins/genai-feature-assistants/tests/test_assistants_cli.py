@@ -17,9 +17,16 @@ from genai_feature_assistants.service.service import AssistantsService
 from genai_feature_assistants.service.shelf import ObjectStore
 
 from genai_host import Config
-from genai_host.api import Completion, Message, RouteRequest, Text, ToolCall
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import (
+    Cancellation,
+    Completion,
+    Message,
+    RouteRequest,
+    Text,
+    ToolCall,
+    read_json,
+    write_json,
+)
 from genai_host.cli.app import App
 from genai_host.cli.main import run
 from genai_host.config import InstanceConfig

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from genai_feature_assistants.service.messages import Messages
 
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.jobs import MOST_TRIES, Job
+from genai_host.api import Cancellation, Job
+from genai_host.api.jobs import MOST_TRIES
 from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.documents import Documents

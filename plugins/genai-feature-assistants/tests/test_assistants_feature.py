@@ -8,9 +8,8 @@ from typing import Any
 import genai_feature_assistants
 import pytest
 
-from genai_host import Config
+from genai_host import Config, Conversation
 from genai_host.api import Message
-from genai_host.conversations.conversation import Conversation
 from genai_host.errors import ContextOverflow, TurnPaused, UnexpectedFinish
 from genai_host.testing import FakeModel, RecordedPrompt, replay_from_every_entry
 from genai_host_testing.assistants_api import calls, outputs_in, says

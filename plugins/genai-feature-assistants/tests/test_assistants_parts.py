@@ -25,8 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from requests import Request
 
-from genai_host.api import RouteRequest
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import ValidationError
 from genai_host_testing.made_pdf import pdf
 

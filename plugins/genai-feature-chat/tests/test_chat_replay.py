@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from genai_vendor_mock import MockProvider
 
-from genai_host import Config, Host, InMemoryRecord, Message
+from genai_host import Config, Conversation, Host, InMemoryRecord, Message
 from genai_host.api import ToolCall, ToolResult
 from genai_host.config import InstanceConfig
-from genai_host.conversations.conversation import Conversation
 from genai_host.errors import StepChanged
 from genai_host.testing import replay_from_every_entry
 from genai_host_testing.fixtures import MakeHost

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, ProviderTimeout
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.research_engine import Scene, result

@@ -11,7 +11,7 @@ from genai_feature_research.assistant import read_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.api.json_text import read_json
+from genai_host.api import read_json
 from genai_host.errors import GenaiError, NotFound, ValidationError
 
 KEYS = (

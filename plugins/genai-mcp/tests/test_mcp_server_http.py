@@ -27,6 +27,7 @@ from mcp import Client
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import (
     Answer,
+    Cancellation,
     Feature,
     FeatureSteps,
     Image,
@@ -37,7 +38,6 @@ from genai_host.api import (
     ToolContext,
     Turn,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.testing import InlinePlugin, RouteServer
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.mcp_service import PIXEL

@@ -22,8 +22,7 @@ from genai_mcp.client.source import McpSource
 from mcp import Client
 
 from genai_host import Config, Host
-from genai_host.api import Image, Text
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, Image, Text
 from genai_host.errors import Cancelled, ServiceUnavailable
 from genai_host.testing import InlinePlugin
 from genai_host_testing import mcp_service

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
-from genai_host import Config, Host, StaticPlugins
+from genai_host import Config, Host, RetryPolicy, StaticPlugins
 from genai_host.api import (
     All,
     Answer,
@@ -36,7 +36,6 @@ from genai_host.api import (
     Turn,
     tool,
 )
-from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
 from genai_host.testing import FakeModel, FakeService, InlinePlugin

@@ -9,7 +9,7 @@ import pytest
 from genai_search_web import apart
 from genai_search_web.results import WebResult
 
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation
 from genai_host.errors import MalformedReply, RateLimited
 
 

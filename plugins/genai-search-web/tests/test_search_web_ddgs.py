@@ -14,10 +14,9 @@ import pytest
 from genai_search_web import apart
 from genai_search_web.by_ddgs import Outcomes
 
-from genai_host import Host
-from genai_host.api import ToolOutput
-from genai_host.api.cancellation import Cancellation
-from genai_host.config import Config, SetConfig
+from genai_host import Config, Host
+from genai_host.api import Cancellation, ToolOutput
+from genai_host.config import SetConfig
 from genai_host.errors import Cancelled, ProviderTimeout, RateLimited, ServiceUnavailable
 from genai_host_testing.fixtures import MakeHost
 

@@ -15,9 +15,9 @@ from genai_search_web.apart import search_apart
 from genai_search_web.by_searxng import MOST_BYTES, MOST_PAGES, language_of, search
 from genai_search_web.results import sound, written
 
-from genai_host import Host
-from genai_host.api.cancellation import Cancellation
-from genai_host.config import Config, SetConfig
+from genai_host import Config, Host
+from genai_host.api import Cancellation
+from genai_host.config import SetConfig
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

@@ -17,8 +17,7 @@ from genai_tools_data.apart import run, run_apart
 from genai_tools_data.database import QueryResult, opened_file
 
 from genai_host import Host
-from genai_host.api import child_process
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, child_process
 from genai_host.errors import Cancelled, ValidationError
 from genai_host_testing.fixtures import MakeHost
 

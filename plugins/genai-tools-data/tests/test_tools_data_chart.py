@@ -15,8 +15,7 @@ from genai_tools_data.reactions import SCHEMAS
 from genai_tools_data.source import DataSource
 from genai_tools_data.terminal_view import view
 
-from genai_host.api import SchemaValidator, ToolOutput
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, SchemaValidator, ToolOutput
 from genai_host.errors import Cancelled
 from genai_host_testing.fixtures import MakeHost
 

@@ -15,8 +15,7 @@ import pytest
 from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, opened_file
 
 from genai_host import Host
-from genai_host.api import ToolOutput
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, ToolOutput
 from genai_host.errors import Cancelled, ValidationError
 from genai_host_testing.fixtures import MakeHost
 

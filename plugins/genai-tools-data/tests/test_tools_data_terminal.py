@@ -12,8 +12,7 @@ from genai_tools_data.terminal_view import _width, view
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genai_host.api import SchemaValidator, Tool, ToolOutput
-from genai_host.api.json_text import write_json
+from genai_host.api import SchemaValidator, Tool, ToolOutput, write_json
 from genai_host.testing import InlinePlugin
 from genai_host.tools.reactions import ReactionViews
 from genai_host_testing.fixtures import MakeHost

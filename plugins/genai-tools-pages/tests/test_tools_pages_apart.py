@@ -21,7 +21,7 @@ from genai_tools_pages.page_tools import MOST_WRITTEN, read_apart, written
 from genai_tools_pages.settings import PagesSettings
 
 from genai_host import Config, Host
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation
 from genai_host.config import SetConfig
 from genai_host.errors import (
     BadRequest,

@@ -15,8 +15,7 @@ from genai_tools_sandbox.process import can_run
 from genai_tools_sandbox.settings import Settings
 from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
-from genai_host.api import Image, ToolOutput
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, Image, ToolOutput
 from genai_host.errors import Cancelled, ServiceUnavailable
 from genai_host.testing.suites.tool import Run
 

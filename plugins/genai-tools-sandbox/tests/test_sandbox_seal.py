@@ -25,7 +25,7 @@ from genai_tools_sandbox import process as process_module
 from genai_tools_sandbox import supervisor
 from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, ServiceUnavailable
 
 pytestmark = [
@@ -232,7 +232,7 @@ def test_nothing_is_left_of_it_where_the_host_is_the_first_process(folder: Path)
     """As in a container: what loses its parent comes to the host, and nobody waits for it."""
     code = (
         "import ctypes, sys\nfrom pathlib import Path\n"
-        "from genai_host.api.cancellation import Cancellation\n"
+        "from genai_host.api import Cancellation\n"
         "from genai_tools_sandbox.process import Bounds, Ended, Process\n"
         "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"  # PR_SET_CHILD_SUBREAPER
         "def start():\n"
@@ -292,7 +292,7 @@ def test_it_ends_with_a_host_that_is_killed(folder: Path) -> None:
     """However it ends: nobody is left to end it."""
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from genai_host.api.cancellation import Cancellation\n"
+        "from genai_host.api import Cancellation\n"
         "from genai_tools_sandbox.process import Bounds, Process\n"
         f"process = Process(Path({str(folder)!r}), {BOUNDS!r}, Cancellation())\n"
         "print(process._popen.pid, flush=True)\n"

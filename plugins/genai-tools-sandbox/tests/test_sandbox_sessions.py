@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from genai_tools_sandbox.sessions import Sessions
 
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, ServiceUnavailable
 
 

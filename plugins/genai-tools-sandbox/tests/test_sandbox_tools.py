@@ -14,10 +14,9 @@ from genai_tools_sandbox.pyodide import KNOWN
 from genai_tools_sandbox.settings import Settings
 from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
-from genai_host import Host
-from genai_host.api import Image, Text
-from genai_host.api.cancellation import Cancellation
-from genai_host.config import Config, SetConfig
+from genai_host import Config, Host
+from genai_host.api import Cancellation, Image, Text
+from genai_host.config import SetConfig
 from genai_host.errors import ValidationError
 from genai_host.testing.suites.tool import Run
 

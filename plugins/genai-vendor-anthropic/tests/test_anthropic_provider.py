@@ -9,6 +9,7 @@ import pytest
 
 from genai_host import Config, Host
 from genai_host.api import (
+    Cancellation,
     DialectEndpoint,
     File,
     Image,
@@ -18,7 +19,6 @@ from genai_host.api import (
     Usage,
     http_provider,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,

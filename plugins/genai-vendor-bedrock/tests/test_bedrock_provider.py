@@ -20,8 +20,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from genai_host import Config, Host, RetryPolicy
-from genai_host.api import ListedModel, ProviderRequest, Usage
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, ListedModel, ProviderRequest, Usage
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,

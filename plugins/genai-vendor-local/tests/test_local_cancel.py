@@ -18,9 +18,8 @@ import pytest
 from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.weights import DEFAULT
 
-from genai_host import Event, Host
-from genai_host.api.cancellation import Cancellation
-from genai_host.conversations.conversation import Conversation
+from genai_host import Conversation, Event, Host
+from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host_testing.fixtures import MakeHost
 

@@ -25,6 +25,7 @@ from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Answer, Config, Host
 from genai_host.api import (
+    Cancellation,
     Embed,
     Embeddings,
     Feature,
@@ -34,7 +35,6 @@ from genai_host.api import (
     Services,
     Turn,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     BadRequest,

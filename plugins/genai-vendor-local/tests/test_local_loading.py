@@ -19,8 +19,8 @@ from genai_vendor_local.engine import Engine
 from genai_vendor_local.loadable import must_be_loadable
 from genai_vendor_local.settings import Settings
 
-from genai_host.api import child_process
-from genai_host.api.cancellation import Cancellation, Registration
+from genai_host.api import Cancellation, child_process
+from genai_host.api.cancellation import Registration
 from genai_host.errors import ConfigurationError, ProviderRemoved
 
 Background = Callable[..., Future[Any]]

@@ -19,8 +19,7 @@ from genai_vendor_local.provider import LocalProvider
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.weights import DEFAULT
 
-from genai_host.api import PreparationProgress, Services
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, PreparationProgress, Services
 from genai_host.cli.main import run
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.testing import ManualClock

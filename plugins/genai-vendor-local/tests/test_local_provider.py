@@ -19,9 +19,7 @@ from genai_vendor_local.provider import LocalProvider
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
-from genai_host.api import FREE, ProviderRequest, Services
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.settings import read_settings
+from genai_host.api import FREE, Cancellation, ProviderRequest, Services, read_settings
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
 from genai_host.providers.limits import CallLimits

@@ -11,8 +11,7 @@ from genai_vendor_local.tool_choice import ToolChoice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import Message, SchemaValidator, ToolCall, ToolResult, ToolSchema
-from genai_host.api.calls import ChatCall
+from genai_host.api import ChatCall, Message, SchemaValidator, ToolCall, ToolResult, ToolSchema
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.dialects.openai_chat_replies import read_completion
 from genai_host.errors import ValidationError

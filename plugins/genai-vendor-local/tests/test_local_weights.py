@@ -20,8 +20,7 @@ from genai_vendor_local import downloads as module
 from genai_vendor_local.downloads import pull
 from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate, missing
 
-from genai_host.api import PreparationProgress
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, PreparationProgress
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, ServiceUnavailable
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64

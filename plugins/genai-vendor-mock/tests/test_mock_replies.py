@@ -14,6 +14,7 @@ from genai_vendor_mock import MockProvider, ScriptedReply
 from genai_host import Host, Image, Message
 from genai_host.api import (
     Answer,
+    Cancellation,
     Completion,
     Delta,
     Embed,
@@ -29,7 +30,6 @@ from genai_host.api import (
     Turn,
     Usage,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import NoRoute, UnexpectedFinish
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost

@@ -12,8 +12,8 @@ import pytest
 from genai_vendor_mock import MockProvider, ScriptedReply, Settings
 
 from genai_host import Answer, Event, TurnLimits
-from genai_host.api import ProviderReply, ProviderRequest, Services
-from genai_host.api.cancellation import Cancellation, Registration
+from genai_host.api import Cancellation, ProviderReply, ProviderRequest, Services
+from genai_host.api.cancellation import Registration
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.testing import ManualClock
 from genai_host_testing.fixtures import NO_HTTP, MakeHost

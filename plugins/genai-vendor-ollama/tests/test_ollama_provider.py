@@ -11,6 +11,7 @@ import pytest
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import (
     Answer,
+    Cancellation,
     Embed,
     Feature,
     FeatureSteps,
@@ -22,7 +23,6 @@ from genai_host.api import (
     Turn,
     Usage,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,

@@ -10,6 +10,7 @@ import pytest
 from genai_host import Host
 from genai_host.api import (
     Answer,
+    Cancellation,
     Embed,
     Feature,
     FeatureSteps,
@@ -19,7 +20,6 @@ from genai_host.api import (
     Secret,
     Turn,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.config import read_config
 from genai_host.errors import (
     AuthenticationFailed,

@@ -16,6 +16,7 @@ import pytest
 from genai_host import Config, Host
 from genai_host.api import (
     Answer,
+    Cancellation,
     Embed,
     Feature,
     FeatureSteps,
@@ -27,7 +28,6 @@ from genai_host.api import (
     Turn,
     Usage,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

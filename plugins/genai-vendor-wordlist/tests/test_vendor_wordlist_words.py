@@ -11,7 +11,7 @@ from genai_vendor_wordlist.settings import Language, Settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation
 from genai_host.errors import Cancelled
 from genai_host_testing.fixtures import MakeHost
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genai_host.config import Config
+from genai_host import Config
 
 AGENT = Config(feature="agent", models={"chat": "fake"})
 

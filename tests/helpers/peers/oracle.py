@@ -17,6 +17,7 @@ from peers.conversations import LOOK, user
 from genai_host import Config, Host
 from genai_host.api import (
     Answer,
+    Cancellation,
     Feature,
     FeatureSteps,
     Message,
@@ -27,7 +28,6 @@ from genai_host.api import (
     ToolResult,
     Turn,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Received, Reply

@@ -18,9 +18,7 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import RouteRequest
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import read_json
+from genai_host.api import Cancellation, RouteRequest, read_json
 from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.records import Summary

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from anthropic_api import CLOCK, Api, anthropic_api, assistant, user
 
-from genai_host.api.json_reader import JsonReader
+from genai_host.api import JsonReader
 from genai_host.errors import ValidationError
 from genai_host.server.anthropic.requests import thinking_in
 from genai_host.testing import FakeModel

@@ -9,8 +9,7 @@ import genai_vendor_gemini
 import pytest
 from gemini_form import Api, model, serving, user
 
-from genai_host.api import ToolSchema
-from genai_host.api.json_reader import JsonReader
+from genai_host.api import JsonReader, ToolSchema
 from genai_host.server.gemini.requests import configured, json_schema
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from genai_host.api import RouteRequest, RouteResponse
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, RouteRequest, RouteResponse
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.server.native import idempotency
 from genai_host.server.native.idempotency import Replies

@@ -16,17 +16,18 @@ from genai_host import Host
 from genai_host.api import (
     Answer,
     CallFunction,
+    Cancellation,
     Feature,
     FeatureSteps,
+    Job,
     NoSettings,
     Pause,
     Prompt,
     RouteRequest,
     Turn,
+    write_json,
 )
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.jobs import MOST_TRIES, Job
-from genai_host.api.json_text import write_json
+from genai_host.api.jobs import MOST_TRIES
 from genai_host.errors import Cancelled, StoreError
 from genai_host.server.native.job_records import QUEUE
 from genai_host.server.native.jobs import Jobs

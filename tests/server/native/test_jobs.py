@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from native_form import Api, native_api, served
 
-from genai_host.api import RouteRequest
-from genai_host.api.cancellation import Cancellation
+from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import Conflict, ServiceUnavailable, StoreError
 from genai_host.server.native import api as native
 from genai_host.server.native import idempotency, jobs

@@ -14,6 +14,7 @@ from native_form import Api, events_of, native_api, served
 
 from genai_host.api import (
     CancelToken,
+    DialectEndpoint,
     ListedModel,
     NoSettings,
     Preparation,
@@ -23,7 +24,6 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
 )
-from genai_host.api.dialects import DialectEndpoint
 from genai_host.errors import ServiceUnavailable
 from genai_host.server.native.openapi import description
 from genai_host.testing import InlinePlugin

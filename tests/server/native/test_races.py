@@ -15,6 +15,7 @@ from native_form import Api, native_api
 from genai_host import Host
 from genai_host.api import (
     Answer,
+    Cancellation,
     Feature,
     FeatureSteps,
     NewId,
@@ -24,7 +25,6 @@ from genai_host.api import (
     RouteResponse,
     Turn,
 )
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Conflict, Interrupted, ServiceUnavailable, ValidationError
 from genai_host.server.native import idempotency
 from genai_host.server.native import jobs as jobs_module

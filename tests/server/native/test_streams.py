@@ -15,6 +15,7 @@ from genai_host import Host
 from genai_host.api import (
     Answer,
     CallFunction,
+    Cancellation,
     Feature,
     FeatureSteps,
     NoSettings,
@@ -23,9 +24,8 @@ from genai_host.api import (
     RouteRequest,
     RouteResponse,
     Turn,
+    write_json,
 )
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import write_json
 from genai_host.conversations.transcript import turns_of
 from genai_host.errors import Cancelled, GenaiError, Interrupted
 from genai_host.server.native.api import Api
