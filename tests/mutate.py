@@ -1,20 +1,24 @@
-"""How well the tests catch: change the source of the host's core a little, and see who notices.
+"""How well the tests detect faults: change the source of the host's core, one place at a time.
 
     python tests/mutate.py [--count N] [--seed S] [MODULE.py ...]
 
-A mutant is one small change, such as `<` to `<=`. N of all that are possible are tried, the same
-ones for the same seed. Each is killed if a test fails, or does not end. The tests of the module
-run first, then those of its room, then those that use all rooms, such as the acceptance tests; only
-those of the rings `unit` and `part`. The run fails if fewer than 95 % are killed, or if a test
-fails without any mutant.
+A mutant is one small change, such as `<` to `<=`. N of all possible ones are tried, the same ones
+for the same seed. First, all tests run without a mutant under coverage.py, which records the tests
+that run each line. Then the tests that run the changed line run for each mutant: those of the
+module first, then those of its room, then the others, only of the rings `unit` and `part`. If all
+pass, all tests of the room run: the code of a cached value runs in one of its tests alone. A mutant
+is killed if a test fails or does not end. The run fails if fewer than 95 % are killed, or if a test
+fails without a mutant.
 
-The changes are made in a copy of genai_host, which the tests import: the sources stay as they are.
+The changes are made in a copy of genai_host, which the tests import: the sources do not change.
+pytest loads this module as a plugin, for the option `--reached`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import random
 import re
@@ -23,10 +27,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 _GATE = 95.0
@@ -35,7 +41,8 @@ _CORE = (
     *("api/codec.py", "api/http_provider.py", "api/json_text.py"),
 )
 _FURTHER = tuple(f"tests/{each}" for each in ("conversations", "host", "providers", "acceptance"))
-_PYTEST = ("-m", "pytest", "-n0", "-xq", "--rings=unit,part", "--hypothesis-seed=0")
+_PYTEST = ("-m", "pytest", "-n0", "-xq", "--no-header", "--rings=unit,part", "--hypothesis-seed=0")
+_PLUGIN = ("-p", "mutate")
 _PASSED = (0, 5)  # pytest.ExitCode.OK and NO_TESTS_COLLECTED: all may be of other rings
 _PAIRS = (
     *(("<", "<="), (">", ">="), ("==", "!="), ("+", "-"), ("+=", "-=")),
@@ -60,17 +67,16 @@ def main(arguments: list[str]) -> int:
     chosen = random.Random(options.seed).sample(possible, min(options.count, len(possible)))
     killed = 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copy, limits = Path(folder), dict[str, float]()
+        copy = Path(folder)
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "genai_host", copy / "genai_host", ignore=ignored)
-        for tests in sorted({each for file, _ in chosen for each in (_room(file), *_FURTHER)}):
-            began = time.monotonic()
-            if _run(copy, [tests], 1200):
-                print(f"without any mutant, a test of {tests} fails")
-                return 1
-            limits[tests] = 10 + 3 * (time.monotonic() - began)
+        rooms = [each for file in sources for each in (_room(file), *_FURTHER)]
+        reached = _reached(copy, {file for file, _ in chosen}, list(dict.fromkeys(rooms)))
+        if reached is None:
+            return 1
         for file, mutant in sorted(chosen):
-            verdict = _try(copy, file, mutant.apply(sources[file]), limits)
+            tests = reached.tests_of(file, sources[file], mutant.line)
+            verdict = _try(copy, file, mutant.apply(sources[file]), tests)
             killed += verdict != "SURVIVED"
             print(f"{verdict:8}  {file}:{mutant.line}: {mutant.tell(sources[file])}", flush=True)
     score = 100 * killed / (len(chosen) or 1)
@@ -78,25 +84,83 @@ def main(arguments: list[str]) -> int:
     return int(score < _GATE)
 
 
-def _try(copy: Path, file: Path, source: bytes, limits: dict[str, float]) -> str:
-    """What the tests say to a module that is so; the copy is then as it was."""
-    before = (copy / file).read_bytes()
-    room = _room(file)
-    own = [
-        f"{folder}/test_{file.stem}.py"
-        for folder in (room, *_FURTHER)
-        if (ROOT / folder / f"test_{file.stem}.py").exists()
-    ]
+class Reached(NamedTuple):
+    """The tests that run each line, and their durations in seconds."""
+
+    lines: dict[str, dict[str, list[str]]]
+    durations: dict[str, float]
+
+    def tests_of(self, file: Path, source: bytes, line: int) -> dict[str, float]:
+        """The tests that run the statement of a line, and their durations.
+
+        A statement that runs at import has those of the class or module around it.
+        """
+        lines = self.lines.get(str(file), {})
+        stem, room = file.stem, f"{_room(file)}/"
+        for first, last in _around(ast.parse(source), line):
+            ran = {each for at in range(first, last + 1) for each in lines.get(str(at), ())}
+            if not ran or ran != {""}:
+                break
+        order = sorted(
+            ran - {""},
+            key=lambda each: (
+                f"/test_{stem}.py" not in each,
+                not each.startswith(room),
+                each.partition("::")[0],
+                self.durations[each],
+                each,
+            ),
+        )
+        return {each: self.durations[each] for each in order}
+
+
+def _around(module: ast.Module, line: int) -> list[tuple[int, int]]:
+    """First and last lines of the statements around a line, the innermost first, and of the module.
+
+    A compound statement has the lines before its body, a function all its lines.
+    """
+    found = []
+    for node in ast.walk(module):  # outer nodes come before inner ones
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
+            body = getattr(node, "body", None)
+            if body and not isinstance(node, ast.FunctionDef) and line < body[0].lineno:
+                found.append((node.lineno, body[0].lineno - 1))
+            else:
+                found.append((node.lineno, node.end_lineno or 0))
+    return [*reversed(found), (1, module.body[-1].end_lineno or 0)]
+
+
+def _reached(copy: Path, files: set[Path], tests: list[str]) -> Reached | None:
+    """Run the tests without a mutant; None if one fails."""
+    record = copy / "reached.json"
+    record.write_text(json.dumps([str(copy / each) for each in sorted(files)]), encoding="utf-8")
+    existing = [each for each in tests if (ROOT / each).exists()]
+    done = _pytest(copy, [*_PLUGIN, f"--reached={record}", *existing], None)
+    if done.returncode not in _PASSED:
+        failed = re.findall(r"^(?:FAILED|ERROR) .*", done.stdout, re.MULTILINE)
+        print("\n".join(["a test fails without a mutant:", *(failed or [done.stdout])]))
+        return None
+    saved = json.loads(record.read_text("utf-8"))
+    lines = {str(Path(each).relative_to(copy)): ran for each, ran in saved["lines"].items()}
+    return Reached(lines, saved["durations"])
+
+
+def _try(copy: Path, file: Path, source: bytes, tests: dict[str, float]) -> str:
+    """Run the tests on a mutant, and return the verdict; then restore the module."""
+    before, arguments, room = (copy / file).read_bytes(), copy / "tests.txt", _room(file)
+    arguments.write_text("\n".join(tests), encoding="utf-8")
+    stages = [([f"@{arguments}"], 60 + 5 * sum(tests.values()))] if tests else []
+    stages += [([room], 1200)] if (ROOT / room).exists() else []
     try:
         _write(copy / file, source)
-        stages = [(own, limits[room])] if own else []
-        stages += [([each], limits[each]) for each in dict.fromkeys((room, *_FURTHER))]
-        for tests, limit in stages:
-            if verdict := _run(copy, tests, limit):
-                return verdict
-        return "SURVIVED"
+        for selected, limit in stages:
+            if _pytest(copy, selected, limit).returncode not in _PASSED:
+                return "killed"
+    except subprocess.TimeoutExpired:
+        return "timeout"
     finally:
         _write(copy / file, before)
+    return "SURVIVED"
 
 
 def _write(file: Path, source: bytes) -> None:
@@ -106,17 +170,58 @@ def _write(file: Path, source: bytes) -> None:
         compiled.unlink()
 
 
-def _run(copy: Path, tests: list[str], limit: float) -> str:
-    """Run tests on a copy of the sources: how a mutant is killed by them, or nothing."""
-    variables = {"PYTHONPATH": str(copy), "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis")}
+def _pytest(
+    copy: Path, arguments: list[str], limit: float | None
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest on the copy of the sources."""
+    path = os.pathsep.join([str(copy), str(Path(__file__).parent)])
+    variables = {"PYTHONPATH": path, "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis")}
     # -P: genai_host is not that of this folder
-    command = [sys.executable, "-P", *_PYTEST, "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-P", *_PYTEST, "-p", "no:cacheprovider", *arguments]
     environ = {**os.environ, **variables}
-    try:
-        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return "timeout"
-    return "" if done.returncode in _PASSED else "killed"
+    return subprocess.run(
+        command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=limit
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `_reached`."""
+    parser.addoption("--reached", metavar="FILE", help="record which tests run each line")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record the tests of each line if the option is set."""
+    if file := config.getoption("--reached"):
+        config.pluginmanager.register(Recorder(Path(file)))
+
+
+class Recorder:
+    """A pytest plugin that replaces the module names in a file with the tests of their lines."""
+
+    def __init__(self, file: Path) -> None:
+        from coverage import Coverage
+
+        self._file = file
+        modules = json.loads(file.read_text("utf-8"))
+        self._coverage = Coverage(data_file=None, config_file=False, include=modules)
+        self._durations = dict[str, float]()
+        self._coverage.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._coverage.switch_context(item.nodeid)
+        began = time.monotonic()
+        done = yield
+        self._durations[item.nodeid] = time.monotonic() - began
+        self._coverage.switch_context("")
+        return done
+
+    def pytest_unconfigure(self) -> None:
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        lines = {each: data.contexts_by_lineno(each) for each in data.measured_files()}
+        saved = {"lines": lines, "durations": self._durations}
+        self._file.write_text(json.dumps(saved), encoding="utf-8")
 
 
 def _room(file: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from environments import ROOT
@@ -141,4 +141,59 @@ class TestRun:
         self, project: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert self.run(project, "def f(x):\n    return x < 2\n", "assert f(2)") == 1
-        assert capsys.readouterr().out == "without any mutant, a test of tests/store fails\n"
+        assert capsys.readouterr().out == (
+            "a test fails without a mutant:\nFAILED tests/store/test_x.py::test_it - assert False\n"
+        )
+
+
+_ALL = [f"{each}.py::t" for each in ("store/test_x", "host/test_x", "store/test_a")]
+_ALL.append("store/test_a.py::u")
+
+
+class TestReached:
+    SOURCE = b"""\
+class A:
+    b: int = 1
+
+    def f(self, x=2):
+        if x:
+            return 3
+        return (
+            4 +
+            5
+        )
+
+def g():
+    return 6
+"""
+    # by line; the import of the module has no test
+    LINES: ClassVar = {
+        "1": [""],
+        "2": [""],
+        "4": [""],
+        "5": ["tests/store/test_a.py::t", "tests/store/test_x.py::t", "tests/host/test_x.py::t"],
+        "6": ["tests/store/test_x.py::t"],
+        "7": ["tests/store/test_a.py::t"],
+        "8": ["tests/store/test_a.py::u"],
+        "12": [""],
+    }
+
+    @pytest.mark.parametrize(
+        ("line", "tests"),
+        [
+            (6, ["store/test_x.py::t"]),
+            # the own tests of a module come first, then those of its room
+            (5, ["store/test_x.py::t", "host/test_x.py::t", "store/test_a.py::t"]),
+            # a statement of several lines
+            (9, ["store/test_a.py::t", "store/test_a.py::u"]),
+            # what runs at import has the tests of the function or class around it
+            (4, _ALL),
+            (2, _ALL),
+            (13, []),
+        ],
+    )
+    def test_item_5_the_tests_of_a_line(self, line: int, tests: list[str]) -> None:
+        durations = {each: 1.0 for ran in self.LINES.values() for each in ran}
+        reached = mutate.Reached({"genai_host/store/x.py": self.LINES}, durations)
+        found = reached.tests_of(Path("genai_host/store/x.py"), self.SOURCE, line)
+        assert list(found) == [f"tests/{each}" for each in tests]
