@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 from mcp_types import CallToolResult, ElicitResult, ImageContent, TextContent
 
-from genai_host.api import Answer, Image, Text, ToolOutput, write_json
+from genai_host.api import Answer, Image, Text, ToolOutput, well_formed, write_json
 from genai_host.errors import GenaiError
 from genai_mcp.text import one_line
 
@@ -99,7 +99,7 @@ def result_of_answer(answer: Answer) -> CallToolResult:
         return CallToolResult(content=[_text(text), _text(f"(data of {len(data)} bytes omitted)")])
     # the text is for clients that do not read structured content
     content = [_text(text), _text(data.decode())]
-    plain = json.dumps(json.loads(data), ensure_ascii=False).encode(errors="replace")
+    plain = well_formed(json.dumps(json.loads(data), ensure_ascii=False))
     return CallToolResult(content=content, structured_content=json.loads(plain))
 
 
@@ -125,8 +125,7 @@ def _parts(content: Iterable[Text | Image]) -> Iterable[TextContent | ImageConte
 
 
 def _text(text: str) -> TextContent:
-    # lone surrogates are invalid in UTF-8
-    return TextContent(type="text", text=text.encode(errors="replace").decode())
+    return TextContent(type="text", text=well_formed(text))
 
 
 def _kind(data: bytes) -> str:
