@@ -53,7 +53,13 @@ from genai_host.serving.completion import FEATURE, ChatRequest, capabilities
 from genai_host.util.lazy_property import lazy_property
 
 _SUMMARY, _VERBOSITY, _EFFORT = "reasoning_summary", "verbosity", "reasoning_effort"
-_FIELDS = {_SUMMARY: "reasoning.summary", _VERBOSITY: "text.verbosity", _EFFORT: "reasoning.effort"}
+_PARALLEL = "parallel_tool_calls"
+_FIELDS = {
+    _SUMMARY: "reasoning.summary",
+    _VERBOSITY: "text.verbosity",
+    _EFFORT: "reasoning.effort",
+    _PARALLEL: _PARALLEL,
+}
 """Fields of parameters that are hints: a model that does not support them answers without."""
 
 
@@ -67,7 +73,7 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
     if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
         raise ValidationError("the last message must have the role user", path="$.input")
     parameters = dict(request.parameters)
-    hints = {_VERBOSITY, _EFFORT} & parameters.keys()
+    hints = {_VERBOSITY, _EFFORT, _PARALLEL} & parameters.keys()
     if parameters.get(_SUMMARY) == "auto":  # summaries are included anyway
         hints.add(_SUMMARY)
     if hints:
