@@ -60,8 +60,7 @@ class TurnLimits:
 class ConversationHandle(Protocol):
     """An open conversation with a feature; a context manager that closes it on exit.
 
-    It runs one turn at a time. `close` can be called from any thread. `genai_host.Conversation`
-    describes all arguments and errors.
+    It runs one turn at a time. `close` can be called from any thread.
     """
 
     @property
@@ -96,7 +95,17 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Answer:
-        """Take a turn and wait for the answer. Raises `TurnPaused` if the turn pauses."""
+        """Take a turn and wait for the answer.
+
+        Args:
+            message: The user's message; None takes a turn without one.
+            context: JSON for the feature, for example from a client.
+            output_type: Class or JSON Schema of `Answer.data`.
+
+        Raises:
+            TurnPaused: The turn pauses; continue it with `resume`.
+            GenaiError: The turn failed.
+        """
 
     def stream(
         self,
@@ -105,11 +114,23 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Generator[Event, None, None]:
-        """Take a turn and yield its events; the last event has the answer. Closing the generator
-        cancels the turn."""
+        """Take a turn and yield its events; the last event has the answer.
+
+        Closing the generator cancels the turn. Arguments and errors are those of `say`.
+        """
 
     def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
-        """Resume a turn that is paused or was interrupted. Completed steps are not run again."""
+        """Resume a turn that is paused or was interrupted. Completed steps are not run again.
+
+        Args:
+            result: Result that a paused turn waits for, as JSON; None for an interrupted turn.
+            output_type: Class or JSON Schema given with the message, if there was one.
+
+        Raises:
+            TurnPaused: The turn pauses again.
+            ReplayError: There is no such turn, or the feature has changed.
+            GenaiError: The turn failed.
+        """
 
     def resume_stream(
         self, result: Any = None, *, output_type: Any = None
@@ -117,7 +138,12 @@ class ConversationHandle(Protocol):
         """Resume a turn and yield its events; see `resume` and `stream`."""
 
     def close(self, reason: GenaiError | None = None) -> None:
-        """Close the conversation; a running turn is cancelled, or ends with the reason."""
+        """Close the conversation. A running turn is cancelled.
+
+        Args:
+            reason: Error of the running turn; None for `Cancelled`. After `Interrupted`, the turn
+                can be resumed.
+        """
 
     def __enter__(self) -> Self: ...
 
@@ -141,8 +167,7 @@ class Declarations(Protocol):
 
 
 class HostServices(Protocol):
-    """The host, for HTTP routes and commands of plugins. Thread-safe. `genai_host.Host` describes
-    all arguments and errors."""
+    """The host, for HTTP routes and commands of plugins. Thread-safe."""
 
     @property
     def clock(self) -> Clock:
@@ -161,7 +186,11 @@ class HostServices(Protocol):
         """What plugins declare."""
 
     def feature(self, name: str) -> Feature[Any]:
-        """A feature by its name. Raises `ConfigurationError` if it is unknown."""
+        """A feature by its name.
+
+        Raises:
+            ConfigurationError: The feature is unknown.
+        """
 
     def open(
         self,
@@ -180,15 +209,49 @@ class HostServices(Protocol):
         owner: str | None = None,
         id: str = "",
     ) -> ConversationHandle:
-        """Open a conversation. `owner` is its owner in the store; None for the default owner. `id`
-        is one of `OwnerStore.new_id` that the caller has recorded; empty for a new one."""
+        """Open a conversation.
+
+        Args:
+            feature: Name of the feature; None for the default feature.
+            model: Name of the model; None for the default model.
+            models: Model names for further roles of the feature, by role.
+            parameters: Model parameters by name, for example `temperature`.
+            settings: Settings of the feature by name.
+            history: Earlier messages, oldest first.
+            state: State of the feature, from `Answer.state`.
+            record: Whether the store keeps the event log. False: only this object can resume a
+                paused turn.
+            turn_limits: Limits of each turn; None for the defaults.
+            output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own.
+            tools: Names of the tools to allow; `git__*` matches a prefix. None for all.
+            owner: Owner of the conversation in the store; None for the store's default owner.
+            id: Id from `OwnerStore.new_id` that the caller has recorded; empty for a new id.
+
+        Raises:
+            NoRoute: No provider can run a model.
+            InvalidParameter: A model parameter is unknown or invalid.
+            ConfigurationError: The feature, a role, a setting or a tool is unknown or invalid.
+        """
 
     def conversation(self, id: str, *, owner: str | None = None) -> ConversationHandle:
-        """Open a stored conversation of an owner, as of its last entry. Raises `NotFound`."""
+        """Open a stored conversation, as of its last entry.
+
+        Args:
+            id: Id of the conversation.
+            owner: Its owner; None for the store's default owner.
+
+        Raises:
+            NotFound: The owner has no such conversation.
+            StoreError: The conversation cannot be read.
+            ConfigurationError: The host has no store.
+        """
 
     def store_for(self, owner: str | None = None) -> OwnerStore:
-        """The store, limited to one owner; None for the store's default owner. Raises
-        `ConfigurationError` if the host has no store."""
+        """The store, limited to one owner; None for the store's default owner.
+
+        Raises:
+            ConfigurationError: The host has no store.
+        """
 
     def jobs(self, queue: str) -> BackgroundQueue:
         """A queue of background jobs in the store.
@@ -204,7 +267,11 @@ class HostServices(Protocol):
         """The tools that a model is offered. It queries all sources, which can be slow."""
 
     def tool(self, name: str) -> Tool:
-        """A tool by its name. Raises `ConfigurationError` if it is unknown."""
+        """A tool by its name.
+
+        Raises:
+            ConfigurationError: The tool is unknown.
+        """
 
     def call_tool(
         self,
@@ -215,7 +282,15 @@ class HostServices(Protocol):
         approved: bool = False,
         limits: CancelToken | None = None,
     ) -> ToolOutput:
-        """Call a tool as for a model, and wait for its output. Failures are part of the output."""
+        """Call a tool as for a model, and wait for its output. Failures are part of the output.
+
+        Args:
+            name: Name of the tool.
+            arguments: Arguments by name; JSON.
+            context: JSON for the tool, for example from a client.
+            approved: Whether a person approved the call; needed for a tool with the rule `ask`.
+            limits: Cancels the call.
+        """
 
     def embed(
         self,
@@ -226,12 +301,25 @@ class HostServices(Protocol):
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> Embeddings:
-        """Compute embedding vectors, one per text, in order. `owner` is the user whose budget the
-        call counts on."""
+        """Compute embedding vectors, one per text, in order.
+
+        Args:
+            texts: The texts.
+            model: Name of the model; None for the default model of `embed`.
+            purpose: Use of the vectors; some models embed queries and documents differently.
+            limits: Cancels the call.
+            owner: User whose budget the call counts on.
+
+        Raises:
+            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
+        """
 
     def explain(self, model: str | None) -> Sequence[RouteCandidate]:
-        """The routes for a model, best first, including those that cannot run. Raises `NoRoute` if
-        the model is unknown."""
+        """The routes for a model, best first, including those that cannot run.
+
+        Raises:
+            NoRoute: The model is unknown.
+        """
 
 
 class CommandState(Protocol):
