@@ -1,6 +1,6 @@
 """genai-host: use any model at any provider through any feature.
 
-    from genai_host import Host
+    from genai_host import (Host as Host)
 
     with Host() as host:
         conversation = host.open("chat", model="smollm2")
@@ -29,24 +29,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genai_host.aio import AsyncConversation, AsyncHost
-    from genai_host.api.calls import Cost
-    from genai_host.api.features import Answer, Detail, Event
-    from genai_host.api.messages import File, Image, Message, Text, Usage
-    from genai_host.api.services import TurnLimits
-    from genai_host.api.tools import ToolOutput
-    from genai_host.calls.retry import RetryPolicy
-    from genai_host.config import Config
-    from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.record import InMemoryRecord
-    from genai_host.errors import GenaiError
-    from genai_host.host import Host
-    from genai_host.http.transport import Transport
-    from genai_host.plugins.discovery import InstalledPlugins, StaticPlugins
-    from genai_host.prompts.attachments import attachment
-    from genai_host.secrets.keys import SecretStore
-    from genai_host.util import paths
-    from genai_host.util.names import __version__
+    from genai_host.aio import AsyncConversation as AsyncConversation, AsyncHost as AsyncHost
+    from genai_host.api.calls import Cost as Cost
+    from genai_host.api.features import Answer as Answer, Detail as Detail, Event as Event
+    from genai_host.api.messages import (
+        File as File,
+        Image as Image,
+        Message as Message,
+        Text as Text,
+        Usage as Usage,
+    )
+    from genai_host.api.services import TurnLimits as TurnLimits
+    from genai_host.api.tools import ToolOutput as ToolOutput
+    from genai_host.calls.retry import RetryPolicy as RetryPolicy
+    from genai_host.config import Config as Config
+    from genai_host.conversations.conversation import Conversation as Conversation
+    from genai_host.conversations.record import InMemoryRecord as InMemoryRecord
+    from genai_host.errors import GenaiError as GenaiError
+    from genai_host.host import Host as Host
+    from genai_host.http.transport import Transport as Transport
+    from genai_host.plugins.discovery import (
+        InstalledPlugins as InstalledPlugins,
+        StaticPlugins as StaticPlugins,
+    )
+    from genai_host.prompts.attachments import attachment as attachment
+    from genai_host.secrets.keys import SecretStore as SecretStore
+    from genai_host.util import paths as paths
+    from genai_host.util.names import __version__ as __version__
 
 _HOMES = {
     "Answer": "api.features",
@@ -78,34 +87,7 @@ _HOMES = {
 }
 """Module of each name; `paths` is a module itself."""
 
-__all__ = [
-    "Answer",
-    "AsyncConversation",
-    "AsyncHost",
-    "Config",
-    "Conversation",
-    "Cost",
-    "Detail",
-    "Event",
-    "File",
-    "GenaiError",
-    "Host",
-    "Image",
-    "InMemoryRecord",
-    "InstalledPlugins",
-    "Message",
-    "RetryPolicy",
-    "SecretStore",
-    "StaticPlugins",
-    "Text",
-    "ToolOutput",
-    "Transport",
-    "TurnLimits",
-    "Usage",
-    "__version__",
-    "attachment",
-    "paths",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -34,43 +34,46 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genai_feature_assistants.agents.agent import (
-        OpenAIAssistantAgent,
-        OpenAIAssistantChannel,
-        channel_hash,
+        OpenAIAssistantAgent as OpenAIAssistantAgent,
+        OpenAIAssistantChannel as OpenAIAssistantChannel,
+        channel_hash as channel_hash,
     )
-    from genai_feature_assistants.agents.client import OpenAIServiceConfiguration, ServiceClient
+    from genai_feature_assistants.agents.client import (
+        OpenAIServiceConfiguration as OpenAIServiceConfiguration,
+        ServiceClient as ServiceClient,
+    )
     from genai_feature_assistants.agents.content import (
-        AgentDelta,
-        AgentMessage,
-        AnnotatedText,
-        Annotation,
-        Code,
-        FileImage,
+        AgentDelta as AgentDelta,
+        AgentMessage as AgentMessage,
+        AnnotatedText as AnnotatedText,
+        Annotation as Annotation,
+        Code as Code,
+        FileImage as FileImage,
     )
     from genai_feature_assistants.agents.definitions import (
-        FileDefinitions,
-        MemoryDefinitions,
-        OpenAIAssistantDefinition,
-        from_json,
-        to_json,
+        FileDefinitions as FileDefinitions,
+        MemoryDefinitions as MemoryDefinitions,
+        OpenAIAssistantDefinition as OpenAIAssistantDefinition,
+        from_json as from_json,
+        to_json as to_json,
     )
     from genai_feature_assistants.agents.errors import (
-        AgentDeleted,
-        BrokenDefinition,
-        RunCancelled,
-        RunError,
-        RunExpired,
-        RunFailed,
-        RunIncomplete,
-        RunStuck,
-        RunTimedOut,
+        AgentDeleted as AgentDeleted,
+        BrokenDefinition as BrokenDefinition,
+        RunCancelled as RunCancelled,
+        RunError as RunError,
+        RunExpired as RunExpired,
+        RunFailed as RunFailed,
+        RunIncomplete as RunIncomplete,
+        RunStuck as RunStuck,
+        RunTimedOut as RunTimedOut,
     )
     from genai_feature_assistants.agents.options import (
-        OpenAIAssistantExecutionOptions,
-        OpenAIAssistantInvocationOptions,
-        OpenAIAssistantToolCallBehavior,
-        OpenAIThreadCreationOptions,
-        PollingOptions,
+        OpenAIAssistantExecutionOptions as OpenAIAssistantExecutionOptions,
+        OpenAIAssistantInvocationOptions as OpenAIAssistantInvocationOptions,
+        OpenAIAssistantToolCallBehavior as OpenAIAssistantToolCallBehavior,
+        OpenAIThreadCreationOptions as OpenAIThreadCreationOptions,
+        PollingOptions as PollingOptions,
     )
 
 _NAMES = {
@@ -91,38 +94,7 @@ _NAMES = {
 
 _FILES = {name: file for file, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "AgentDeleted",
-    "AgentDelta",
-    "AgentMessage",
-    "AnnotatedText",
-    "Annotation",
-    "BrokenDefinition",
-    "Code",
-    "FileDefinitions",
-    "FileImage",
-    "MemoryDefinitions",
-    "OpenAIAssistantAgent",
-    "OpenAIAssistantChannel",
-    "OpenAIAssistantDefinition",
-    "OpenAIAssistantExecutionOptions",
-    "OpenAIAssistantInvocationOptions",
-    "OpenAIAssistantToolCallBehavior",
-    "OpenAIServiceConfiguration",
-    "OpenAIThreadCreationOptions",
-    "PollingOptions",
-    "RunCancelled",
-    "RunError",
-    "RunExpired",
-    "RunFailed",
-    "RunIncomplete",
-    "RunStuck",
-    "RunTimedOut",
-    "ServiceClient",
-    "channel_hash",
-    "from_json",
-    "to_json",
-]
+__all__ = sorted(_FILES)
 
 
 def __getattr__(name: str) -> Any:
