@@ -94,7 +94,7 @@ def _turns(
     }
     telemetry = Telemetry(os.environ if sends else {})
     if gathers:
-        from genai_otel.gathered import Gathered
+        from genai_otel.scrape import Gathered
 
         telemetry.add(Gathered())
     further = {"otel": OtelPlugin(telemetry)} if watched else {}

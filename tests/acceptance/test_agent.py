@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from genai_feature_agent.envelope import Envelope
-from genai_feature_agent.loop import AgentLoop
+from genai_feature_agent.http import in_events, in_lines, pieces
+from genai_feature_agent.loop import AgentLoop, Envelope
 from genai_feature_agent.request import AgentReply, StatelessAgent
-from genai_feature_agent.stream import in_events, in_lines, pieces
 
 from genai_host import Conversation, Host, Message, TurnLimits
 from genai_host.api import Completion, ReactionType, Text, ToolCall, ToolOutput, ToolResult

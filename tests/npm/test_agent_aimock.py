@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import genai_feature_agent
 import genai_vendor_bedrock
 import pytest
+from genai_feature_agent.http import in_lines, pieces
 from genai_feature_agent.request import StatelessAgent
-from genai_feature_agent.stream import in_lines, pieces
 from npm.aimock_service import MODELS, WITHOUT_IDS, Asked, Hosts, aimock, on
 from peers.ministack_service import ministack, use_ministack
 

@@ -13,7 +13,7 @@ import dask
 from distributed import Client, LocalCluster
 from distributed.cfexecutor import ClientExecutor
 
-from genai_dask.settings import Settings
+from genai_dask import Settings
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 
 # Rows return their errors. What a local cluster logs as an error is that one of its processes has

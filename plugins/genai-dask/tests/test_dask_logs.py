@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from genai_dask.settings import Settings
+from genai_dask import Settings
 
 pytestmark = pytest.mark.process
 

@@ -7,8 +7,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 from attrs import validators as must
 
-from genai_feature_agent.envelope import Envelope
-from genai_feature_agent.loop import AgentLoop
+from genai_feature_agent.loop import AgentLoop, Envelope
 from genai_feature_agent.reactions import all_reactions
 from genai_host.api import Answer, FeatureSteps, Text, ToolResult, Turn, about
 

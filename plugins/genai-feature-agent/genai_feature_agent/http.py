@@ -3,32 +3,165 @@
     answer   the reply as JSON; as server-sent events to a client that accepts them
     stream   the lines of the AI SDK
 
-Source of the header: AI SDK 4, "Stream Protocols", section "Data Stream Protocol".
+The events of a turn become pieces, which have two formats:
+
+    pieces(agent.stream(request), id) → Piece → in_lines   the line protocol of the AI SDK
+                                              → in_events  server-sent events
+
+- `start`: first piece, exactly once
+- `text`: a chunk of the assistant's text
+- `tool-call`: a tool call requested by the model
+- `tool-result`: the result of a tool call
+- `data`: a reaction when it occurs; the last one is the state, which is the whole reply
+- `error`: the error that ended the turn
+- `finish`: last piece, exactly once
+
+Source of the lines and the header: AI SDK 4, "Stream Protocols", section "Data Stream Protocol".
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import frozen
 
-from genai_feature_agent.request import StatelessAgent, error_json
-from genai_feature_agent.stream import PieceStream, failure, in_events, in_lines, pieces
+from genai_feature_agent.loop import Added
+from genai_feature_agent.request import AgentReply, StatelessAgent, error_json
 from genai_host.api import (
+    Message,
+    Progress,
     RouteRequest,
     RouteResponse,
     StreamedBody,
+    Text,
+    ToolResult,
     http_status,
     json_response,
     prefers_events,
+    write_json,
 )
-from genai_host.errors import NoRoute
+from genai_host.errors import GenaiError, NoRoute
 
 if TYPE_CHECKING:
-    from genai_host.api import HostServices
+    from genai_host.api import Event, HostServices
+
+
+PieceKind = Literal["start", "text", "tool-call", "tool-result", "data", "error", "finish"]
+
+STATE_VERSION = 1
+
+_CODES: dict[PieceKind, str] = {
+    "start": "f",
+    "text": "0",
+    "tool-call": "9",
+    "tool-result": "a",
+    "data": "2",
+    "error": "3",
+    "finish": "d",
+}
+
+
+@frozen
+class Piece:
+    """One piece of a turn; `data` is the JSON for its kind."""
+
+    kind: PieceKind
+    data: Any
+
+
+PieceStream = Generator[Piece, None, None]
+"""Pieces of a turn. Closing the generator ends the turn."""
+
+
+def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> PieceStream:
+    """Convert the events of a turn to pieces. The state always precedes the single `finish`.
+    Errors before the start of the turn are raised before the first piece.
+
+    Args:
+        events: Events of the turn.
+        message_id: Id of the answer for the client.
+    """
+    start = Piece("start", {"messageId": message_id})
+    started = False
+    with closing(events):
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                reply: AgentReply = end.value
+                break
+            if not started:
+                started = True
+                yield start
+            yield from _of_event(event)
+    if not started:
+        yield start
+    if reply.error is not None:
+        yield Piece("error", error_json(reply.error))
+    state = {"type": "state", "version": STATE_VERSION, "value": reply.to_json()}
+    yield Piece("data", state)
+    usage = {
+        "promptTokens": reply.usage.input_tokens,
+        "completionTokens": reply.usage.output_tokens,
+    }
+    yield Piece("finish", {"finishReason": _reason(reply), "usage": usage})
+
+
+def failure(error: GenaiError) -> PieceStream:
+    """Yield the pieces of a turn that failed before its start, or by an unexpected error."""
+    yield Piece("error", error_json(error))
+    usage = {"promptTokens": 0, "completionTokens": 0}
+    yield Piece("finish", {"finishReason": "error", "usage": usage})
+
+
+def in_lines(given: PieceStream) -> Generator[str, None, None]:
+    """Format pieces as lines of the AI SDK: a code, a colon, and JSON."""
+    with closing(given):
+        for piece in given:
+            data = piece.data
+            if piece.kind == "data":
+                data = [data]
+            elif piece.kind == "error":
+                data = data["message"]
+            yield f"{_CODES[piece.kind]}:{write_json(data).decode()}\n"
+
+
+def in_events(given: PieceStream) -> Generator[str, None, None]:
+    """Format pieces as server-sent events, with the kind as name and JSON as data."""
+    with closing(given):
+        for piece in given:
+            data = {"text": piece.data} if piece.kind == "text" else piece.data
+            yield f"event: {piece.kind}\ndata: {write_json(data).decode()}\n\n"
+
+
+def _of_event(event: Event) -> Iterator[Piece]:
+    if event.text:
+        yield Piece("text", event.text)
+    elif event.kind == "reset":
+        yield Piece("data", {"type": "void"})
+    elif isinstance(event.data, Progress) and isinstance(event.data.data, Added):
+        yield from _of_message(event.data.data.message)
+        for reaction in event.data.data.reactions:
+            yield Piece("data", {"type": "reaction", "value": dict(reaction)})
+
+
+def _of_message(message: Message) -> Iterator[Piece]:
+    for call in message.tool_calls:
+        arguments = dict(call.arguments)  # empty if they are malformed: the SDK requires objects
+        yield Piece("tool-call", {"toolCallId": call.id, "toolName": call.name, "args": arguments})
+    for part in message.content:
+        if isinstance(part, ToolResult):
+            text = "\n".join(each.text for each in part.content if isinstance(each, Text))
+            yield Piece("tool-result", {"toolCallId": part.id, "result": text})
+
+
+def _reason(reply: AgentReply) -> str:
+    if reply.error is not None:
+        return "error"
+    return "tool-calls" if reply.approvals else "stop"
 
 
 def answer(request: RouteRequest, host: HostServices) -> RouteResponse:

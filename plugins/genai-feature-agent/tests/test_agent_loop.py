@@ -9,8 +9,7 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from genai_feature_agent.envelope import Envelope
-from genai_feature_agent.loop import Added, prompt_messages
+from genai_feature_agent.loop import Added, Envelope, prompt_messages
 from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Host, Message, Usage

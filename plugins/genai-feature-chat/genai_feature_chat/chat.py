@@ -1,15 +1,59 @@
-"""The turn of a chat."""
+"""The turn of a chat: the check of its answer, and the extraction of data from a text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from attrs import field, frozen
 from attrs import validators as must
 
-from genai_feature_chat.endings import must_be_done
-from genai_feature_chat.extraction import extraction
-from genai_host.api import Answer, FeatureSteps, Message, Prompt, Turn, about
+from genai_host.api import (
+    Answer,
+    Completion,
+    FeatureSteps,
+    FinishReason,
+    Message,
+    Prompt,
+    Turn,
+    about,
+)
+from genai_host.errors import GenerationError, UnexpectedFinish
+
+
+def must_be_done(
+    completion: Completion, expected: Collection[FinishReason] = ("stop", "length")
+) -> None:
+    """Raise `UnexpectedFinish` for a finish reason that is not expected. By default, an answer
+    truncated at its token limit is accepted.
+    """
+    if completion.finish not in expected:
+        raise UnexpectedFinish(
+            f"the model stopped because of {completion.reason}",
+            reason=completion.reason,
+            detail=completion.text,
+            **completion.place,
+        )
+
+
+def must_have_text(completion: Completion) -> None:
+    """Raise `GenerationError` for an answer without text."""
+    if not completion.text.strip():
+        raise GenerationError(
+            "the model returned an empty answer", reason=completion.reason, **completion.place
+        )
+
+
+_EXTRACT = (
+    "Take the data that is asked for from the text of the user. Use only what it says, "
+    "and do not answer it."
+)
+
+
+def extraction(text: str, schema: Mapping[str, Any]) -> Prompt:
+    """Return a prompt with the text only, without the history."""
+    messages = [Message("system", _EXTRACT), Message("user", text)]
+    return Prompt(messages, role="support", schema=schema, stream=False)
 
 
 def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:

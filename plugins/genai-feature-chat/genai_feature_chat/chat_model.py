@@ -21,8 +21,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 from attrs import validators as must
 
-from genai_feature_chat.endings import must_be_done, must_have_text
-from genai_feature_chat.extraction import extraction
+from genai_feature_chat.chat import extraction, must_be_done, must_have_text
 from genai_host.api import (
     Answer,
     Completion,

@@ -3,7 +3,7 @@
 - `plugin`: receives turns, calls, tools and requests from the hooks
 - `telemetry`: has the operations in progress, and the listeners
 - `operation`: an operation in the terms of the semantic conventions
-- `spans`, `meters`, `scrape`: listeners for traces, metrics and Prometheus
+- `spans`, `providers`, `scrape`: listeners for traces, metrics and Prometheus
 
 OpenTelemetry is not imported before it is known to be needed.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from genai_otel import OtelPlugin
 from genai_otel.conventions import INSTRUMENTS
-from genai_otel.meters import Meters
+from genai_otel.providers import Meters
 from genai_otel.telemetry import Telemetry
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader

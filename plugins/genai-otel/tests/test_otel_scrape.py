@@ -15,8 +15,7 @@ import genai_otel
 import pytest
 import requests
 from genai_otel.conventions import INSTRUMENTS
-from genai_otel.gathered import prometheus_name
-from genai_otel.shared_folder import is_alive, processes_in, shared_folder
+from genai_otel.scrape import is_alive, processes_in, prometheus_name, shared_folder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 

@@ -19,8 +19,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import well_formed
-from genai_search_corpus.documents import CorpusFile
-from genai_search_corpus.passages import Passage
+from genai_search_corpus.documents import CorpusFile, Passage
 
 SIZE = 384
 """Dimensions of a vector."""

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 from genai_search_corpus import documents
-from genai_search_corpus.documents import CorpusFile, UnreadableDocument, files_in, read
-from genai_search_corpus.passages import SIZE, of_markdown, of_text
+from genai_search_corpus.documents import (
+    SIZE,
+    CorpusFile,
+    UnreadableDocument,
+    files_in,
+    of_markdown,
+    of_text,
+    read,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from genai_search_web import apart
+from genai_search_web import tools
 from genai_search_web.results import WebResult
 
 from genai_host.api import Cancellation
@@ -18,8 +18,8 @@ def test_the_process_gets_the_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     found: list[Any] = []
-    monkeypatch.setattr(apart, "run_in_child", lambda *_, **named: found.append(named))
-    apart.search_apart("ddgs", {}, Cancellation())
+    monkeypatch.setattr(tools, "run_in_child", lambda *_, **named: found.append(named))
+    tools.search_apart("ddgs", {}, Cancellation())
     [named] = found
     assert named["environment"].items() >= {*given.items()} - {("OPENAI_API_KEY", "sk-1")}
     assert "sk-1" not in named["environment"].values()
@@ -32,7 +32,7 @@ def test_results_are_sound_and_few(monkeypatch: pytest.MonkeyPatch, engine: str)
             yield WebResult(f"<b>{asked['query']}</b>", f"https://x.example/{number}", None)
 
     monkeypatch.setattr(f"genai_search_web.by_{engine}.search", search)
-    assert apart.search(engine, {"query": "q", "limit": 2}) == [
+    assert tools.search(engine, {"query": "q", "limit": 2}) == [
         WebResult("q", "https://x.example/0", ""), WebResult("q", "https://x.example/1", ""),
     ]  # fmt: skip
 
@@ -53,4 +53,4 @@ def test_errors_of_libraries_are_malformed_replies(
 
     monkeypatch.setattr("genai_search_web.by_searxng.search", search)
     with pytest.raises(error, match=says):
-        apart.search("searxng", {"limit": 1})
+        tools.search("searxng", {"limit": 1})

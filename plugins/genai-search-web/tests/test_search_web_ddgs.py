@@ -11,7 +11,7 @@ from typing import Any
 
 import genai_search_web
 import pytest
-from genai_search_web import apart
+from genai_search_web import tools
 from genai_search_web.by_ddgs import Outcomes
 
 from genai_host import Config, Host
@@ -186,7 +186,7 @@ class TestOutages(_Asking):
     def test_a_page_that_unpacks_to_too_much_ends_the_search_alone(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(apart, "MOST_MEMORY", 2**28)
+        monkeypatch.setattr(tools, "MOST_MEMORY", 2**28)
         packed = gzip.compress(b"<p>" + b"a" * 2**27)
         self.engines.pages[MOJEEK] = Page(packed, headers=["Content-Encoding: gzip"])
         assert "memory or time limit" in self.failed()

@@ -9,7 +9,6 @@ from attrs import frozen
 
 from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool, well_formed
 from genai_host.errors import ValidationError
-from genai_tools_data.apart import can_run, run_apart
 from genai_tools_data.database import (
     MOST_ROWS,
     MOST_SQL,
@@ -17,7 +16,9 @@ from genai_tools_data.database import (
     DatabaseReader,
     QueryResult,
     SqlValue,
+    can_run,
     quoted,
+    run_apart,
 )
 from genai_tools_data.query import (
     Aggregate,

@@ -12,9 +12,8 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from genai_tools_data import apart
-from genai_tools_data.apart import run, run_apart
-from genai_tools_data.database import QueryResult, opened_file
+from genai_tools_data import database
+from genai_tools_data.database import QueryResult, opened_file, run, run_apart
 
 from genai_host import Host
 from genai_host.api import Cancellation, child_process
@@ -64,7 +63,7 @@ def host(make_host: MakeHost, file: Path) -> Host:
 def test_what_takes_too_much_memory_is_told(
     host: Host, monkeypatch: pytest.MonkeyPatch, sql: str
 ) -> None:
-    monkeypatch.setattr(apart, "MOST_MEMORY", 64 * 2**20)
+    monkeypatch.setattr(database, "MOST_MEMORY", 64 * 2**20)
     output = host.call_tool("data__query_sql", {"sql": sql})
     assert output.error
     assert "exceeded its memory" in output.text

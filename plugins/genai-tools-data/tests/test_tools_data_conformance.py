@@ -12,7 +12,7 @@ import pytest
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
 pytestmark = pytest.mark.usefixtures("warm_children")
-warmed = ("genai_tools_data.apart",)
+warmed = ("genai_tools_data.database",)
 
 TIME = "2025-01-02T03:04:05+01:00[Europe/Oslo]"
 CSV = "region,price,sold\nnorth,1.5,3\nsouth,2.5,4\nnorth,3,\n"

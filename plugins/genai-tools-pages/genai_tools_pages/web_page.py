@@ -10,7 +10,7 @@ from lxml import etree, html
 
 from genai_host.api import well_formed
 from genai_host.errors import ValidationError
-from genai_tools_pages.tidy import tidy
+from genai_tools_pages.page import tidy
 
 _LARGE = 20_000
 """Number of elements above which trafilatura skips its slow fallback."""

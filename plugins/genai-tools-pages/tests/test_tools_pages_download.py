@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 from genai_tools_pages.addresses import Addresses, is_usable
-from genai_tools_pages.download import MOST_REDIRECTS, Downloader
-from genai_tools_pages.link import MOST_LINK, link_of
+from genai_tools_pages.download import MOST_LINK, MOST_REDIRECTS, Downloader, link_of
 from genai_tools_pages.process import check_type
 
 from genai_host.errors import BadRequest, ProviderTimeout, ServiceUnavailable, ValidationError

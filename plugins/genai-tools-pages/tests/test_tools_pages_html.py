@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from genai_tools_pages.addresses import Addresses, is_usable
-from genai_tools_pages.download import Body, Downloader
-from genai_tools_pages.link import link_of
+from genai_tools_pages.download import Body, Downloader, link_of
 from genai_tools_pages.page import Page, PageKind
 from genai_tools_pages.process import check_type, kind_of, read
 from genai_tools_pages.web_page import read_html

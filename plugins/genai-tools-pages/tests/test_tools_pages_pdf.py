@@ -10,8 +10,7 @@ import pytest
 from genai_tools_pages.addresses import Addresses, is_usable
 from genai_tools_pages.download import Downloader
 from genai_tools_pages.page import MOST_TEXT
-from genai_tools_pages.pdf_file import read_pdf
-from genai_tools_pages.process import read
+from genai_tools_pages.process import read, read_pdf
 from pypdf import PdfReader, PdfWriter
 
 from genai_host.errors import ValidationError

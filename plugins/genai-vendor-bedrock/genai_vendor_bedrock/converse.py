@@ -33,9 +33,9 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import GenaiError, InvalidParameter
-from genai_vendor_bedrock.documents import NAME
 from genai_vendor_bedrock.failures import error_in, explain_error
 from genai_vendor_bedrock.form import (
+    NAME,
     tools_before,
     wire_choice,
     wire_messages,

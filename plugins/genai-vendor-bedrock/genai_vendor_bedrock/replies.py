@@ -40,8 +40,8 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import IncompleteReply
-from genai_vendor_bedrock.documents import NAME
 from genai_vendor_bedrock.failures import error_in
+from genai_vendor_bedrock.form import NAME
 
 
 def read_completion(data: Mapping[str, Any], answer_tool: str = "") -> Completion:

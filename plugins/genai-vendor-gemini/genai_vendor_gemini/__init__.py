@@ -14,10 +14,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
-from genai_vendor_gemini.count_tokens import GeminiCountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.gemini import GeminiProvider, GeminiSettings
-from genai_vendor_gemini.generate_content import GenerateContent
+from genai_vendor_gemini.generate_content import GeminiCountTokens, GenerateContent
 from genai_vendor_gemini.models import CHAT, CLAUDE, EMBED
 from genai_vendor_gemini.vertex import VertexProvider, VertexSettings
 

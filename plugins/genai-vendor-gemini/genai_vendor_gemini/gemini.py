@@ -23,10 +23,9 @@ from genai_host.api import (
     malformed,
     string_in,
 )
-from genai_vendor_gemini.count_tokens import GeminiCountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.failures import objects_in
-from genai_vendor_gemini.generate_content import GenerateContent
+from genai_vendor_gemini.generate_content import GeminiCountTokens, GenerateContent
 
 _ADDRESS = "https://generativelanguage.googleapis.com"
 _MOST_PAGES = 100

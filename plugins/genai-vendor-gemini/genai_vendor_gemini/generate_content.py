@@ -1,7 +1,8 @@
-"""The dialect `gemini`: `generateContent`, of the Gemini API and of Vertex AI.
+"""The dialect `gemini`: `generateContent` and `countTokens`, of the Gemini API and of Vertex AI.
 
-Source: Gemini API reference, "Generating content", and the guides to function calling, structured
-outputs, thinking and safety settings; google-genai 3.4 for Vertex AI; all as of November 2026.
+Source: Gemini API reference, "Generating content", "Counting tokens", and the guides to function
+calling, structured outputs, thinking and safety settings; google-genai 3.4 and "CountTokens" for
+Vertex AI; all as of November 2026.
 `contents` writes messages, `replies` reads the replies.
 """
 
@@ -10,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     ChatCall,
     Completion,
+    CountDialect,
     Dialect,
     DialectEndpoint,
+    EncodedJson,
     ProviderReply,
     ProviderRequest,
     StreamDecoder,
@@ -147,3 +152,25 @@ def _wire_choice(choice: str) -> dict[str, Any]:
     if choice in _MODES:
         return {"mode": _MODES[choice]}
     return {"mode": "ANY", "allowedFunctionNames": [choice]}
+
+
+class GeminiCountTokens(CountDialect):
+    """Dialect for `countTokens`. Variant:
+    - `wrapped`: whether the request contains a whole request for an answer, as in the Gemini API,
+      or its fields, as in Vertex AI
+    """
+
+    name = "gemini-count"
+    of = GenerateContent
+    endpoint = DialectEndpoint(path="/models/{model}:countTokens")
+    variant = {**GenerateContent.variant, "wrapped": True}
+    fields = frozenset({"contents", "generationConfig", "systemInstruction", "tools"})
+    tokens = "totalTokens"
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        request = super().prepare_request(call)
+        if not {**self.variant, **call.variant}["wrapped"]:
+            return request
+        model = {"model": f"models/{call.model_id}"}
+        whole = evolve(request, body={**model, **request.body})
+        return evolve(request, body={"generateContentRequest": EncodedJson(whole.data())})

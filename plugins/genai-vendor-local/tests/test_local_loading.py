@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from genai_vendor_local import engine as module
-from genai_vendor_local import processes
+from genai_vendor_local import loadable
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.loadable import must_be_loadable
 from genai_vendor_local.settings import Settings
@@ -245,7 +245,7 @@ def test_no_installer_of_the_current_folder_is_executed(hostile: Path, name: str
     if find_spec(name) is None:
         pytest.skip(f"{name} is not installed in this environment")
     done = subprocess.run(
-        processes.module(name, "--version"), capture_output=True, text=True, check=True
+        loadable.module(name, "--version"), capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(f"{name} ")
     assert not hostile.exists()
@@ -262,5 +262,5 @@ def test_a_python_of_its_own_finds_what_this_one_finds(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", "modules")
-    done = subprocess.run(processes.module("only_here"), capture_output=True, text=True, check=True)
+    done = subprocess.run(loadable.module("only_here"), capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["found", "__main__", sys.prefix]

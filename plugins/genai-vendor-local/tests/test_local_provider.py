@@ -14,8 +14,7 @@ import genai_vendor_local
 import pytest
 from genai_vendor_local import Settings
 from genai_vendor_local.engine import Engine
-from genai_vendor_local.memory import free_memory
-from genai_vendor_local.provider import LocalProvider
+from genai_vendor_local.provider import LocalProvider, free_memory
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host

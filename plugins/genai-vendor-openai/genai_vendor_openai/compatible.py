@@ -19,8 +19,7 @@ from genai_host.api import (
     listed_models,
 )
 from genai_host.errors import ConfigurationError
-from genai_vendor_openai.openai import PATIENT
-from genai_vendor_openai.parameters import OF_SERVERS
+from genai_vendor_openai.openai import OF_SERVERS, PATIENT
 
 DialectName = Literal["openai-chat", "openai-responses", "openai-embed"]
 

@@ -1,4 +1,9 @@
-"""The provider `openai`: OpenAI's own service."""
+"""The provider `openai`: OpenAI's own service. Parameters of compatible servers, beyond its own.
+
+Source of the parameters: vLLM, "OpenAI-Compatible Server", extra parameters; llama.cpp,
+`tools/server/README.md`; LM Studio, "Chat Completions"; OpenRouter, "Parameters"; SGLang, "Sampling
+Parameters"; as of November 2026. The server itself validates names and ranges.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,68 @@ from genai_host.api import (
     about,
     listed_models,
 )
-from genai_vendor_openai.parameters import OF_SERVERS
+
+
+def _numbers(**described: str) -> dict[str, Any]:
+    return {
+        name: {"type": "number", "description": description}
+        for name, description in described.items()
+    }
+
+
+OF_SERVERS: Mapping[str, Any] = {
+    **_numbers(
+        top_k="number of likeliest tokens to sample from",
+        min_p="minimum probability of a token, relative to the likeliest one",
+        top_a="top-a sampling: minimum, relative to the square of the largest probability",
+        typical_p="locally typical sampling threshold",
+        repetition_penalty="repetition penalty; above 1 reduces repetition",
+        repeat_penalty="repetition penalty; above 1 reduces repetition",
+        repeat_last_n="number of last tokens that the repetition penalty considers",
+        length_penalty="length penalty of beam search; above 0 favors longer answers",
+        min_tokens="minimum number of tokens of the answer",
+        dynatemp_range="range of the dynamic temperature",
+        dynatemp_exponent="exponent of the dynamic temperature",
+        xtc_probability="XTC sampling: probability of removing the likeliest tokens",
+        xtc_threshold="XTC sampling: minimum probability of removed tokens",
+        dry_multiplier="DRY sampling: multiplier; above 0 reduces repeated sequences",
+        dry_base="DRY sampling: base of the penalty",
+        dry_allowed_length="DRY sampling: length that can be repeated without a penalty",
+        dry_penalty_last_n="DRY sampling: number of last tokens to consider",
+        mirostat="version of Mirostat; 0 for none",
+        mirostat_tau="Mirostat: target entropy",
+        mirostat_eta="Mirostat: learning rate",
+        top_n_sigma="top-n-sigma sampling: standard deviations below the likeliest token",
+        id_slot="slot that computes the answer",
+    ),
+    "chat_template_kwargs": {
+        "type": "object",
+        "description": 'values for the model\'s chat template, such as {"enable_thinking": false}',
+    },
+    "ignore_eos": {"type": "boolean", "description": "ignore the end-of-sequence token"},
+    "skip_special_tokens": {"type": "boolean", "description": "omit special tokens"},
+    "cache_prompt": {"type": "boolean", "description": "cache the prompt for the next request"},
+    "stop_token_ids": {"type": "array", "description": "token ids that end the answer"},
+    "bad_words": {"type": "array", "description": "words that must not occur"},
+    "grammar": {"type": "string", "description": "grammar that the answer must match"},
+    "structured_outputs": {"type": "object", "description": "constraint of the answer"},
+    "guided_json": {"description": "JSON Schema that the answer must match"},
+    "guided_regex": {
+        "type": "string",
+        "description": "regular expression that the answer must match",
+    },
+    "guided_choice": {"type": "array", "description": "allowed answers"},
+    "guided_grammar": {"type": "string", "description": "grammar that the answer must match"},
+    "enable_thinking": {"type": "boolean", "description": "enable reasoning"},
+    "thinking": {"type": "object", "description": "reasoning settings"},
+    "reasoning": {"type": "object", "description": "reasoning budget in tokens"},
+    "provider": {"type": "object", "description": "provider preferences of a gateway"},
+    "models": {"type": "array", "description": "fallback models of a gateway"},
+    "plugins": {"type": "array", "description": "plugins of a gateway"},
+    "transforms": {"type": "array", "description": "prompt transforms of a gateway"},
+}
+"""JSON Schema by parameter name, for `DialectEndpoint.parameters`."""
+
 
 _ADDRESS = "https://api.openai.com/v1"
 

@@ -28,7 +28,7 @@ def genai_providers() -> Iterable[ProviderType[Any]]:
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    from genai_vendor_wordlist.dialect import WordList
+    from genai_vendor_wordlist.provider import WordList
 
     yield WordList()
 
