@@ -75,8 +75,8 @@ ANTHROPIC: Routes = (
 # a model name can have slashes, for example `provider/owner/id`, as they are or percent-encoded
 GEMINI: Routes = (
     *(
-        _route(f"POST /{version}/models/{named}", "gemini.handlers:call", max_body_size=_SIZE)
-        for version in ("v1", "v1beta")
+        _route(f"POST {version}/models/{named}", "gemini.handlers:call", max_body_size=_SIZE)
+        for version in ("/v1", "/v1beta", "")  # some clients, such as litellm, send none
         for named in ("{call}", "{provider}/{call}", "{provider}/{owner}/{call}")
     ),
     _route("GET /v1beta/models", "gemini.handlers:listed"),

@@ -24,7 +24,10 @@ _APIS: tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...] = (
     # a colon may be part of a model name such as `llama3:latest`
     (
         "gemini",
-        re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*"),
+        re.compile(
+            r"/v1beta(/.*)?|(/v1)?/models/[^/]+:[a-z]+[A-Z][A-Za-z]*"
+            r"|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*"
+        ),
         (),
     ),
     ("anthropic", re.compile(r"/v1/(messages|complete)(/.*)?"), ()),

@@ -22,6 +22,8 @@ from genai_host.serving.errors import _api, error_reply
         ("/v1/models", ["x-goog-api-key"], "gemini"),
         ("/v1/models/m:generateContent", [], "gemini"),
         ("/v1/models/ll:b:streamGenerateContent", [], "gemini"),
+        ("/models/m:generateContent", [], "gemini"),
+        ("/models/m", [], ""),
         ("/v1beta/models", [], "gemini"),
         ("/v1beta", ["anthropic-version"], "gemini"),
         ("/api/chat", [], "ollama"),

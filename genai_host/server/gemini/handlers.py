@@ -251,9 +251,11 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _read(body: JsonReader, model: str, host: Host, *, stream: bool) -> _Read:
+    # before the model is looked up: Gemini CLI repeats a search by Google at once, and without end,
+    # if its model does not exist, but not if the tool is refused
+    tools, choice = chosen(body, tools_in(body))
     taken = capabilities(host, model).parameters
     config = configured(body.object("generationConfig"), taken)
-    tools, choice = chosen(body, tools_in(body))
     asked = ChatRequest(
         model=model,
         messages=messages_in(body),

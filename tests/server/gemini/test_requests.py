@@ -35,6 +35,12 @@ def violation(error: dict[str, Any]) -> str:
     return field
 
 
+@pytest.mark.parametrize("version", ["/v1beta", "/v1", ""])
+def test_the_version_of_the_path(api: Api, version: str) -> None:
+    reply = api.post(f"{version}/models/fake:generateContent", {"contents": [HI]})
+    assert reply.status_code == 200, reply.text
+
+
 def test_one_object_is_a_list(api: Api) -> None:
     """Google's documentation sends requests in this form."""
     body = {
@@ -259,6 +265,11 @@ class TestTools:
         allowed, found = chosen(body, tools_in(body))
         assert tuple(tool.name for tool in allowed) == tools
         assert found == choice
+
+    def test_one_of_google_is_refused_before_the_model_is_looked_up(self, api: Api) -> None:
+        """Gemini CLI asks a model with a fixed name to search, and repeats that on 404."""
+        body = {"contents": [HI], "tools": [{"googleSearch": {}}]}
+        assert api.call("generateContent", body, "nobody").status_code == 400
 
     @pytest.mark.parametrize(
         ("more", "field"),
