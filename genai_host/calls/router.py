@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 from attrs import evolve
 
@@ -353,25 +354,9 @@ def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> P
         served,
         unavailable_reason=readiness.reason,
         unreachable=not readiness.reachable,
-        unavailable_models=_Either(readiness.unavailable_models, served.unavailable_models),
+        # a mapping may have more keys than it lists
+        unavailable_models=ChainMap(
+            cast("dict[str, str]", readiness.unavailable_models),  # only read
+            cast("dict[str, str]", served.unavailable_models),
+        ),
     )
-
-
-class _Either(Mapping[str, str]):
-    """The union of two mappings that may have more keys than they list."""
-
-    def __init__(self, first: Mapping[str, str], second: Mapping[str, str]) -> None:
-        self._both = (first, second)
-
-    def __getitem__(self, key: str) -> str:
-        first, second = self._both
-        return first[key] if key in first else second[key]
-
-    def __contains__(self, key: object) -> bool:
-        return any(key in each for each in self._both)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(key for each in self._both for key in each))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
