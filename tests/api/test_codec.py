@@ -234,6 +234,16 @@ def test_a_part_of_a_plugin_is_known_where_it_is_named() -> None:
         CHECKER.check(written)
 
 
+def test_a_part_of_a_plugin_that_cannot_be_read_is_refused_before_its_first_value() -> None:
+    @frozen
+    class Broken(Part):
+        type = "broken"
+        at: Nowhere  # type: ignore[name-defined]  # noqa: F821 - it is what is wrong with it
+
+    with pytest.raises(NameError, match="Nowhere"):
+        Codec((*PARTS, Broken))
+
+
 STRICT: Sequence[tuple[Any, Any, str]] = [
     (3.7, int, "$"),
     (3.0, int, "$"),

@@ -384,6 +384,15 @@ def test_a_key_that_a_service_repeats_is_not_shown(
     assert KEY.encode() not in pickle.dumps(caught.value)
 
 
+@pytest.mark.parametrize(("status", "shown"), [(200, KEY), (400, "***")])
+def test_only_the_key_in_an_error_is_redacted(
+    services: Services, service: FakeService, status: int, shown: str
+) -> None:
+    service.replies = [json_reply({"text": KEY}, status)]
+    provider = HttpProvider(services, service.url, key=Secret(KEY))
+    assert json.loads(provider.send(asks(), Cancellation()).body) == {"text": shown}
+
+
 def test_a_short_key_is_left_in_what_a_service_says(
     services: Services, service: FakeService
 ) -> None:

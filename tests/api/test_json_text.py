@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +26,13 @@ from genai_host.api import (
     VendorPart,
     http_provider,
 )
-from genai_host.api.json_text import check_numbers, json_as_text, read_json, write_json
+from genai_host.api.json_text import (
+    ValueBudget,
+    check_numbers,
+    json_as_text,
+    read_json,
+    write_json,
+)
 from genai_host.errors import InvalidParameter, PluginError, ValidationError
 from genai_host.testing import FakeService, InlinePlugin
 from genai_host_testing.fixtures import MakeHost
@@ -136,6 +143,27 @@ def test_few_characters_above_ffff_are_escaped_in_columns() -> None:
     few, many = "é" + "x" * 100_000 + "😀\U0010ffff", "😀" * 30_000
     assert json_as_text(few) == '"é' + "x" * 100_000 + r"\ud83d\ude00\udbff\udfff" + '"'
     assert json_as_text(many) == f'"{many}"'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        (f'["{"[," * 9_000}"]', True),  # what is in a string is no value
+        (f"[{'0,' * 9_000}0]", False),
+        (f'["\\"", {"0," * 9_000}0]', False),
+    ],
+    ids=["string", "list", "escaped"],
+)
+@pytest.mark.parametrize("encode", [str, str.encode])
+def test_the_values_of_a_request_are_limited(
+    text: str, is_read: bool, encode: Callable[[str], str | bytes]
+) -> None:
+    budget = ValueBudget()
+    if is_read:
+        assert budget.read(encode(text)) == json.loads(text)
+    else:
+        with pytest.raises(ValidationError, match="there are more than"):
+            budget.read(encode(text))
 
 
 def test_numbers_that_are_json() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from genai_host.api import (
     CancelToken,
     ChatCall,
     Completion,
+    Delta,
     Dialect,
     DialectEndpoint,
     Message,
@@ -29,6 +31,7 @@ from genai_host.api import (
     StreamEvent,
     standard_parameters,
 )
+from genai_host.calls.streamed_chunks import StreamedChunks
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -246,6 +249,7 @@ class TestErrors:
         [
             (ProviderReply(b"provider", 400), RateLimited, "as the provider says"),
             (ProviderReply(b"dialect", 400), BadRequest, "as the dialect says"),
+            (ProviderReply(b"", 300), BadRequest, "status 300"),
             (ProviderReply(b"", 401), AuthenticationFailed, "status 401"),
             (ProviderReply(b"", 403), AuthenticationFailed, "status 403"),
             (ProviderReply(b"", 404), BadRequest, "status 404"),
@@ -284,7 +288,7 @@ class TestErrors:
 class _Stream:
     """Events, and whether the stream was closed."""
 
-    def __init__(self, events: Sequence[StreamEvent]) -> None:
+    def __init__(self, events: Iterable[StreamEvent]) -> None:
         self._events = events
         self.closed = 0
 
@@ -309,6 +313,43 @@ def test_a_stream_is_closed_however_it_ends(host: Host, complete: bool) -> None:
         with pytest.raises(GenaiError):
             list(conversation.stream("x"))
     assert stream.closed
+
+
+def test_an_error_of_another_kind_stays_when_it_interrupts_a_stream(host: Host) -> None:
+    def events() -> Iterator[StreamEvent]:
+        yield StreamEvent(b'{"delta": {"text": "a"}}')
+        raise ServiceUnavailable("it is down", retryable=False)
+
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: _Stream(events())  # type: ignore[method-assign]
+    with pytest.raises(ServiceUnavailable, match="it is down"):
+        list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+
+
+def test_a_stream_that_was_not_requested_is_read(host: Host) -> None:
+    body = (
+        b'{"delta": {"text": "a"}}',
+        b'{"end": {"message": {"role": "assistant", "content": "a"}}}',
+    )
+    reply = ProviderReply(b"".join(b"data: %s\n\n" % each for each in body))
+    mock = host.instances["mock"].provider
+    mock.send = lambda request, limits: reply  # type: ignore[method-assign]
+    assert host.open("chat", "mock").say("x").text == "a"
+
+
+def test_the_watchdog_follows_who_runs_while_a_stream_is_decoded() -> None:
+    """Not the provider while the caller has a chunk, and it again afterwards."""
+    decoder, attempt, feeding, streaming = mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock()
+    decoder.feed.return_value, decoder.done = [Delta(text="a")], False
+    seen = [
+        [call[0] for call in streaming.mock_calls]
+        for _ in StreamedChunks().decoded(
+            _Stream([StreamEvent(b"1"), StreamEvent(b"2")]), decoder, attempt, feeding, streaming
+        )
+    ]
+    assert seen == [["pause"], ["pause", "resume", "pause"]]
+    assert [call[0] for call in streaming.mock_calls[3:]] == ["resume"]
+    assert [call[0] for call in feeding.mock_calls] == ["pause", *["resume", "pause"] * 2]
 
 
 def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:

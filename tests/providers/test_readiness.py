@@ -146,6 +146,8 @@ class TestStates:
         host.instances.reopen("counted")
         host.probe()
         assert len(tried) == 3
+        host.probe(again=host.instances["counted"])
+        assert len(tried) == 4
 
     def test_item_4_what_is_found_later_takes_the_place_of_it(self, probed: MakeProbed) -> None:
         clock, lacking = ManualClock(), dict[str, str]()

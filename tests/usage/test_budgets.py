@@ -200,6 +200,7 @@ def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
         pytest.raises(BudgetExceeded, match="is unknown"),
     ):
         conversation.say("hi")
+    say(refusing)  # its cost is known
 
 
 def test_what_is_spent_needs_a_store(sold: Sold) -> None:
