@@ -17,7 +17,7 @@ Besides this package, plugins import `genai_host.errors` and names of `genai_hos
 - `steps`: the steps that features yield
 - `tools`: tools, sources of tools, reactions
 - `function_tools`: tools from typed functions
-- `http_routes`: HTTP routes of plugins; requests and responses
+- `http_routes`: HTTP routes of plugins; requests, responses and streamed bodies
 - `json_reader`: a reader of JSON bodies
 - `hooks`: the hooks; commands and executors of plugins
 - `cancellation`: `Cancellation`, which any thread can cancel
@@ -122,8 +122,11 @@ from genai_host.api.http_routes import (
     HttpRoute as HttpRoute,
     RouteRequest as RouteRequest,
     RouteResponse as RouteResponse,
+    StreamedBody as StreamedBody,
     http_status as http_status,
     json_response as json_response,
+    prefers_events as prefers_events,
+    sse_event as sse_event,
 )
 from genai_host.api.json_reader import (
     JsonReader as JsonReader,
@@ -199,11 +202,6 @@ from genai_host.api.steps import (
     Prompt as Prompt,
     RateLimit as RateLimit,
     Step as Step,
-)
-from genai_host.api.streamed_body import (
-    StreamedBody as StreamedBody,
-    prefers_events as prefers_events,
-    sse_event as sse_event,
 )
 from genai_host.api.tools import (
     Approval as Approval,

@@ -33,8 +33,8 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import ended_with
 from genai_host.api.dialects import CAPABILITIES
+from genai_host.api.http_routes import reported
 from genai_host.api.json_text import write_json
-from genai_host.api.streamed_body import reported
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.conversation import Conversation
 from genai_host.conversations.record import (

@@ -27,8 +27,8 @@ from genai_host.api import (
     VendorPart,
     json_response,
 )
+from genai_host.api.http_routes import sse_event
 from genai_host.api.json_text import write_json
-from genai_host.api.streamed_body import sse_event
 from genai_host.errors import GenaiError
 from genai_host.server.anthropic.conversation import MALFORMED, OWN
 from genai_host.serving.completion import CompletionStream, api_finish_reason

@@ -32,8 +32,8 @@ from genai_host.api import (
     json_response,
 )
 from genai_host.api.features import Event
+from genai_host.api.http_routes import sse_event
 from genai_host.api.json_reader import JsonReader, body_of
-from genai_host.api.streamed_body import sse_event
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused, ValidationError
 from genai_host.host import Host

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import Completion, Delta, FinishReason, HttpProblem, ToolCall, Usage
-from genai_host.api.streamed_body import sse_event
+from genai_host.api.http_routes import sse_event
 from genai_host.errors import GenaiError
 from genai_host.server.responses.messages import (
     call_item,
