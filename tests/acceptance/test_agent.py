@@ -123,6 +123,7 @@ class TestItem02:
         assert "a0 a1 a2" in str(alone[0][-1].reactions)
         assert "b0" not in str(alone[0][-1].history)
 
+    @pytest.mark.part
     def test_item_02_the_server_keeps_nothing(self, make_host: MakeHost, tmp_path: Any) -> None:
         with Store(tmp_path / "x.db") as store:
             host = agent_host(make_host, FakeModel(_repeats_all), Counting("look"), store=store)

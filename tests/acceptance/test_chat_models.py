@@ -307,6 +307,7 @@ def test_item_03_a_class_that_cannot_be_asked_for_is_told_of_at_once(mocks: Make
         mocks(one=[]).open("chat-model", "mock@one", output_type=_NotAsked)
 
 
+@pytest.mark.part
 def test_item_03_a_conversation_from_the_store_is_given_its_class_again(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
@@ -528,6 +529,7 @@ def test_item_07_two_that_would_collide_do_not(mocks: MakeHost, tmp_path: Path) 
         assert (tmp_path / name).read_text().count("--- ") == 2
 
 
+@pytest.mark.part
 def test_item_07_what_is_forked_has_a_file_of_its_own(
     make_host: MakeHost, clock: ManualClock, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from genai_host.errors import NotFound
 from genai_host.store import Store
 from genai_host_testing.fixtures import MakeHost
 
+pytestmark = pytest.mark.part  # stores
+
 
 def test_item_16_conversations_are_stored_reopen_and_are_renamed_exported_and_deleted(
     make_host: MakeHost, tmp_path: Path

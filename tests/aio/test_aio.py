@@ -70,6 +70,7 @@ def test_tokens_are_counted(make_host: Callable[..., Host]) -> None:
     run(main())
 
 
+@pytest.mark.part
 def test_conversations_are_kept_and_gone_on_with(make_host: Callable[..., Host]) -> None:
     async def main() -> None:
         with Store() as store:

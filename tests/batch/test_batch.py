@@ -194,6 +194,7 @@ def test_what_may_succeed_later_is_tried_again(
     assert fake.calls == 8
 
 
+@pytest.mark.part
 @pytest.mark.parametrize("record", [False, True])
 def test_tools_of_a_row_run_once_while_its_calls_are_tried_again(
     make_host: MakeHost, paths: tuple[Path, Path], tmp_path: Path, record: bool
@@ -321,6 +322,7 @@ def test_a_file_without_rows_is_refused_and_an_empty_one_is_done(
     assert paths[1].read_bytes() == b""
 
 
+@pytest.mark.part
 class TestRecorded:
     """Durable rows: what was begun is gone on with."""
 

@@ -36,6 +36,8 @@ from genai_host.store import Store
 from genai_host.store.store import StoredRecord
 from genai_host.testing import InlinePlugin
 
+pytestmark = pytest.mark.part  # stores
+
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Store]:

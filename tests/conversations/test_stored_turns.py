@@ -31,6 +31,8 @@ from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin
 from genai_host.testing.pytest_plugin import MakeHost
 
+pytestmark = pytest.mark.part  # stores
+
 DATA = Path(__file__).parents[1] / "data" / "stored_turns"
 IDS = json.loads((DATA / "ids.json").read_text())
 

@@ -13,7 +13,7 @@ from genai_host_testing import rings
 pytestmark = pytest.mark.process  # each is a run of pytest of its own
 
 _TESTS = """
-import pathlib, socket, subprocess, sys, threading, time
+import pathlib, socket, sqlite3, subprocess, sys, threading, time
 import pytest
 
 def test_nothing(): pass
@@ -23,6 +23,16 @@ def test_starts():
 
 def test_binds():
     socket.create_server(("127.0.0.1", 0)).close()
+
+def test_opens_a_database(tmp_path):
+    sqlite3.connect(tmp_path / "x.db").close()
+
+def test_computes_with_sqlite():
+    sqlite3.connect(":memory:").close()
+
+@pytest.mark.part
+def test_part_opens_a_database(tmp_path):
+    test_opens_a_database(tmp_path)
 
 def test_sleeps():
     time.sleep(0.001)
@@ -78,18 +88,20 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
         line.split()[1].partition("::")[2] for line in result.outlines if line[:7] == "FAILED "
     )
     sleep = ["test_sleeps", "test_sleeps_in_a_thread"] if _SLEEPS_ARE_SEEN else []
-    assert failed == ["test_binds", "test_part_starts", *sleep, "test_starts"]
+    files = ["test_opens_a_database"]
+    assert failed == ["test_binds", *files, "test_part_starts", *sleep, "test_starts"]
     result.stdout.fnmatch_lines(
         [
             "*in the ring unit and uses starts: mark it process",
             "*in the ring unit and uses sockets: mark it part",
+            "*in the ring unit and uses databases: mark it part",
             "*in the ring part and uses starts: mark it process",
         ]
     )
 
 
 @pytest.mark.parametrize(
-    ("ring", "count"), [("unit", 7), ("part", 2), ("process", 2), ("far", 1), ("unit,smoke", 8)]
+    ("ring", "count"), [("unit", 9), ("part", 3), ("process", 2), ("far", 1), ("unit,smoke", 10)]
 )
 def test_item_1_a_ring_is_chosen_by_its_name(
     project: pytest.Pytester, ring: str, count: int
@@ -99,12 +111,14 @@ def test_item_1_a_ring_is_chosen_by_its_name(
 
 
 def test_item_1_what_each_test_used_is_written(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=12)
+    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=15)
     lines = (project.path / "used.jsonl").read_text("utf-8").splitlines()
     used = {each["test"].partition("::")[2]: each for each in map(json.loads, lines)}
     assert used["test_starts"]["starts"] >= 1
     assert used["test_sleeps_in_a_thread"]["sleeps"] == int(_SLEEPS_ARE_SEEN)
     assert used["test_part_binds"]["sockets"] == 1
+    assert used["test_part_opens_a_database"]["databases"] == 1
+    assert used["test_computes_with_sqlite"]["databases"] == 0
     assert used["test_process_starts"]["ring"] == "process"
     assert used["test_of[postgresql]"]["ring"] == "process"
     assert used["test_nothing"]["cpu"] >= 0

@@ -39,6 +39,8 @@ from genai_host.serving.router import HttpRoutes
 from genai_host.store.store import Store
 from genai_host_testing.fixtures import MakeHost
 
+pytestmark = pytest.mark.part  # stores
+
 TIMES = 10
 """Bytes of memory that may be taken for each byte of a body."""
 

@@ -112,6 +112,7 @@ def test_the_end_of_the_server_is_told_as_such(make_host: MakeHost, model: str) 
             answering.result(30)
 
 
+@pytest.mark.part
 def test_a_turn_that_the_end_of_the_server_cuts_off_can_be_gone_on_with(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
@@ -149,6 +150,7 @@ def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHos
     assert ended
 
 
+@pytest.mark.part
 def test_what_is_asked_is_kept_only_where_that_is_wanted(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
@@ -169,6 +171,7 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
                 assert again.say("and").text == "and"
 
 
+@pytest.mark.part
 def test_what_was_passed_through_is_gone_on_with_at_the_same_model(
     make_host: MakeHost, tmp_path: Path
 ) -> None:

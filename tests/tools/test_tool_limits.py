@@ -120,6 +120,7 @@ def test_a_name_of_nothing_is_refused(make: Callable[..., Host], name: str, hint
     assert hint in caught.value.hint
 
 
+@pytest.mark.part
 def test_it_is_on_record_and_stays_until_it_is_changed(
     make: Callable[..., Host], tmp_path: Path
 ) -> None:

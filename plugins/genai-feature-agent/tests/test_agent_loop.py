@@ -156,6 +156,7 @@ def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[
     ]
 
 
+@pytest.mark.part
 def test_a_decision_may_come_later_and_elsewhere(scripted: MakeHost, tmp_path: Path) -> None:
     wipe = Counting("wipe", "wiped", approval="ask")
     with Store(tmp_path / "x.db") as store:

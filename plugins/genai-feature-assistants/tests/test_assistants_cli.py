@@ -38,6 +38,8 @@ from genai_host.testing.fake_service import HANG
 from genai_host_testing.assistants_api import SEARCH, until
 from genai_host_testing.fixtures import MakeHost
 
+pytestmark = pytest.mark.part  # stores
+
 HOSTILE = "\x1b]52;c;eA==\x07 tutor\u202e"
 
 

@@ -280,6 +280,7 @@ class TestFeatures:
         assert text(answer["result"]) == "done"
         assert text(talk.ask("tools/call", **call)) == "done"
 
+    @pytest.mark.part
     def test_conversations_are_kept_if_that_is_wanted(
         self, make_host: MakeHost, version: str, tmp_path: Any
     ) -> None:

@@ -91,6 +91,7 @@ def test_one_long_step_ends_with_its_call(
         assert isinstance(ended.exception(30), Cancelled)
 
 
+@pytest.mark.part
 def test_a_database_is_read_from_a_file_or_from_bytes(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
         connection.executescript("CREATE TABLE things (i); INSERT INTO things VALUES (1), (2)")

@@ -35,6 +35,7 @@ class TestListTables(_Tools):
     samples = [({}, "table | kind | columns\nsales | table | region, price, sold\n(1 row)")]
 
 
+@pytest.mark.part
 class TestListTablesOfADatabase(TestListTables):
     samples = [({}, "table | kind | columns\nseen | view | a\nthings | table | a\n(2 rows)")]
 

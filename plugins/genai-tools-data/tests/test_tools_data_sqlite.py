@@ -19,7 +19,7 @@ from genai_host.api import Cancellation, ToolOutput
 from genai_host.errors import Cancelled, ValidationError
 from genai_host_testing.fixtures import MakeHost
 
-pytestmark = pytest.mark.usefixtures("warm_children")
+pytestmark = [pytest.mark.part, pytest.mark.usefixtures("warm_children")]
 warmed = ("genai_tools_data.database",)
 
 NEVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"

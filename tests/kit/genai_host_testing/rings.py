@@ -1,7 +1,7 @@
 """Rings of tests, by the resources that they may use:
 
-    unit      no process, no socket, no sleep
-    part      sockets of this machine, and sleeps
+    unit      no process, no socket, no database file, no sleep
+    part      sockets of this machine, SQLite files, and sleeps
     process   processes, PostgreSQL, wheels, the weights of the embedded model
     far       slow tests, and tests that need a separate environment
 
@@ -10,7 +10,7 @@ Resources of fixtures of a module or a session are not counted.
 A test is in the ring of its directory, markers, fixtures, parameters and name, or else in `unit`. A
 test that uses more than its ring may fails. `--rings=unit,part` runs the tests of these rings;
 `smoke` adds the tests with this marker. `--usage=FILE` writes the resources of each test, one JSON
-object per line: test, ring, cpu and wall (seconds), starts, sockets, sleeps.
+object per line: test, ring, cpu and wall (seconds), starts, sockets, databases, sleeps.
 """
 
 from __future__ import annotations
@@ -32,12 +32,18 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key  # stderr before th
 RINGS = ("unit", "part", "process", "far")
 
 _OF_MARKERS = {"part": "part", "process": "process", "weights": "process", "slow": "far"}
-_OF_FIXTURES = {"postgres_server": "process", "wheels": "process"}
+_OF_FIXTURES = {
+    "place": "part",
+    "postgres_server": "process",
+    "terminal": "part",  # most commands open the store
+    "wheels": "process",
+}
 _OF_NAMES = {  # in suites that third parties also run, which have no markers
     "test_loading_it_is_cheap": "process",
     "test_it_goes_on_under_another_hash_seed": "process",
 }
 _OF_PARAMETERS = {"postgresql": "process"}
+_PART_FOLDERS = ("tests/store/",)
 _FAR_FOLDERS = tuple(
     f"tests/{folder}/" for folder in ("assistants_peers", "bare", "npm", "page", "peers")
 )
@@ -50,12 +56,13 @@ _EVENTS = {
     "os.system": "starts",
     "socket.bind": "sockets",
     "socket.connect": "sockets",
+    "sqlite3.connect": "databases",
     "time.sleep": "sleeps",  # from Python 3.13 on
 }
 _HANGS = 1000.0  # seconds
 _WATCHED_AGAIN = 60.0  # seconds
-_ALLOWED = {"unit": frozenset[str](), "part": frozenset({"sockets", "sleeps"})}
-_LEAST = {"starts": "process", "sockets": "part", "sleeps": "part"}
+_ALLOWED = {"unit": frozenset[str](), "part": frozenset({"sockets", "databases", "sleeps"})}
+_LEAST = {"starts": "process", "sockets": "part", "databases": "part", "sleeps": "part"}
 
 
 class Usage:
@@ -64,7 +71,7 @@ class Usage:
     """
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(("starts", "sockets", "sleeps"), 0)
+        self.counts = dict.fromkeys(_LEAST, 0)
         self._older = frozenset[int]()
 
     def audit_hook(self) -> Callable[[str, tuple[Any, ...]], None]:
@@ -75,7 +82,7 @@ class Usage:
         """
 
         def see(event: str, arguments: tuple[Any, ...]) -> None:
-            if event in _EVENTS:
+            if event in _EVENTS and arguments[:1] != (":memory:",):
                 self._count(_EVENTS[event])
 
         return see
@@ -94,6 +101,7 @@ def ring_of(item: pytest.Item) -> str:
     if item.nodeid.startswith(_FAR_FOLDERS):
         return "far"
     rings = {_OF_MARKERS.get(each.name, "unit") for each in item.iter_markers()}
+    rings.add("part" if item.nodeid.startswith(_PART_FOLDERS) else "unit")
     rings |= {_OF_FIXTURES.get(each, "unit") for each in getattr(item, "fixturenames", ())}
     rings.add(_OF_NAMES.get(getattr(item, "originalname", ""), "unit"))
     if callspec := getattr(item, "callspec", None):
