@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -61,6 +61,7 @@ from genai_host.providers.instances import ProviderInstances
 from genai_host.util import concurrency
 from genai_host.util.text import describe_exception
 
+E = TypeVar("E", bound=BaseException)
 _log = logging.getLogger(__name__)
 _GIVEN_UP = frozenset({408, 499, 504})
 """Statuses of a timeout, which do not say whether the work was done."""
@@ -75,10 +76,10 @@ class Route:
 
     Args:
         candidate: Model, provider and dialect, with capabilities.
-        instances: The providers of the host.
         dialect: The dialect.
-        clock: Source of time.
+        instances: The providers of the host.
         observers: Plugins that observe calls.
+        clock: Source of time.
         prices: Price list; None if unknown.
     """
 
@@ -257,7 +258,7 @@ class Route:
                         attempt = evolve(attempt, received=[])
                     try:
                         yield attempt, call
-                    except Exception as error:  # noqa: BLE001 - it is raised again
+                    except (Exception, SystemExit) as error:  # noqa: BLE001 - raised again, without keys
                         raise _redacted(error, attempt) from error.__cause__
                     finally:
                         if raw is not None:
@@ -415,11 +416,11 @@ def _with_partial_text(
     return error
 
 
-def _redacted(error: Exception, attempt: ProviderCall) -> Exception:
+def _redacted(error: BaseException, attempt: ProviderCall) -> BaseException:
     return redact(_why(error, attempt.limits), attempt.without_keys)
 
 
-def _why(error: Exception, limits: Cancellation) -> Exception:
+def _why(error: E, limits: Cancellation) -> E | GenaiError:
     """The error of the cancellation, which takes precedence over its consequences."""
     ended = ended_with(limits)
     return error if ended is None or type(error) is type(ended) else ended

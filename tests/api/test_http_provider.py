@@ -41,6 +41,7 @@ from genai_host.errors import (
     GenaiError,
     MalformedReply,
     NoRoute,
+    PluginError,
     ServiceUnavailable,
 )
 from genai_host.testing import InlinePlugin, ManualClock
@@ -382,6 +383,19 @@ def test_a_key_that_a_service_repeats_is_not_shown(
     shown = "".join(traceback.format_exception(caught.value))
     assert KEY not in shown + repr(caught.value) + repr(caught.value.fields()) + caplog.text
     assert KEY.encode() not in pickle.dumps(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit])
+def test_a_key_in_an_exception_of_a_provider_is_not_shown(
+    host: Host, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    def send(*given: Any) -> ProviderReply:
+        raise kind(f"wrong key: {KEY}")
+
+    monkeypatch.setattr(host.instances["acme"].provider, "send", send)
+    with pytest.raises(PluginError, match=r"wrong key: \*\*\*") as caught:
+        host.open("chat", "m@acme").say("hi")
+    assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(("status", "shown"), [(200, KEY), (400, "***")])
