@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attrs import evolve
-
 from genai_host.api import CancelToken, Completion, RouteRequest, RouteResponse, json_response
 from genai_host.api.json_reader import number_in
 from genai_host.api.json_text import read_json, write_json
@@ -292,9 +290,9 @@ class ResponsesApi:
         self, request: RouteRequest
     ) -> tuple[ResponsesRequest, ResponseHead, list[Item], list[Item]]:
         """The request, its reply, its items, and all items with previous ones."""
-        wanted = read_request(fields_of(request), self._unseal(request))
-        before = self._context.before(request.user, wanted)
-        wanted = evolve(wanted, tools=wanted.tools.with_those_in(before))
+        find_items = partial(self._context.before, request.user)
+        wanted = read_request(fields_of(request), self._unseal(request), find_items)
+        before = wanted.before
         reply = ResponseHead(wanted, self._kept.now())
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]

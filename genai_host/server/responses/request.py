@@ -8,7 +8,7 @@ name. Other unsupported or unknown parameters are ignored and reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -59,6 +59,7 @@ class ResponsesRequest:
     Attributes:
         model: Name of the model; None for the default.
         input: Items; references are not resolved.
+        before: Items of previous requests.
         previous: Id of the previous response.
         conversation: Id of the conversation.
         schema: JSON Schema of the answer; None for text.
@@ -71,6 +72,7 @@ class ResponsesRequest:
 
     model: str | None
     input: Sequence[Item]
+    before: Sequence[Item]
     instructions: str | None
     previous: str | None
     conversation: str | None
@@ -84,8 +86,23 @@ class ResponsesRequest:
     dropped: list[str]
 
 
-def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
+FindItems = Callable[[str | None, str | None], Sequence[Item]]
+"""Returns the previous items, for the id of the previous response and that of the conversation."""
+
+
+def _no_items(previous: str | None, conversation: str | None) -> Sequence[Item]:
+    return ()
+
+
+def read_request(
+    given: Fields, unseal: Unseal, find_items: FindItems = _no_items
+) -> ResponsesRequest:
     """Read a request.
+
+    Args:
+        given: The request.
+        unseal: Reads sealed reasoning.
+        find_items: Returns previous items, whose tools are offered, too.
 
     Raises:
         ValidationError: The request is invalid.
@@ -94,10 +111,11 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
     _refuse(given)
     given.drop(*_left_out(given))
     items = read_items(given, "input", unseal)
-    tools = read_tools(given, items)
+    previous, conversation = _read_ids(given)
+    before = find_items(previous, conversation)
+    tools = read_tools(given, items, before)
     schema, text = _read_text(given)
     effort, summary = _read_reasoning(given)
-    previous, conversation = _read_ids(given)
     parallel = given.flag("parallel_tool_calls")
     parameters: dict[str, Any] = {
         "temperature": given.number("temperature", 0, 2),
@@ -129,6 +147,7 @@ def read_request(given: Fields, unseal: Unseal) -> ResponsesRequest:
     return ResponsesRequest(
         model=given.text_or_none("model"),
         input=items,
+        before=before,
         instructions=instructions,
         previous=previous,
         conversation=conversation,

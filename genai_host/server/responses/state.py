@@ -25,7 +25,7 @@ from genai_host.server.responses.fields import (
 )
 from genai_host.server.responses.items import Unseal, is_id, read_items, with_id
 from genai_host.server.responses.replies import belongs_to, item_tail
-from genai_host.server.responses.request import ResponsesRequest, read_metadata
+from genai_host.server.responses.request import read_metadata
 from genai_host.server.responses.tools import Item
 
 RESPONSES = "responses"
@@ -252,13 +252,12 @@ class PreviousItems:
         self._kept = kept
         self._conversations = conversations
 
-    def before(self, user: str, request: ResponsesRequest) -> list[Item]:
+    def before(self, user: str, previous: str | None, conversation: str | None) -> list[Item]:
         """Return the items of the conversation or of the previous responses, without instructions.
         Raises `NotFound` if the conversation or a response does not exist."""
-        if request.conversation is not None:
-            return self._conversations.items(user, request.conversation)
+        if conversation is not None:
+            return self._conversations.items(user, conversation)
         turns: list[list[Item]] = []
-        previous = request.previous
         while previous is not None:
             try:
                 kept = self._kept.find(user, RESPONSES, previous)

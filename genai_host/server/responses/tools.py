@@ -1,7 +1,7 @@
 """The tools of a request, which the client runs itself.
 
     read_tools → Tools.offered, for the model
-               → Tools.clients, by which a call becomes an item of the client's form
+               → Tools.clients, to convert a call to an item of the client's form
 
 Models know functions with a name and a JSON Schema. Other forms become functions:
 
@@ -10,13 +10,14 @@ Models know functions with a name and a JSON Schema. Other forms become function
   model, and not enforced.
 - `tool_search` with `execution: client`; the tools that the client finds are offered, too.
 
-Tools that only OpenAI runs, such as `web_search`, are left out and reported.
+The tools `web_search` and `image_generation`, which only OpenAI runs, are ignored and reported;
+other types of tools are refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -36,7 +37,7 @@ RepeatedTool = Mapping[str, Any]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LEFT_OUT = ("image_generation", "web_search")
-"""Beginnings of the types of tools that the service would run."""
+"""Prefixes of the types of tools that are ignored."""
 _SEARCH = "tool_search"
 _INPUT = "input"
 
@@ -124,19 +125,14 @@ class Tools:
     repeated: Sequence[RepeatedTool]
     chosen: str | RepeatedTool
 
-    def with_those_in(self, items: Iterable[Item]) -> Tools:
-        """Add the tools in items of previous requests."""
-        found = dict(self.clients)
-        further = _further(items, found)
-        return evolve(self, offered=[*self.offered, *further], clients=found) if further else self
 
-
-def read_tools(request: Fields, items: Iterable[Item] = ()) -> Tools:
+def read_tools(request: Fields, input: Sequence[Item] = (), before: Iterable[Item] = ()) -> Tools:
     """Read the tools and the tool choice.
 
     Args:
         request: The request.
-        items: Its input, which may have further tools.
+        input: The items of the request, which may have further tools.
+        before: The items of previous requests.
 
     Raises:
         ValidationError: A tool is invalid, or the chosen tool does not exist.
@@ -145,14 +141,15 @@ def read_tools(request: Fields, items: Iterable[Item] = ()) -> Tools:
     read = read_tool_list(request, "tools")
     clients: dict[str, ClientTool] = {}
     schemas = each_once(chain.from_iterable(_functions(*each, clients) for each in read), path)
-    schemas += _further(items, clients)
+    schemas += _in_items(input, request.at("input"), clients)
+    schemas += _in_items(before, request.path, clients)
+    schemas = each_once(schemas, path)
     chosen: str | RepeatedTool = "auto"
-    names = frozenset(clients)
-    allowed, choice = names, None
+    allowed, choice = frozenset(clients), None
     if isinstance(request.raw("tool_choice"), dict):
         given = request.object("tool_choice")
         assert given is not None
-        allowed, choice, chosen = _read_choice(given, names)
+        allowed, choice, chosen = _read_choice(given, clients)
     else:
         choice = request.choice("tool_choice", CHOICES) or None
         chosen = choice or "auto"
@@ -168,7 +165,9 @@ def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
     found = []
     for tool in given.objects(name):
         kind = tool.needed("type")
-        is_searched = kind == _SEARCH and tool.text("execution") != "client"  # all are offered
+        is_searched = (
+            kind == _SEARCH and tool.text("execution") != "client"
+        )  # not needed: the model gets all tools
         if kind.startswith(_LEFT_OUT) or is_searched:
             tool.dropped.append(f"{tool.path.removeprefix('$.')}.{kind}")
             continue
@@ -257,7 +256,7 @@ def _functions(
             for schema in _functions(each, f"{path}.tools[{at}]", clients, tool["name"]):
                 described = f"{schema.description}\n\n({tool['name']}: {about})" if about else ""
                 yield evolve(schema, description=described or schema.description)
-                about = ""  # once is enough
+                about = ""  # the model reads all of them
         return
     client = ClientTool(kind, tool.get("name", _SEARCH), namespace)
     description, parameters = tool["description"] or "", tool.get("parameters")
@@ -272,42 +271,48 @@ def _functions(
         if form["type"] == "grammar":
             description += f"\n\nThe input follows this {form['syntax']} grammar:\n"
             description += form["definition"]
-    yield offered_tool(client.function, description, parameters, f"{path}.parameters")
+    schema = offered_tool(client.function, description, parameters, f"{path}.parameters")
     clients[client.function] = client
+    yield schema
 
 
-def _further(items: Iterable[Item], clients: dict[str, ClientTool]) -> list[ToolSchema]:
-    """The functions of the tools in items, unless they are known: clients repeat them."""
+def _in_items(items: Iterable[Item], path: str, clients: dict[str, ClientTool]) -> list[ToolSchema]:
+    """The functions of the tools in items. Clients send the same tools repeatedly: those that are
+    in `clients` already are skipped, and others are added to it."""
     found: list[ToolSchema] = []
-    for item in items:
+    for number, item in enumerate(items):
         for at, tool in enumerate(item.get("tools", ())):
-            known = dict(clients)
-            functions = list(_functions(tool, f"$.input.tools[{at}]", known))
+            further: dict[str, ClientTool] = {}
+            functions = [*_functions(tool, f"{path}[{number}].tools[{at}]", further)]
             found += [each for each in functions if each.name not in clients]
-            clients |= {name: known[name] for name in known.keys() - clients.keys()}
-    return each_once(found, "$.input")
+            clients.update({**further, **clients})
+    return found
 
 
 def names_in(item: Item) -> list[str]:
     """The names of the tools in an item, for the model."""
     clients: dict[str, ClientTool] = {}
-    _further([item], clients)
+    _in_items([item], "$", clients)
     return list(clients)
 
 
 def _read_choice(
-    chosen: Fields, names: frozenset[str]
+    chosen: Fields, clients: Mapping[str, ClientTool]
 ) -> tuple[frozenset[str], str | None, RepeatedTool]:
     """The names of the allowed tools, the choice among them, and the choice for the response."""
     kind = chosen.needed("type")
     if kind in _CHOSEN:
-        name, repeated = _named(chosen, names)
-        if name in CHOICES:  # as a choice, the name would have another meaning
+        name, repeated = _named(chosen, clients)
+        if name in CHOICES:  # as a choice, it would mean `auto`, `none` or `required`
             return frozenset({name}), "required", repeated
-        return names, name, repeated
+        return frozenset(clients), name, repeated
     if kind != "allowed_tools":
         raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
-    allowed = [_named(tool, names) for tool in chosen.objects("tools")]
+    allowed = [
+        _named(tool, clients)
+        for tool in chosen.objects("tools")
+        if not tool.text("type").startswith(_LEFT_OUT)
+    ]
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
     tools = [repeated for _, repeated in allowed]
     return frozenset(n for n, _ in allowed), mode, {"type": kind, "mode": mode, "tools": tools}
@@ -316,12 +321,13 @@ def _read_choice(
 _CHOSEN = ("function", "custom")
 
 
-def _named(where: Fields, names: Collection[str]) -> tuple[str, RepeatedTool]:
+def _named(where: Fields, clients: Mapping[str, ClientTool]) -> tuple[str, RepeatedTool]:
     """The name of a chosen tool for the model, and the choice for the response."""
     name, namespace = where.needed("name"), where.text("namespace")
     function = function_name(name, namespace)
-    if function not in names:
+    client = clients.get(function)
+    kind = where.choice("type", _CHOSEN)  # in `allowed_tools` it may be missing
+    if client is None or kind not in ("", client.kind):
         raise ValidationError(f"unknown tool {name!r} among the tools", path=where.at("name"))
-    kind = where.choice("type", _CHOSEN) or "function"
-    repeated = {"type": kind, "name": name}
+    repeated = {"type": client.kind, "name": name}
     return function, {**repeated, "namespace": namespace} if namespace else repeated

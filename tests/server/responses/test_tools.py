@@ -185,6 +185,24 @@ def test_tools_among_the_items_are_offered(api: Api) -> None:
     assert api.fake.prompts[1].tools == ("agents__spawn",)
 
 
+@pytest.mark.parametrize(
+    ("choice", "offered"),
+    [
+        ("none", ("agents__spawn",)),
+        ({"type": "function", "name": "spawn", "namespace": "agents"}, ("agents__spawn",)),
+        ("required", ("agents__spawn",)),
+        ({"type": "allowed_tools", "mode": "auto", "tools": []}, ()),
+    ],
+)
+def test_a_choice_counts_for_tools_of_previous_requests(
+    api: Api, choice: Any, offered: tuple[str, ...]
+) -> None:
+    first = api.response([ADDED, user("hi")])
+    again = api.response(previous_response_id=first["id"], tool_choice=choice)
+    assert api.fake.prompts[1].tools == offered
+    assert again["tool_choice"] == choice
+
+
 def test_tools_that_were_found_are_offered(api: Api) -> None:
     call = {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "agents"}}
     found = {"type": "tool_search_output", "call_id": "c1", "tools": [AGENTS]}
@@ -224,10 +242,26 @@ def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: 
         ({"type": "tool_search_call", "call_id": "1", "arguments": "x"}, "arguments"),
         ({"type": "tool_search_output", "call_id": "1", "tools": [{}]}, "tools[0].type"),
         ({"type": "additional_tools", "tools": [{"type": "shell"}]}, "tools[0].type"),
+        (
+            {"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
+            "tools[0].parameters",
+        ),
     ],
 )
 def test_an_item_that_is_wrong(api: Api, item: dict[str, Any], param: str) -> None:
     assert api.refused([user("hi"), item])["param"] == f"input[1].{param}"
+
+
+def test_a_choice_has_the_type_of_its_tool(api: Api) -> None:
+    chosen = {"type": "function", "name": "apply_patch"}
+    assert api.refused(tools=[PATCH], tool_choice=chosen)["param"] == "tool_choice.name"
+
+
+def test_a_tool_that_is_left_out_is_not_allowed(api: Api) -> None:
+    search = {"type": "web_search"}
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [search, {"name": "clock"}]}
+    api.response(tools=[CLOCK, search], tool_choice=allowed)
+    assert api.fake.prompts[0].tools == ("clock",)
 
 
 def test_a_request_for_a_websocket_is_told_to_use_http(api: Api) -> None:
