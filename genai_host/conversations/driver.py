@@ -2,7 +2,7 @@
 
     Driver.run → _follow → _perform (the one place that all steps pass)
                          → _prompt → Agent.stream
-                         → _all → ParallelRunner: a thread for each, which performs in turn
+                         → _all → ParallelRunner: a thread for each, which calls _perform
 
 It is a generator: the consumer pulls the events, and closing it ends the turn.
 """
@@ -86,7 +86,7 @@ class Driver:
         turn: The turn.
         agents: Agents by role.
         toolbox: Tools of all plugins.
-        journal: Event log of this turn.
+        journal: Recorded steps of this turn.
         codec: Converts values to JSON.
         clock: Source of time.
         turn_limits: Limits of the turn.

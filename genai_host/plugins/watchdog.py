@@ -149,7 +149,7 @@ class Watchdog:
         watched.hangs = True
         what = "plugin %s has not returned from %s for %.0f seconds: its caller waits"
         if watched.kind == "hook":
-            what += ", and the plugin is left out until then"
+            what += ", and the plugin is skipped until it returns"
         self._warn(what, watched, seconds)
 
     def _warn(self, message: str, watched: Watched, seconds: float) -> None:
