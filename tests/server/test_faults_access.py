@@ -39,6 +39,7 @@ OF_NOBODY = (
     "/api/v1/models/{name}",
     "/page/assets/{name}",
     "/v1/messages/batches",
+    "/models/",
     "/v1/models/",
     "/v1beta/",
     "/v1/tunedModels/",
