@@ -1,6 +1,6 @@
 """genai-host: use any model at any provider through any feature.
 
-    from genai_host import (Host as Host)
+    from genai_host import Host
 
     with Host() as host:
         conversation = host.open("chat", model="smollm2")

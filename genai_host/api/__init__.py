@@ -1,6 +1,6 @@
 """The interface for plugins.
 
-    from genai_host.api import (Model as Model, hookimpl as hookimpl)
+    from genai_host.api import Model, hookimpl
 
 Besides this package, plugins import `genai_host.errors` and names of `genai_host`, such as `paths`.
 

@@ -211,8 +211,16 @@ class JsonReader:
     def drop(self, *names: str) -> None:
         """Ignore fields, if present: the reply is correct without them."""
         for name in names:
-            if self.raw(name) is not None and len(self.dropped) <= MOST_DROPPED:
-                self.dropped.append(self.at(name).removeprefix("$."))
+            if self.raw(name) is not None:
+                self._report(self.at(name))
+
+    def drop_this(self, kind: str) -> None:
+        """Ignore this object: the reply is correct without it. `kind` says what it is."""
+        self._report(f"{self.path}.{kind}")
+
+    def _report(self, path: str) -> None:
+        if len(self.dropped) <= MOST_DROPPED:
+            self.dropped.append(path.removeprefix("$."))
 
     def drop_others(self) -> None:
         """Ignore all fields not read so far. Formats grow, and an answer seldom depends on new

@@ -154,7 +154,7 @@ class ServerConnection(HttpToolsProtocol):
         would not be read. `Upgrade` has no effect without `Connection`."""
         head = b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)
         for name, value in self.headers:
-            if name not in (b"connection", b"http2-settings"):
+            if name not in (b"connection", b"http2-settings", b"proxy-connection"):
                 head += b"%b: %b\r\n" % (name, value)
         self.parser = httptools.HttpRequestParser(self)
         self._in_head = True

@@ -139,7 +139,7 @@ def result_and_files(
     return ToolResult(id, name, content, error), files
 
 
-_MOST = 512
+MOST_TOOLS = 512
 """Maximum number of tools in a request, since each is checked."""
 
 
@@ -154,8 +154,8 @@ def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
             raise ValidationError(
                 f"the schemas of the tools have more than {4 * _MOST_VALUES} values", path=path
             )
-        if len(by_name) == _MOST:
-            raise ValidationError(f"there are more than {_MOST} tools", path=path)
+        if len(by_name) == MOST_TOOLS:
+            raise ValidationError(f"there are more than {MOST_TOOLS} tools", path=path)
         if tool.name in by_name:
             raise ValidationError(f"two tools have the name {tool.name}", path=path)
         by_name[tool.name] = tool

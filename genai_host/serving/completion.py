@@ -361,18 +361,19 @@ class Capabilities:
     dialect: str = ""
 
 
-def capabilities(host: Host, model: str, operation: Operation = "chat") -> Capabilities:
+def capabilities(host: Host, model: str | None, operation: Operation = "chat") -> Capabilities:
     """The capabilities of the best route. A feature accepts no model parameters.
 
     Args:
         host: The host.
-        model: Name of the model, or `feature:NAME`.
+        model: Name of the model, or `feature:NAME`; None for the default model.
         operation: Kind of call.
 
     Raises:
         NoRoute: No provider can run the model.
         NotFound: The feature is unknown.
     """
+    model = host.default_model(operation).name if model is None else model
     if model.startswith(FEATURE):
         if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
             raise NotFound(f"unknown model {model!r} for {operation}")

@@ -8,9 +8,11 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from attrs import fields
 
 from genai_host import Host
 from genai_host.api import (
+    Answer,
     CancelToken,
     ChatCall,
     Completion,
@@ -140,6 +142,11 @@ def provider(host: Host) -> Echo:
 def say(host: Host, text: str = "hi", **parameters: Any) -> dict[str, Any]:
     sent: dict[str, Any] = json.loads(host.open("chat", "m", parameters=parameters).say(text).text)
     return sent
+
+
+def test_no_field_of_a_result_is_lost() -> None:
+    """`Route` and `Driver` create these anew, with each field."""
+    assert (len(fields(Completion)), len(fields(Answer))) == (9, 8)
 
 
 def test_how_the_provider_serves_the_dialect_is_applied_to_the_request(host: Host) -> None:

@@ -193,9 +193,11 @@ def test_who_waits_before_they_send_is_told(url: str) -> None:
 def test_who_asks_for_another_protocol_gets_http(url: str) -> None:
     upgrade = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\n\r\n"
     assert statuses(said(url, GET + upgrade)) == [200]
+    through_proxy = upgrade.replace(b"connection", b"proxy-connection")
+    assert statuses(said(url, GET + through_proxy)) == [200]
     h2c = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: x\r\n"
     assert statuses(said(url, POST + h2c + b"content-length: 2\r\n\r\n{}")) == [200]
-    assert [request.body for request in seen] == [b"", b"{}"]
+    assert [request.body for request in seen] == [b"", b"", b"{}"]
 
 
 def test_an_old_client_gets_all_of_a_reply(url: str) -> None:

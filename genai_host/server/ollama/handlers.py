@@ -154,7 +154,7 @@ def pull(request: RouteRequest, host: Host) -> RouteResponse:
     _, name = model_in(body_of(request))
     try:
         served_model(host, name)
-    except NoRoute:
+    except (NoRoute, NotFound):
         return elsewhere(request, host)
     return json_response({"status": "success"})
 

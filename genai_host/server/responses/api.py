@@ -75,7 +75,7 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
     if parameters.get(_SUMMARY) == "auto":  # summaries are included anyway
         hints.add(_SUMMARY)
     if hints:
-        taken = {} if model is None else capabilities(host, model).parameters
+        taken = capabilities(host, model).parameters
         for name in sorted(hints - taken.keys()):
             del parameters[name]
             request.dropped.append(_FIELDS[name])
@@ -290,9 +290,9 @@ class ResponsesApi:
         self, request: RouteRequest
     ) -> tuple[ResponsesRequest, ResponseHead, list[Item], list[Item]]:
         """The request, its reply, its items, and all items with previous ones."""
-        find_items = partial(self._context.before, request.user)
-        wanted = read_request(fields_of(request), self._unseal(request), find_items)
-        before = wanted.before
+        find_previous = partial(self._context.before, request.user)
+        wanted = read_request(fields_of(request), self._unseal(request), find_previous)
+        before = wanted.previous_items
         reply = ResponseHead(wanted, self._kept.now())
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]

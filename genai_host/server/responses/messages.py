@@ -217,9 +217,9 @@ def _phase_of(part: VendorPart) -> str:
     return phase if isinstance(phase, str) else ""
 
 
-def item_of(group: Group, new_id: MakeItemId, clients: Mapping[str, ClientTool]) -> Item:
+def item_of(group: Group, new_id: MakeItemId, client_tools: Mapping[str, ClientTool]) -> Item:
     if group.call is not None:
-        return call_item(group.call, new_id, clients)
+        return call_item(group.call, new_id, client_tools)
     if group.picture is not None:
         return picture_item(group.picture, new_id)
     if group.kind == "message":
@@ -251,8 +251,8 @@ def summary_part(text: str) -> Item:
     return {"type": "summary_text", "text": text}
 
 
-def call_item(call: ToolCall, new_id: MakeItemId, clients: Mapping[str, ClientTool]) -> Item:
-    client = clients.get(call.name) or ClientTool("function", call.name)
+def call_item(call: ToolCall, new_id: MakeItemId, client_tools: Mapping[str, ClientTool]) -> Item:
+    client = client_tools.get(call.name) or ClientTool("function", call.name)
     return client.item(call, new_id)
 
 
@@ -269,7 +269,7 @@ def joined(
     message: Message,
     streamed: Sequence[Item],
     new_id: MakeItemId,
-    clients: Mapping[str, ClientTool],
+    client_tools: Mapping[str, ClientTool],
 ) -> tuple[list[Item], list[Item]]:
     """Return the items of an answer in order, and those not yet streamed.
 
@@ -278,7 +278,7 @@ def joined(
         streamed: Streamed items. Their text is final; data known only at the end, for example
             opaque data, is added.
         new_id: Returns a new item id.
-        clients: The client's tools, by their names for the model.
+        client_tools: The client's tools, by their names for the model.
     """
     left = list(streamed)
     ordered: list[Item] = []
@@ -294,10 +294,10 @@ def joined(
                 found["opaque"] = group.opaque
             ordered.append(found)
         elif group.apart or group.kind == "function_call" or group.kind not in kinds:
-            late.append(item_of(group, new_id, clients))
+            late.append(item_of(group, new_id, client_tools))
             ordered.append(late[-1])
         elif group.opaque:  # its text was streamed with that of another group
-            late.append(item_of(Group("reasoning", opaque=group.opaque), new_id, clients))
+            late.append(item_of(Group("reasoning", opaque=group.opaque), new_id, client_tools))
             ordered.append(late[-1])
     return ordered + left, late
 

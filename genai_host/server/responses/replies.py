@@ -70,11 +70,11 @@ class ResponseHead:
         self, completion: Completion, streamed: Sequence[Item]
     ) -> tuple[list[Item], list[Item]]:
         """Return the items of an answer in order, and those not yet streamed."""
-        return joined(completion.message, streamed, self.new_id, self.request.tools.clients)
+        return joined(completion.message, streamed, self.new_id, self.request.tools.client_tools)
 
     def call(self, call: ToolCall) -> Item:
         """Return the item of a call."""
-        return call_item(call, self.new_id, self.request.tools.clients)
+        return call_item(call, self.new_id, self.request.tools.client_tools)
 
     def unfinished(
         self, status: str = "in_progress", output: Sequence[Item] = ()

@@ -2,8 +2,8 @@
 
     read_request → input, tools, text, reasoning, parameters
 
-Unsupported parameters that would change the answer are refused by
-name. Other unsupported or unknown parameters are ignored and reported.
+Unsupported parameters that would change the answer are refused by name. Other unsupported or
+unknown parameters are ignored and reported.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ResponsesRequest:
     Attributes:
         model: Name of the model; None for the default.
         input: Items; references are not resolved.
-        before: Items of previous requests.
+        previous_items: Items of previous requests.
         previous: Id of the previous response.
         conversation: Id of the conversation.
         schema: JSON Schema of the answer; None for text.
@@ -72,7 +72,7 @@ class ResponsesRequest:
 
     model: str | None
     input: Sequence[Item]
-    before: Sequence[Item]
+    previous_items: Sequence[Item]
     instructions: str | None
     previous: str | None
     conversation: str | None
@@ -86,23 +86,23 @@ class ResponsesRequest:
     dropped: list[str]
 
 
-FindItems = Callable[[str | None, str | None], Sequence[Item]]
+FindPrevious = Callable[[str | None, str | None], Sequence[Item]]
 """Returns the previous items, for the id of the previous response and that of the conversation."""
 
 
-def _no_items(previous: str | None, conversation: str | None) -> Sequence[Item]:
+def _nothing_before(previous: str | None, conversation: str | None) -> Sequence[Item]:
     return ()
 
 
 def read_request(
-    given: Fields, unseal: Unseal, find_items: FindItems = _no_items
+    given: Fields, unseal: Unseal, find_previous: FindPrevious = _nothing_before
 ) -> ResponsesRequest:
     """Read a request.
 
     Args:
         given: The request.
         unseal: Reads sealed reasoning.
-        find_items: Returns previous items, whose tools are offered, too.
+        find_previous: Returns previous items, whose tools are offered, too.
 
     Raises:
         ValidationError: The request is invalid.
@@ -112,8 +112,8 @@ def read_request(
     given.drop(*_left_out(given))
     items = read_items(given, "input", unseal)
     previous, conversation = _read_ids(given)
-    before = find_items(previous, conversation)
-    tools = read_tools(given, items, before)
+    previous_items = find_previous(previous, conversation)
+    tools = read_tools(given, items, previous_items)
     schema, text = _read_text(given)
     effort, summary = _read_reasoning(given)
     parallel = given.flag("parallel_tool_calls")
@@ -147,7 +147,7 @@ def read_request(
     return ResponsesRequest(
         model=given.text_or_none("model"),
         input=items,
-        before=before,
+        previous_items=previous_items,
         instructions=instructions,
         previous=previous,
         conversation=conversation,

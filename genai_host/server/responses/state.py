@@ -26,7 +26,7 @@ from genai_host.server.responses.fields import (
 from genai_host.server.responses.items import Unseal, is_id, read_items, with_id
 from genai_host.server.responses.replies import belongs_to, item_tail
 from genai_host.server.responses.request import read_metadata
-from genai_host.server.responses.tools import Item
+from genai_host.server.responses.tools import Item, check_tools
 
 RESPONSES = "responses"
 CONVERSATIONS = "response_conversations"
@@ -145,6 +145,7 @@ def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
     for at, item in enumerate(items):
         if item["type"] == "item_reference":
             raise ValidationError("send the item itself", path=f"{path}[{at}]")
+    check_tools(items, path)
     return items
 
 

@@ -1,7 +1,7 @@
 """The tools of a request, which the client runs itself.
 
     read_tools → Tools.offered, for the model
-               → Tools.clients, to convert a call to an item of the client's form
+               → Tools.client_tools, to convert a call to an item of the client's form
 
 Models know functions with a name and a JSON Schema. Other forms become functions:
 
@@ -16,18 +16,19 @@ other types of tools are refused.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from genai_host.api import ToolCall, ToolSchema
 from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
 from genai_host.server.responses.fields import Fields, UnsupportedParameter
-from genai_host.serving.client_tools import CHOICES, each_once, offered_tool
+from genai_host.serving.client_tools import CHOICES, MOST_TOOLS, each_once, offered_tool
 
 Item = dict[str, Any]
 MakeItemId = Callable[[str], str]
@@ -36,8 +37,9 @@ RepeatedTool = Mapping[str, Any]
 """A tool or a tool choice, as repeated in the response and stored in items."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_LEFT_OUT = ("image_generation", "web_search")
-"""Prefixes of the types of tools that are ignored."""
+_IGNORED = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?|image_generation")
+"""Types of tools that only OpenAI runs, and that are ignored."""
+_LONGEST_NAME = 64
 _SEARCH = "tool_search"
 _INPUT = "input"
 
@@ -58,7 +60,7 @@ class ClientTool:
 
     @property
     def function(self) -> str:
-        """Its name for the model."""
+        """The name of its function for the model."""
         return function_name(self.name, self.namespace)
 
     def item(self, call: ToolCall, new_id: MakeItemId) -> Item:
@@ -71,18 +73,25 @@ class ClientTool:
             item |= {"id": new_id("ctc"), "type": "custom_tool_call", "input": _input_of(call)}
         else:
             item |= {"id": new_id("tsc"), "type": "tool_search_call", "execution": "client"}
-            return {**item, "arguments": dict(call.arguments)}
+            query = {"query": call.malformed} if call.malformed else {}
+            return {**item, "arguments": {**query, **call.arguments}}
         item["name"] = self.name
         return {**item, "namespace": self.namespace} if self.namespace else item
 
 
 def function_name(name: str, namespace: str = "") -> str:
-    """The name of a tool for the model."""
-    return f"{namespace}__{name}" if namespace else name
+    """The name of a tool for the model, for which services accept up to 64 characters."""
+    if not namespace:
+        return name
+    whole = f"{namespace}__{name}"
+    if len(whole) <= _LONGEST_NAME:
+        return whole
+    mark = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{whole[: _LONGEST_NAME - 9]}_{mark}"
 
 
 def _input_of(call: ToolCall) -> str:
-    """The input of a custom tool; a model may have written it without the JSON around it."""
+    """The input of a custom tool; a model may have written it without JSON."""
     text = call.arguments.get(_INPUT)
     if isinstance(text, str):
         return text
@@ -114,42 +123,52 @@ class Tools:
     Attributes:
         offered: Tools that the model may call.
         choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
-        clients: The tools as the client knows them, by their names for the model.
+        client_tools: The tools as the client knows them, by their names for the model.
         repeated: All given tools, for the response.
         chosen: The given choice, for the response.
     """
 
     offered: Sequence[ToolSchema]
     choice: str | None
-    clients: Mapping[str, ClientTool]
+    client_tools: Mapping[str, ClientTool]
     repeated: Sequence[RepeatedTool]
     chosen: str | RepeatedTool
 
 
-def read_tools(request: Fields, input: Sequence[Item] = (), before: Iterable[Item] = ()) -> Tools:
-    """Read the tools and the tool choice.
+def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[Item] = ()) -> Tools:
+    """Read the tools and the tool choice. Of several definitions of a tool, that of the request
+    counts, or else the last one in the items.
 
     Args:
         request: The request.
         input: The items of the request, which may have further tools.
-        before: The items of previous requests.
+        previous: The items of previous requests, whose tools were checked then.
 
     Raises:
         ValidationError: A tool is invalid, or the chosen tool does not exist.
     """
     path = request.at("tools")
     read = read_tool_list(request, "tools")
-    clients: dict[str, ClientTool] = {}
-    schemas = each_once(chain.from_iterable(_functions(*each, clients) for each in read), path)
-    schemas += _in_items(input, request.at("input"), clients)
-    schemas += _in_items(before, request.path, clients)
-    schemas = each_once(schemas, path)
+    client_tools: dict[str, ClientTool] = {}
+    own = chain.from_iterable(_functions(tool, path) for tool, path in read)
+    schemas = each_once(
+        chain(
+            _checked(own, client_tools),
+            _checked(_new(_in_items(input, request.at("input")), client_tools), client_tools),
+        ),
+        path,
+    )
+    for function in _new(_in_items(previous, path), client_tools):
+        if len(client_tools) == MOST_TOOLS:
+            break
+        client_tools[function.tool.function] = function.tool
+        schemas.append(function.schema)
     chosen: str | RepeatedTool = "auto"
-    allowed, choice = frozenset(clients), None
+    allowed, choice = frozenset(client_tools), None
     if isinstance(request.raw("tool_choice"), dict):
         given = request.object("tool_choice")
         assert given is not None
-        allowed, choice, chosen = _read_choice(given, clients)
+        allowed, choice, chosen = _read_choice(given, client_tools)
     else:
         choice = request.choice("tool_choice", CHOICES) or None
         chosen = choice or "auto"
@@ -157,19 +176,29 @@ def read_tools(request: Fields, input: Sequence[Item] = (), before: Iterable[Ite
         raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
     offered = [schema for schema in schemas if schema.name in allowed]
     repeated = [tool for tool, _ in read]
-    return Tools(offered, choice if offered else None, clients, repeated, chosen)
+    return Tools(offered, choice if offered else None, client_tools, repeated, chosen)
+
+
+def check_tools(items: Sequence[Item], path: str) -> None:
+    """Check the tools in items that are stored. Raises `ValidationError`."""
+    client_tools: dict[str, ClientTool] = {}
+    each_once(_checked(_new(_in_items(items, path), client_tools), client_tools), path)
+
+
+def names_in(item: Item) -> list[str]:
+    """The names of the tools in an item, for the model."""
+    return [each.tool.function for each in _in_items([item], "$")]
 
 
 def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
-    """Read a list of tools. Returns each with its path, except those that are left out."""
+    """Read a list of tools. Returns each with its path, except those that are ignored."""
     found = []
     for tool in given.objects(name):
         kind = tool.needed("type")
-        is_searched = (
-            kind == _SEARCH and tool.text("execution") != "client"
-        )  # not needed: the model gets all tools
-        if kind.startswith(_LEFT_OUT) or is_searched:
-            tool.dropped.append(f"{tool.path.removeprefix('$.')}.{kind}")
+        # a search by the service is not needed: the model gets all tools
+        is_hosted_search = kind == _SEARCH and tool.text("execution") != "client"
+        if is_hosted_search or _IGNORED.fullmatch(kind):
+            tool.drop_this(kind)
             continue
         reader = _READERS.get(kind)
         if reader is None:
@@ -245,73 +274,97 @@ _READERS: Mapping[str, Callable[[Fields], RepeatedTool]] = {
 }
 
 
-def _functions(
-    tool: RepeatedTool, path: str, clients: dict[str, ClientTool], namespace: str = ""
-) -> Iterator[ToolSchema]:
-    """The functions of a tool for the model, which are added to `clients`."""
+class _Function(NamedTuple):
+    """A tool as a function for the model.
+
+    Attributes:
+        tool: The tool as the client knows it.
+        description: Its description.
+        parameters: JSON Schema of its parameters; None for none.
+        path: Its place in the request.
+    """
+
+    tool: ClientTool
+    description: str
+    parameters: Mapping[str, Any] | None
+    path: str
+
+    @property
+    def schema(self) -> ToolSchema:
+        return ToolSchema(self.tool.function, self.description, self.parameters or {})
+
+
+def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_Function]:
+    """The functions of a tool for the model."""
     kind = tool["type"]
     if kind == "namespace":
         about = tool["description"] or ""
         for at, each in enumerate(tool["tools"]):
-            for schema in _functions(each, f"{path}.tools[{at}]", clients, tool["name"]):
-                described = f"{schema.description}\n\n({tool['name']}: {about})" if about else ""
-                yield evolve(schema, description=described or schema.description)
-                about = ""  # the model reads all of them
+            for function in _functions(each, f"{path}.tools[{at}]", tool["name"]):
+                if about:  # only with the first: the model reads all of them
+                    about = f"{function.description}\n\n({tool['name']}: {about})"
+                    function = function._replace(description=about)
+                about = ""
+                yield function
         return
-    client = ClientTool(kind, tool.get("name", _SEARCH), namespace)
     description, parameters = tool["description"] or "", tool.get("parameters")
     if kind == "custom":
-        parameters = {
-            "type": "object",
-            "properties": {_INPUT: {"type": "string", "description": "the whole input, as text"}},
-            "required": [_INPUT],
-            "additionalProperties": False,
-        }
+        parameters = _TEXT_INPUT
         form = tool["format"]
         if form["type"] == "grammar":
             description += f"\n\nThe input follows this {form['syntax']} grammar:\n"
             description += form["definition"]
-    schema = offered_tool(client.function, description, parameters, f"{path}.parameters")
-    clients[client.function] = client
-    yield schema
+    client_tool = ClientTool(kind, tool.get("name", _SEARCH), namespace)
+    yield _Function(client_tool, description, parameters, f"{path}.parameters")
 
 
-def _in_items(items: Iterable[Item], path: str, clients: dict[str, ClientTool]) -> list[ToolSchema]:
-    """The functions of the tools in items. Clients send the same tools repeatedly: those that are
-    in `clients` already are skipped, and others are added to it."""
-    found: list[ToolSchema] = []
-    for number, item in enumerate(items):
-        for at, tool in enumerate(item.get("tools", ())):
-            further: dict[str, ClientTool] = {}
-            functions = [*_functions(tool, f"{path}[{number}].tools[{at}]", further)]
-            found += [each for each in functions if each.name not in clients]
-            clients.update({**further, **clients})
-    return found
+_TEXT_INPUT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {_INPUT: {"type": "string", "description": "the whole input, as text"}},
+    "required": [_INPUT],
+    "additionalProperties": False,
+}
 
 
-def names_in(item: Item) -> list[str]:
-    """The names of the tools in an item, for the model."""
-    clients: dict[str, ClientTool] = {}
-    _in_items([item], "$", clients)
-    return list(clients)
+def _in_items(items: Sequence[Item], path: str) -> Iterator[_Function]:
+    """The functions of the tools in items, those of the last item first."""
+    for number in reversed(range(len(items))):
+        for at, tool in enumerate(items[number].get("tools", ())):
+            yield from _functions(tool, f"{path}[{number}].tools[{at}]")
+
+
+def _new(
+    functions: Iterable[_Function], client_tools: Mapping[str, ClientTool]
+) -> Iterator[_Function]:
+    """Those whose names are not known yet, since clients send the same tools repeatedly."""
+    return (each for each in functions if each.tool.function not in client_tools)
+
+
+def _checked(
+    functions: Iterable[_Function], client_tools: dict[str, ClientTool]
+) -> Iterator[ToolSchema]:
+    """Check functions one after the other, and add their tools to `client_tools`."""
+    for each in functions:
+        client_tools[each.tool.function] = each.tool
+        yield offered_tool(each.tool.function, each.description, each.parameters, each.path)
 
 
 def _read_choice(
-    chosen: Fields, clients: Mapping[str, ClientTool]
+    chosen: Fields, client_tools: Mapping[str, ClientTool]
 ) -> tuple[frozenset[str], str | None, RepeatedTool]:
     """The names of the allowed tools, the choice among them, and the choice for the response."""
     kind = chosen.needed("type")
     if kind in _CHOSEN:
-        name, repeated = _named(chosen, clients)
+        name, repeated = _named(chosen, client_tools)
         if name in CHOICES:  # as a choice, it would mean `auto`, `none` or `required`
             return frozenset({name}), "required", repeated
-        return frozenset(clients), name, repeated
+        return frozenset(client_tools), name, repeated
     if kind != "allowed_tools":
         raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
     allowed = [
-        _named(tool, clients)
+        _named(tool, client_tools)
         for tool in chosen.objects("tools")
-        if not tool.text("type").startswith(_LEFT_OUT)
+        if not _IGNORED.fullmatch(tool.text("type"))
     ]
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
     tools = [repeated for _, repeated in allowed]
@@ -321,11 +374,11 @@ def _read_choice(
 _CHOSEN = ("function", "custom")
 
 
-def _named(where: Fields, clients: Mapping[str, ClientTool]) -> tuple[str, RepeatedTool]:
+def _named(where: Fields, client_tools: Mapping[str, ClientTool]) -> tuple[str, RepeatedTool]:
     """The name of a chosen tool for the model, and the choice for the response."""
     name, namespace = where.needed("name"), where.text("namespace")
     function = function_name(name, namespace)
-    client = clients.get(function)
+    client = client_tools.get(function)
     kind = where.choice("type", _CHOSEN)  # in `allowed_tools` it may be missing
     if client is None or kind not in ("", client.kind):
         raise ValidationError(f"unknown tool {name!r} among the tools", path=where.at("name"))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from responses_api import CLOCK, Api, output_of, responses_api, user
 
+from genai_host import Config
 from genai_host.api import (
     Answer,
     Completion,
@@ -17,6 +18,7 @@ from genai_host.api import (
     File,
     Image,
     Message,
+    Model,
     NoSettings,
     Prompt,
     Reasoning,
@@ -285,6 +287,29 @@ def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
     assert api.fake.prompts[0].parameters == {}
     refused = api.refused(reasoning={"summary": "detailed"})
     assert refused["code"] == "invalid_parameter"
+
+
+@pytest.mark.parametrize("model", ["thinks", None])
+def test_hints_reach_a_model_that_supports_them(make_host: MakeHost, model: str | None) -> None:
+    parameters = {
+        "reasoning_effort": {"type": "string"},
+        "parallel_tool_calls": {"type": "boolean"},
+    }
+    thinks = Model(
+        "thinks",
+        ["plain"],
+        capabilities={"tools"},
+        parameters=parameters,
+        at={"fake": "thinks"},
+    )
+    config = Config(models={"chat": "thinks"})
+    with responses_api(make_host, more=InlinePlugin(models=[thinks]), config=config) as api:
+        body = {"reasoning": {"effort": "high"}, "parallel_tool_calls": False, "tools": [CLOCK]}
+        reply = api.ask("POST", "/responses", {"model": model, "input": "hi", **body})
+    assert reply.status_code == 200, reply.text
+    assert "x-genai-host-dropped" not in reply.headers
+    sent = {"reasoning_effort": "high", "parallel_tool_calls": False}
+    assert api.fake.prompts[0].parameters == sent
 
 
 def shouts(turn: Turn[NoSettings]) -> FeatureSteps:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from responses_api import CLOCK, Api, output_of, responses_api, user
 
-from genai_host.api import Completion, Message, Part, ToolCall
+from genai_host.api import Completion, Message, Part, ToolCall, ToolSchema
+from genai_host.errors import ValidationError
 from genai_host.server.responses.fields import Fields
 from genai_host.server.responses.tools import read_tools
 from genai_host_testing.fixtures import MakeHost
@@ -207,12 +208,74 @@ def test_tools_that_were_found_are_offered(api: Api) -> None:
     call = {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "agents"}}
     found = {"type": "tool_search_output", "call_id": "c1", "tools": [AGENTS]}
     more = {"type": "tool_search_call", "call_id": "c2", "arguments": {"query": "more"}}
-    none = {"type": "tool_search_output", "call_id": "c2", "tools": [AGENTS]}
+    none = {"type": "tool_search_output", "call_id": "c2", "tools": []}
     api.response([user("hi"), call, found, more, none], tools=[SEARCH])
     prompt = api.fake.prompts[0]
     assert prompt.tools == ("tool_search", "agents__spawn")
     results = [message for message in prompt.messages if message.role == "tool"]
-    assert "agents__spawn" in results[0].content[0].content[0].text  # type: ignore[attr-defined]
+    texts = [each.content[0].content[0].text for each in results]  # type: ignore[attr-defined]
+    assert texts == ["tools found: agents__spawn", "tools found: none"]
+
+
+def test_the_last_definition_of_a_tool_counts() -> None:
+    items = [{"tools": [{**SPAWN, "description": each}]} for each in ("old", "new")]
+    tools = read_tools(Fields({}, "$"), items)
+    assert [each.description for each in tools.offered] == ["new"]
+    tools = read_tools(Fields({}, "$"), items[1:], items[:1])
+    assert [each.description for each in tools.offered] == ["new"]
+    tools = read_tools(Fields({"tools": [SPAWN]}, "$"), items)
+    assert [each.description for each in tools.offered] == ["starts an agent"]
+
+
+def test_a_tool_that_is_repeated_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+
+    def check(name: str, *given: Any) -> ToolSchema:
+        checked.append(name)
+        return ToolSchema(name, "", {})
+
+    monkeypatch.setattr("genai_host.server.responses.tools.offered_tool", check)
+    read_tools(Fields({}, "$"), [{"tools": [AGENTS, PATCH]}] * 100, [{"tools": [SPAWN]}] * 100)
+    assert checked == ["agents__spawn", "apply_patch"]
+
+
+def test_not_all_of_too_many_tools_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+
+    def check(name: str, *given: Any) -> ToolSchema:
+        checked.append(name)
+        return ToolSchema(name, "", {})
+
+    monkeypatch.setattr("genai_host.server.responses.tools.offered_tool", check)
+    items = [{"tools": [{**PATCH, "name": f"t{number}"}]} for number in range(2000)]
+    with pytest.raises(ValidationError, match="more than 512 tools"):
+        read_tools(Fields({}, "$"), items)
+    assert len(checked) == 513
+    # those of a long conversation do not prevent its next response
+    assert len(read_tools(Fields({"tools": [CLOCK]}, "$"), (), items).offered) == 512
+
+
+def test_a_name_that_is_too_long_for_services_is_shortened(api: Api) -> None:
+    tools = [{**SPAWN, "name": "x" * 70 + each} for each in "ab"]
+    namespace = {**AGENTS, "name": "y" * 70, "tools": tools}
+    first, second = read_tools(Fields({"tools": [namespace]}, "$")).offered
+    assert first.name != second.name
+    assert len(first.name) == len(second.name) == 64
+    answers(api, ToolCall("c1", second.name, {}))
+    (item,) = api.response(tools=[namespace])["output"]
+    assert (item["namespace"], item["name"]) == (namespace["name"], tools[1]["name"])
+
+
+def test_a_search_that_is_malformed_is_passed_on(api: Api) -> None:
+    answers(api, ToolCall("c1", "tool_search", malformed="agents"))
+    (item,) = api.response(tools=[SEARCH])["output"]
+    assert item["arguments"] == {"query": "agents"}
+
+
+def test_a_tool_is_checked_before_its_item_is_stored(api: Api) -> None:
+    wrong = {**ADDED, "tools": [{**SPAWN, "parameters": {"type": 1}}]}
+    error = api.error("POST", "/conversations", {"items": [wrong]}, 400)
+    assert error["param"] == "items[0].tools[0].parameters"
 
 
 @pytest.mark.parametrize(
