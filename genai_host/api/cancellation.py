@@ -6,7 +6,7 @@ import copy
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from genai_host.api.calls import CancelToken
 from genai_host.errors import Cancelled, GenaiError
@@ -28,9 +28,9 @@ class Cancellation:
     def __init__(self, parent: Cancellation | None = None) -> None:
         self._lock = threading.Lock()
         self._error: GenaiError | None = None
-        self._wakers: dict[int, Callable[[], None]] = {}
+        self._wakers: dict[int, Callable[[], None] | Cancellation] = {}
         self._numbers = itertools.count()
-        self._above = parent.on_cancel(lambda: self.cancel(parent._error)) if parent else None
+        self._above = parent._register(self) if parent else None
 
     def cancel(self, error: GenaiError | None = None) -> None:
         """Cancel; the first error stays.
@@ -38,14 +38,7 @@ class Cancellation:
         Args:
             error: The reason; None for `Cancelled`.
         """
-        with self._lock:
-            if self._error is not None:
-                return
-            self._error = error or Cancelled("cancelled")
-            wakers = list(self._wakers.values())
-            self._wakers.clear()
-        for wake in wakers:
-            _call(wake)
+        _call_all(self._end(error or Cancelled("cancelled")))
 
     def is_cancelled(self) -> bool:
         """Whether it was cancelled."""
@@ -58,14 +51,7 @@ class Cancellation:
 
     def on_cancel(self, wake: Callable[[], None]) -> Registration:
         """Call `wake` once on cancellation; immediately if cancelled already."""
-        with self._lock:
-            ended = self._error is not None
-            number = next(self._numbers)
-            if not ended:
-                self._wakers[number] = wake
-        if ended:
-            _call(wake)
-        return Registration(self, number)
+        return self._register(wake)
 
     def release(self) -> None:
         """Detach from the parent, once the work is done."""
@@ -77,6 +63,26 @@ class Cancellation:
 
     def __exit__(self, *exc: object) -> None:
         self.release()
+
+    def _register(self, wake: Callable[[], None] | Cancellation) -> Registration:
+        with self._lock:
+            error = self._error
+            number = next(self._numbers)
+            if error is None:
+                self._wakers[number] = wake
+        if error is not None:
+            _call_all(_callbacks(wake, error))
+        return Registration(self, number)
+
+    def _end(self, error: GenaiError) -> list[Callable[[], None]]:
+        """Mark it and its children as cancelled. Returns the callbacks to call."""
+        with self._lock:
+            if self._error is not None:
+                return []
+            self._error = error
+            wakers = list(self._wakers.values())
+            self._wakers.clear()
+        return [callback for wake in wakers for callback in _callbacks(wake, error)]
 
     def _forget(self, number: int) -> None:
         with self._lock:
@@ -112,30 +118,57 @@ class Registration:
         self.release()
 
 
-def _call(wake: Callable[[], None]) -> None:
-    """Call a callback. That of a plugin runs in a thread, since it may hang: the caller may be the
-    thread of all timers."""
-    if _is_own(wake):
+def _callbacks(
+    wake: Callable[[], None] | Cancellation, error: GenaiError
+) -> list[Callable[[], None]]:
+    return wake._end(error) if isinstance(wake, Cancellation) else [wake]
+
+
+def _call_all(callbacks: Sequence[Callable[[], None]]) -> None:
+    """Call callbacks. Those of plugins run concurrently in threads, since they may hang: the caller
+    may be the thread of all timers."""
+    changed = threading.Condition()
+    running: list[str] = []
+
+    def run(wake: Callable[[], None], name: str) -> None:
+        try:
+            _run(wake)
+        finally:
+            with changed:
+                running.remove(name)
+                changed.notify()
+
+    for wake in itertools.filterfalse(_is_own, callbacks):
+        name = _name_of(wake)
+        with changed:
+            running.append(name)
+        thread = threading.Thread(
+            target=run, args=[wake, name], name="genai-host-on-cancel", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the system cannot start more threads
+            run(wake, name)
+    for wake in filter(_is_own, callbacks):
         _run(wake)
-        return
-    thread = threading.Thread(target=_run, args=[wake], name="genai-host-on-cancel", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # the system cannot start more threads
-        _run(wake)
-        return
-    thread.join(_HANGS)
-    if thread.is_alive():
-        module, name = (getattr(wake, each, "") for each in ("__module__", "__qualname__"))
-        what = "the callback %s.%s for a cancellation has not returned for %g seconds"
-        _log.warning(what, module, name, _HANGS)
+    with changed:
+        changed.wait_for(lambda: not running, _HANGS)
+        hanging = list(running)
+    for name in hanging:
+        what = "the callback %s for a cancellation has not returned for %g seconds"
+        _log.warning(what, name, _HANGS)
 
 
 def _is_own(wake: Callable[[], None]) -> bool:
     """Whether a callback is of the host, or wakes a thread."""
+    return _name_of(wake).partition(".")[0] in ("genai_host", "threading")
+
+
+def _name_of(wake: Callable[[], None]) -> str:
+    """The module and name of a callback; of its function if it is a `functools.partial`."""
     function = getattr(wake, "func", wake)
     module = getattr(function, "__module__", None) or ""
-    return module.partition(".")[0] in ("genai_host", "threading")
+    return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
 def _run(wake: Callable[[], None]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -165,22 +166,64 @@ def test_a_waker_that_raises_at_once_is_no_concern_of_who_registers_it(
     assert [record.name for record in caplog.records] == [module.__name__]
 
 
+def hang(go_on: threading.Event) -> None:
+    go_on.wait(LONG)
+
+
+class Hanging:
+    def __init__(self, go_on: threading.Event) -> None:
+        self.go_on = go_on
+
+    def __call__(self) -> None:
+        self.go_on.wait(LONG)
+
+
+@pytest.mark.parametrize("waker", [partial(partial, hang), Hanging])
 def test_a_waker_that_hangs_is_named_and_keeps_nobody_waiting(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    waker: Callable[[threading.Event], Callable[[], None]],
 ) -> None:
     """The thread of all timers may have cancelled."""
     monkeypatch.setattr(module, "_HANGS", 0.0)
     cancellation, go_on, ended = Cancellation(), threading.Event(), threading.Event()
-
-    def hang() -> None:
-        go_on.wait(LONG)
-
-    cancellation.on_cancel(hang)
+    cancellation.on_cancel(waker(go_on))
     cancellation.on_cancel(ended.set)
+    try:
+        cancellation.cancel()
+        assert ended.is_set()
+        name = Hanging.__name__ if waker is Hanging else hang.__name__
+        assert f"the callback {__name__}.{name} for a cancellation" in caplog.text
+    finally:
+        go_on.set()
+
+
+@pytest.mark.parametrize("of_children", [False, True])
+def test_wakers_run_concurrently_and_so_time_out_together(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, of_children: bool
+) -> None:
+    monkeypatch.setattr(module, "_HANGS", LONG)
+    parent, all_run = Cancellation(), threading.Barrier(3)
+
+    def wake() -> None:
+        all_run.wait()
+
+    for _ in range(3):
+        cancellation = Cancellation(parent) if of_children else parent
+        cancellation.on_cancel(wake)
+    parent.cancel()
+    assert not caplog.records
+
+
+def test_a_waker_is_called_where_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    cancellation, woken = Cancellation(), list[str]()
+    cancellation.on_cancel(lambda: woken.append("woken"))
     cancellation.cancel()
-    assert ended.is_set()
-    assert f"{hang.__module__}.{hang.__qualname__}" in caplog.text
-    go_on.set()
+    assert woken == ["woken"]
 
 
 def test_a_thread_that_waits_is_woken() -> None:
