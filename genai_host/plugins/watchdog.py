@@ -108,6 +108,7 @@ class Watchdog:
         if not done.wait(HANGS):
             done.set()
             self._log_hanging(watched, HANGS)
+            self._find_hanging()
         if failed:
             raise failed[0]
 
@@ -135,7 +136,7 @@ class Watchdog:
                 is_cancelled = ended_with(each.limits) is not None
                 each.since = now if is_cancelled else math.inf  # since the last look
             since = each.since
-            if now - since >= HANGS and not each.hangs and each in self.watched:
+            if now - since >= HANGS:
                 self._log_hanging(each, now - since)
             elif not each.hangs:
                 due = min(due, since + HANGS, now + HANGS)
@@ -144,9 +145,10 @@ class Watchdog:
             self.look_after(due - now)
 
     def _log_hanging(self, watched: Watched, seconds: float) -> None:
-        if watched.hangs:
-            return
-        watched.hangs = True
+        with self._lock:  # the timer and the caller of `run` may find it at the same time
+            if watched.hangs or watched not in self.watched:
+                return
+            watched.hangs = True
         what = "plugin %s has not returned from %s for %.0f seconds: its caller waits"
         if watched.kind == "hook":
             what += ", and the plugin is skipped until it returns"

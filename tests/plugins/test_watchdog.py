@@ -43,9 +43,10 @@ from genai_host.batch.batch import open_executor
 from genai_host.errors import Cancelled, ProviderRemoved
 from genai_host.plugins import watchdog as watchdog_module
 from genai_host.plugins.observers import Observers
-from genai_host.plugins.watchdog import HANGS, Watchdog
+from genai_host.plugins.watchdog import HANGS, Watchdog, Watched
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import InlinePlugin, ManualClock
+from genai_host.util import concurrency
 
 pytestmark = pytest.mark.part
 
@@ -59,11 +60,13 @@ class Slow(InlinePlugin):
         where: Name of the method that hangs.
         hangs: Set by the method.
         go_on: Lets it return.
+        thread: The thread that runs the method.
     """
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.hangs, self.go_on = threading.Event(), threading.Event()
+        self.thread = threading.current_thread()
         super().__init__(
             features=[Feature("slow-feature", NoSettings, self.respond)],
             dialects=[SlowDialect(self)],
@@ -77,6 +80,7 @@ class Slow(InlinePlugin):
 
     def called(self, method: str) -> None:
         if method == self.where:
+            self.thread = threading.current_thread()
             self.hangs.set()
             self.go_on.wait(60)
 
@@ -317,9 +321,16 @@ def test_code_that_hangs_at_its_end_does_not_keep_the_host_open(
     host = make_host(slow=slow, clock=clock)
     host.open("slow-feature", "slow-model").say("hi")
     host.tools()
-    close(host)
-    assert f"plugin slow has not returned from {what} for 0 seconds" in caplog.text
-    slow.go_on.set()
+    watchdog = host.observers.watchdog
+    try:
+        close(host)
+        assert f"plugin slow has not returned from {what} for 0 seconds" in caplog.text
+        assert "slow" in watchdog.hanging or where != "genai_on_close"
+        assert slow.hangs.wait(30)
+    finally:
+        slow.go_on.set()
+    slow.thread.join(30)
+    assert "slow" not in watchdog.hanging or where != "genai_on_close"
 
 
 def test_a_stream_that_hangs_while_it_is_closed_does_not_keep_the_host_open(
@@ -343,19 +354,91 @@ def test_what_code_raises_that_hung_at_its_end_is_logged(
 ) -> None:
     monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
     hangs, go_on = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
 
     def close() -> None:
+        threads.append(threading.current_thread())
         hangs.set()
         go_on.wait(60)
         raise OSError("too late")
 
-    Watchdog(None, lambda kind, name: "slow").run("provider", "slow", "close", close)
-    assert "has not returned from close of the provider slow" in caplog.text
-    assert hangs.wait(30)
-    [thread] = [each for each in threading.enumerate() if each.name == "genai-host-close"]
-    go_on.set()
-    thread.join(30)
+    try:
+        Watchdog(None, lambda kind, name: "slow").run("provider", "slow", "close", close)
+        assert "has not returned from close of the provider slow" in caplog.text
+        assert hangs.wait(30)
+    finally:
+        go_on.set()
+    threads[0].join(30)
     assert "too late" in caplog.text
+
+
+def test_code_that_returned_just_after_the_timeout_is_not_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class TimedOut(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            super().wait(30)
+            return False
+
+    monkeypatch.setattr(concurrency, "new_event", TimedOut)
+    Watchdog(None, lambda kind, name: "slow").run("provider", "slow", "close", lambda: None)
+    assert not caplog.records
+
+
+def test_code_that_two_threads_find_hanging_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One after its timeout in real time, and the other by its timer."""
+    monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
+    clock, go_on, other_looked = ManualClock(), threading.Event(), threading.Event()
+    watchdog = Watchdog(clock, lambda kind, name: "slow")
+
+    class Lock:
+        """The lock of the watchdog; a thread that has to wait for it has looked."""
+
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            if not self.lock.acquire(blocking=False):
+                other_looked.set()
+                self.lock.acquire()
+
+        def __exit__(self, *exc: object) -> None:
+            self.lock.release()
+
+    def look() -> None:
+        clock.advance(0.0)
+        other_looked.set()
+
+    other = threading.Thread(target=look)
+
+    class Found(Watched):
+        """Another thread looks at it between the test and the change of `hangs`."""
+
+        value = False
+
+        @property
+        def hangs(self) -> bool:
+            before = self.value
+            if other.ident is None:
+                other.start()
+                assert other_looked.wait(30)
+            return before
+
+        @hangs.setter
+        def hangs(self, value: bool) -> None:
+            self.value = value
+
+    monkeypatch.setattr(watchdog, "_lock", Lock())
+    found = Found(watchdog, "provider", "slow", "close", "", None)
+    monkeypatch.setattr(watchdog, "watch", lambda *given, **named: found)
+    try:
+        watchdog.run("provider", "slow", "close", lambda: go_on.wait(60))
+        other.join(30)
+        assert caplog.text.count("has not returned from close of the provider slow") == 1
+    finally:
+        go_on.set()
 
 
 def test_code_that_goes_on_after_its_caller_is_not_taken_for_hanging(
