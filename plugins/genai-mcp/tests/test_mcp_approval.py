@@ -11,6 +11,7 @@ import genai_feature_agent
 import mcp_types as rpc
 import pytest
 from genai_mcp.server import calls as calls_module
+from genai_mcp.server.calls import Calls, close_within_grace
 from genai_mcp.server.http import McpEndpoint
 from genai_mcp.server.messages import ApprovalRequest, Steps, failed
 from genai_mcp.server.offer import Offer
@@ -151,24 +152,56 @@ class TestCancelling:
         request = RouteRequest(
             "POST", "/mcp", headers=headers, body=json.dumps(sent).encode(), limits=Cancellation()
         )
-        reply = endpoint.post(request)
-        assert reply.begin is not None
-        if where == "approval":
-            begun_reply = reply.begin()
-            assert begun_reply is not None
-            assert b"input_required" in begun_reply.body
-        else:
+        try:
+            reply = endpoint.post(request)
+            assert reply.begin is not None
+            if where == "approval":
+                begun_reply = reply.begin()
+                assert begun_reply is not None
+                assert b"input_required" in begun_reply.body
+            else:
+                assert begun.wait(30)
+                reply.body.close()  # type: ignore[union-attr]  # the client disconnects
+            endpoint.close()
             assert begun.wait(30)
-            reply.body.close()  # type: ignore[union-attr]  # the client disconnects
-        endpoint.close()
-        assert begun.wait(30)
-        assert not ended.is_set()
-        go_on.set()
+            assert not ended.is_set()
+        finally:
+            go_on.set()
         assert ended.wait(30)
+
+    @pytest.mark.parametrize("starts", [True, False])
+    def test_what_fails_while_it_is_closed_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, starts: bool
+    ) -> None:
+        def start(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        def close() -> None:
+            raise OSError("broken")
+
+        if not starts:
+            monkeypatch.setattr(threading.Thread, "start", start)
+        closed: list[str] = []
+        close_within_grace("the endpoint", close, lambda: closed.append("other"))
+        assert closed == ["other"]
+        [record] = caplog.records
+        assert record.getMessage() == "an error occurred while the endpoint was closed"
+        assert record.exc_info is not None
+        assert str(record.exc_info[1]) == "broken"
 
     def test_the_place_of_one_is_free_again(
         self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        answer, freed = Calls.answer, threading.Event()
+
+        async def answer_and_free(self: Calls, context: Any, params: Any) -> Any:
+            try:
+                return await answer(self, context, params)
+            finally:
+                if params.name == "hang":
+                    freed.set()
+
+        monkeypatch.setattr(Calls, "answer", answer_and_free)
         monkeypatch.setattr(calls_module, "MOST_CALLS", 1)
         hanging = Hanging()
         host = make_host(own=InlinePlugin(tools=[tool("hang", hanging), tool("say")]))
@@ -178,7 +211,8 @@ class TestCancelling:
         assert talk.call("say")["code"] == rpc.INTERNAL_ERROR
         talk.tell("notifications/cancelled", requestId=id)
         assert hanging.ended.wait(30)
-        assert any("content" in talk.call("say") for _ in range(10_000))  # once its thread ended
+        assert freed.wait(30)  # once its thread ended
+        assert "content" in talk.call("say")
 
     def test_one_cancelled_amid_its_progress_ends(
         self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch

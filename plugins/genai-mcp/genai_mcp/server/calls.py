@@ -14,8 +14,8 @@ import asyncio
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import anyio
@@ -75,27 +75,33 @@ _APPROVAL = "approval"  # key of the approval in requests and answers
 _log = logging.getLogger(__name__)
 
 
-def close_within_grace(*works: Callable[[], object]) -> None:
+def close_within_grace(what: str, *works: Callable[[], object]) -> None:
     """Run functions that end work concurrently, and wait up to `GRACE` seconds: they run code of
-    plugins, which may not return."""
+    plugins, which may not return.
+
+    Args:
+        what: What the functions close, for the log.
+        works: The functions.
+    """
 
     def run(work: Callable[[], object]) -> None:
         try:
             work()
         except Exception:  # noqa: BLE001 - a plugin may raise anything
-            _log.warning("a call failed at its end", exc_info=True)
+            _log.warning("an error occurred while %s was closed", what, exc_info=True)
 
-    def run_all() -> None:
-        for thread in threads:
+    until = time.monotonic() + GRACE
+    threads = []
+    for work in works:
+        thread = threading.Thread(target=run, args=[work], name="mcp close", daemon=True)
+        try:
             thread.start()
-        for thread in threads:
-            thread.join()
-
-    new = partial(threading.Thread, name="mcp close", daemon=True)
-    threads = [new(target=run, args=[work]) for work in works]
-    closing = new(target=run_all)
-    closing.start()
-    closing.join(GRACE)
+        except RuntimeError:  # the system cannot start more threads
+            run(work)
+            continue
+        threads.append(thread)
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 class RunningCall:
@@ -172,7 +178,7 @@ class Waiting:
         with self._lock:
             dropped = list(self._calls.values())
             self._calls.clear()
-        close_within_grace(*(waiting.work.drop for waiting in dropped))
+        close_within_grace("a waiting call", *(waiting.work.drop for waiting in dropped))
 
 
 class Calls:

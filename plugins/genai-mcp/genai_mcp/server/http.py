@@ -97,7 +97,7 @@ class McpEndpoint:
         return self.post(request)
 
     def close(self) -> None:
-        close_within_grace(self._exit.close)
+        close_within_grace("the endpoint", self._exit.close)
         self._service.close()
 
     @contextlib.asynccontextmanager

@@ -109,7 +109,8 @@ class StdioServer:
             portal.call(to_client.close)
             exit.close()
 
-        close_within_grace(close)  # the loop waits for calls in progress; its threads are daemons
+        # the loop waits for calls in progress; its threads are daemons
+        close_within_grace("the connection", close)
 
     def end(self) -> None:
         """Stop serving. Safe in any thread and in signal handlers."""
