@@ -255,7 +255,7 @@ class Batch:
         now = self._host.clock.monotonic()
         silent = 0.0 if ended else now - self._last_result
         if silent >= _SILENT:
-            where = self._executor or "threads of this process"
+            where = _name_of(self._executor)
             what = "no row was completed for %.0f seconds; number of rows in %s: %d"
             _log.warning(what, silent, where, len(under_way))
         if ended or silent >= _SILENT:
@@ -314,6 +314,12 @@ class Batch:
                 file=str(self._output),
                 hint=f"the results are in {self.journal_path}; continue with the same command",
             ) from error
+
+
+def _name_of(executor: Executor | None) -> str:
+    if executor is None:
+        return "threads of this process"
+    return str(executor) if isinstance(executor, _WatchedExecutor) else type(executor).__name__
 
 
 def _wrong(row: BatchRow) -> RowResult:

@@ -404,12 +404,14 @@ class TestExecutors:
         assert (done.done, done.failed) == (40, 0)
         assert [each["text"] for each in read(paths[1])] == list(map(str, range(40)))
 
+    @pytest.mark.parametrize("opened", [True, False])
     def test_one_that_completes_nothing_is_named(
         self,
         paths: tuple[Path, Path],
         make_host: MakeHost,
         clock: ManualClock,
         monkeypatch: pytest.MonkeyPatch,
+        opened: bool,
     ) -> None:
         given: list[Future[Any]] = []
 
@@ -428,9 +430,10 @@ class TestExecutors:
         write(paths[0], "hi")
         silent = ExecutorType("silent", NoSettings, lambda settings: Silent())
         host = make_host(mine=InlinePlugin(executors=[silent]), clock=clock)
-        executor = open_executor(host, "silent", {})
+        executor = open_executor(host, "silent", {}) if opened else Silent()
         done = Batch(host, *paths, Task(provider="mock"), executor=executor).run()
         assert (done.done, done.failed) == (1, 0)
         [warning] = warned
-        assert warning.startswith("no row was completed for 600 seconds; number of rows in the ")
-        assert warning.endswith("executor silent of the plugin mine: 1")
+        assert warning.startswith("no row was completed for 600 seconds; number of rows in ")
+        name = "the executor silent of the plugin mine" if opened else "Silent"
+        assert warning.endswith(f"number of rows in {name}: 1")
