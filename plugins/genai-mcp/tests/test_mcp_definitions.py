@@ -44,6 +44,7 @@ def test_annotations_are_not_believed() -> None:
     "wrong",
     [
         {"name": "", "inputSchema": OBJECT},
+        {"name": "\r", "inputSchema": OBJECT},
         {"name": "b\x1b[1m", "inputSchema": {**OBJECT, "description": "x" * 100_000}},
     ],
     ids=lambda wrong: repr(wrong)[:40],

@@ -134,7 +134,7 @@ def tools_of(server: str, definitions: Iterable[McpTool], call: ToolCall) -> lis
 def _tool(server: str, definition: McpTool, call: ToolCall) -> Tool:
     """Convert one definition; raises `ValidationError` if it is unusable."""
     name, schema = definition.name, definition.input_schema
-    if not name:
+    if not name.strip():
         raise ValidationError("it has no name")
     if len(write_json(schema)) > MOST_SCHEMA:
         raise ValidationError(f"its inputSchema is larger than {MOST_SCHEMA} bytes")
