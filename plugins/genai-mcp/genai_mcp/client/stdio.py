@@ -73,7 +73,9 @@ async def stdio_transport(
     Raises:
         ConfigurationError: The server cannot be started.
     """
-    child = _Child(server.name, await _started(server), ended)
+    with anyio.CancelScope(shield=True):  # a process that is started is also stopped
+        process = await _started(server)
+    child = _Child(server.name, process, ended)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks:
