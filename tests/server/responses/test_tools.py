@@ -227,26 +227,25 @@ def test_the_last_definition_of_a_tool_counts() -> None:
     assert [each.description for each in tools.offered] == ["starts an agent"]
 
 
-def test_a_tool_that_is_repeated_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = []
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of tools that are checked."""
+    names = []
 
     def check(name: str, *given: Any) -> ToolSchema:
-        checked.append(name)
+        names.append(name)
         return ToolSchema(name, "", {})
 
     monkeypatch.setattr("genai_host.server.responses.tools.offered_tool", check)
+    return names
+
+
+def test_a_tool_that_is_repeated_is_checked_once(checked: list[str]) -> None:
     read_tools(Fields({}, "$"), [{"tools": [AGENTS, PATCH]}] * 100, [{"tools": [SPAWN]}] * 100)
     assert checked == ["agents__spawn", "apply_patch"]
 
 
-def test_not_all_of_too_many_tools_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = []
-
-    def check(name: str, *given: Any) -> ToolSchema:
-        checked.append(name)
-        return ToolSchema(name, "", {})
-
-    monkeypatch.setattr("genai_host.server.responses.tools.offered_tool", check)
+def test_not_all_of_too_many_tools_are_checked(checked: list[str]) -> None:
     items = [{"tools": [{**PATCH, "name": f"t{number}"}]} for number in range(2000)]
     with pytest.raises(ValidationError, match="more than 512 tools"):
         read_tools(Fields({}, "$"), items)
