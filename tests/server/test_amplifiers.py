@@ -44,7 +44,7 @@ pytestmark = pytest.mark.part  # stores
 TIMES = 10
 """Bytes of memory that may be taken for each byte of a body."""
 
-SPARE = 15 * 10**5
+SPARE = 2 * 10**6
 """And for the values that even a small body may have, of 30 bytes for example: a dictionary of two
 short texts takes more than ten times its JSON."""
 
