@@ -11,8 +11,9 @@ The server admits the client and limits sizes and times. The function is called 
 several calls can run concurrently. If it raises an error of the host, the reply has that error's
 message and a status (`http_status`). Any other exception becomes a 500 without details.
 
-Streamed replies are server-sent events, or bodies whose first chunk may arrive late, for example
-while a model thinks. Source of the events: HTML Living Standard, "Server-sent events".
+The body of a streamed reply consists of server-sent events or other chunks. The first chunk can
+take long, for example while a model thinks. Source of the events: HTML Living Standard,
+"Server-sent events".
 """
 
 from __future__ import annotations

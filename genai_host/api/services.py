@@ -128,7 +128,7 @@ class ConversationHandle(Protocol):
 
         Raises:
             TurnPaused: The turn pauses again.
-            ReplayError: There is no such turn, or the feature has changed.
+            ReplayError: There is no turn to resume, or the feature has changed.
             GenaiError: The turn failed.
         """
 
@@ -308,7 +308,7 @@ class HostServices(Protocol):
             model: Name of the model; None for the default model of `embed`.
             purpose: Use of the vectors; some models embed queries and documents differently.
             limits: Cancels the call.
-            owner: User whose budget the call counts on.
+            owner: User whose budget is charged for the call.
 
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.

@@ -300,7 +300,7 @@ class Conversation:
             The answer of the turn.
 
         Raises:
-            ReplayError: There is no such turn, or the feature has changed.
+            ReplayError: There is no turn to resume, or the feature has changed.
             ValidationError: The turn waits for another kind of result; it stays paused.
             GenaiError: The turn failed; see `say`.
         """

@@ -311,7 +311,7 @@ class Host(HostParts):
             provider: Name of the provider to use; None for any.
             stream: Whether to request a streamed reply; otherwise, the answer is one chunk.
             limits: Cancels the call.
-            owner: User whose budget the call counts on.
+            owner: User whose budget is charged for the call.
             persisted: Whether the caller stores the call, so that its usage is counted there.
 
         Raises:
@@ -347,7 +347,7 @@ class Host(HostParts):
             parameters: Model parameters by name.
             purpose: Use of the vectors; some models embed queries and documents differently.
             limits: Cancels the call.
-            owner: User whose budget the call counts on.
+            owner: User whose budget is charged for the call.
 
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
@@ -374,7 +374,7 @@ class Host(HostParts):
             model: Name of the model; None for the default model of `moderate`.
             provider: Name of the provider to use; None for any.
             limits: Cancels the call.
-            owner: User whose budget the call counts on.
+            owner: User whose budget is charged for the call.
 
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.

@@ -103,8 +103,8 @@ class RequestHandler:
         self._shared.cancel(self._limits, error)
 
     def abandon(self) -> None:
-        """End a request whose thread does not return. The client gets an error unless the reply has
-        begun."""
+        """End a request although its thread is still running. The client receives an error, unless
+        the reply has begun."""
         if self._head is not None:
             path, headers = self._head.path, self._head.headers
             if self._is_answering:

@@ -236,7 +236,7 @@ def _begin(
 
 
 def _without_websocket(problem: HttpProblem, request: RouteRequest) -> HttpProblem:
-    """The problem of a request for a WebSocket: on this status, clients use HTTP at once."""
+    """Use status 426 for a WebSocket request: clients then fall back to HTTP immediately."""
     if problem.status != 405 or request.headers.get("upgrade", "").lower() != "websocket":
         return problem
     message = f"WebSocket is not supported: {problem.message}"

@@ -251,8 +251,8 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _read(body: JsonReader, model: str, host: Host, *, stream: bool) -> _Read:
-    # before the model is looked up: Gemini CLI repeats a search by Google at once, and without end,
-    # if its model does not exist, but not if the tool is refused
+    # Check the tools before the model name: Gemini CLI retries a Google search endlessly, without a
+    # pause, if the reply is 404, but not if it is 400.
     tools, choice = chosen(body, tools_in(body))
     taken = capabilities(host, model).parameters
     config = configured(body.object("generationConfig"), taken)

@@ -102,7 +102,7 @@ def read_request(
     Args:
         given: The request.
         unseal: Reads sealed reasoning.
-        find_previous: Returns previous items, whose tools are offered, too.
+        find_previous: Returns the previous items. Their tools are offered as well.
 
     Raises:
         ValidationError: The request is invalid.

@@ -6,8 +6,8 @@
 Models know functions with a name and a JSON Schema. Other forms become functions:
 
 - A function in a namespace is named `NAMESPACE__NAME`.
-- A custom tool, whose input is a text, has the parameter `input`. Its grammar is described to the
-  model, and not enforced.
+- A custom tool takes text, which becomes the parameter `input`. Its grammar is added to the
+  description and is not enforced.
 - `tool_search` with `execution: client`; the tools that the client finds are offered, too.
 
 The tools `web_search` and `image_generation`, which only OpenAI runs, are ignored and reported;
@@ -142,7 +142,7 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
     Args:
         request: The request.
         input: The items of the request, which may have further tools.
-        previous: The items of previous requests, whose tools were checked then.
+        previous: The items of previous requests. Their tools have already been checked.
 
     Raises:
         ValidationError: A tool is invalid, or the chosen tool does not exist.
@@ -151,13 +151,8 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
     read = read_tool_list(request, "tools")
     client_tools: dict[str, ClientTool] = {}
     own = chain.from_iterable(_functions(tool, path) for tool, path in read)
-    schemas = each_once(
-        chain(
-            _checked(own, client_tools),
-            _checked(_new(_in_items(input, request.at("input")), client_tools), client_tools),
-        ),
-        path,
-    )
+    further = _new(_in_items(input, request.at("input")), client_tools)
+    schemas = each_once(_checked(chain(own, further), client_tools), path)
     for function in _new(_in_items(previous, path), client_tools):
         if len(client_tools) == MOST_TOOLS:
             break
@@ -218,7 +213,7 @@ def _read_name(tool: Fields) -> str:
 
 
 def _read_function(tool: Fields) -> RepeatedTool:
-    if tool.flag("defer_loading"):  # it is offered at once
+    if tool.flag("defer_loading"):  # the model gets all tools immediately
         tool.drop("defer_loading")
     return {
         "type": "function",
@@ -336,7 +331,7 @@ def _in_items(items: Sequence[Item], path: str) -> Iterator[_Function]:
 def _new(
     functions: Iterable[_Function], client_tools: Mapping[str, ClientTool]
 ) -> Iterator[_Function]:
-    """Those whose names are not known yet, since clients send the same tools repeatedly."""
+    """Skip functions with a known name, because clients send the same tools repeatedly."""
     return (each for each in functions if each.tool.function not in client_tools)
 
 
