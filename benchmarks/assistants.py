@@ -29,11 +29,10 @@ import genai_feature_assistants
 import genai_vendor_mock
 from genai_feature_assistants.service.indexing import Passages, nearest, unit_rows
 
-import genai_host.dialects
 from genai_host import Host, StaticPlugins
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel
+from genai_host.testing import FakeModel, installed_wires
 from genai_host_testing.assistants_api import CONFIG, Api
 
 _MESSAGES = (1, 100, 1000)
@@ -48,7 +47,7 @@ def main() -> None:
     options = parser.parse_args()
     fake = FakeModel(lambda heard: "ok")
     plugins = {
-        "dialects": genai_host.dialects,
+        **installed_wires(),
         "mock": genai_vendor_mock,
         "fake": fake,
         "assistants": genai_feature_assistants,

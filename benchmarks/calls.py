@@ -320,9 +320,9 @@ class OpenAI:
 def _plugins(url: str) -> Any:
     import genai_feature_chat
 
-    import genai_host.dialects
     from genai_host import StaticPlugins
     from genai_host.api import DialectEndpoint, Feature, Model, NoSettings, hookimpl, http_provider
+    from genai_host.testing import installed_wires
 
     os.environ["SERVICE_KEY"] = _KEY
 
@@ -351,7 +351,7 @@ def _plugins(url: str) -> Any:
 
     return StaticPlugins(
         {
-            "dialects": genai_host.dialects,
+            **installed_wires(),
             "chat": genai_feature_chat,
             "vendor": Vendor(),
             "observer": Observer(),

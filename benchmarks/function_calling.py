@@ -28,9 +28,9 @@ import genai_vendor_local
 from genai_vendor_local.downloads import pull
 from genai_vendor_local.weights import DEFAULT
 
-import genai_host.dialects
 from genai_host import Config, Host, StaticPlugins
 from genai_host.config import InstanceConfig
+from genai_host.testing import installed_wires
 
 _ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(_ROOT / "tests"))
@@ -80,7 +80,7 @@ def _played(cases: list[Case], threads: int) -> Iterator[Played]:
 def _host(case: Case, threads: int) -> Iterator[Host]:
     settings = {"threads": threads, "window": WINDOW}
     plugins = {
-        "dialects": genai_host.dialects,
+        **installed_wires(),
         "agent": genai_feature_agent,
         "models": genai_models_open,
         "local": genai_vendor_local,

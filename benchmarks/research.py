@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpe
 
 import genai_vendor_mock
 
-import genai_host.dialects
 from genai_host import Config, Host, StaticPlugins
+from genai_host.testing import installed_wires
 from genai_host_testing.research_engine import Scene
 
 _ROWS = (100, 1000, 10_000, 100_000)
@@ -42,7 +42,7 @@ def main() -> None:
     hosts: list[Host] = []
 
     def make_host(**given: Any) -> Host:
-        usual = {"dialects": genai_host.dialects, "mock": genai_vendor_mock}
+        usual = {**installed_wires(), "mock": genai_vendor_mock}
         hosts.append(Host(config=Config(), discovery=StaticPlugins({**usual, **given})))
         return hosts[-1]
 

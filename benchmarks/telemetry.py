@@ -22,8 +22,8 @@ from contextlib import ExitStack, contextmanager
 import genai_feature_chat
 import genai_vendor_mock
 
-import genai_host.dialects
 from genai_host import Config, Host, StaticPlugins
+from genai_host.testing import installed_wires
 
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."
 _TURNS = 200
@@ -88,7 +88,7 @@ def _turns(
     from genai_otel.telemetry import Telemetry
 
     plugins = {
-        "dialects": genai_host.dialects,
+        **installed_wires(),
         "mock": genai_vendor_mock,
         "chat": genai_feature_chat,
     }

@@ -16,10 +16,11 @@ The path of one message; see docs/architecture.md for details:
     Agent.stream       calls/agent.py                   the model of a role, its history
     Retry.stream       calls/retry.py                   attempts, on one route or several
     Route.stream       calls/route.py                   one call of a model at a provider
-    Dialect            dialects/                        writes the request, reads the reply
+    Dialect            (a plugin)                       writes the request, reads the reply
     Provider           (a plugin)                       sends the request
 
-Plugins import `genai_host.api`, `genai_host.errors`, and names of this package such as `paths`.
+Plugins import `genai_host.api`, `genai_host.errors`, `genai_host.serving` for HTTP routes, and
+names of this package such as `paths`.
 The names below are imported on first use, so that `import genai_host` is fast.
 """
 

@@ -8,6 +8,7 @@ Besides this package, plugins import `genai_host.errors` and names of `genai_hos
 - `calls`: calls of a model and their results, independent of API formats; cost
 - `error_replies`: errors in the replies of services
 - `dialects`: `Dialect`, the codec of an API format, and helpers to write one
+- `server_settings`: hints for errors of self-hosted servers
 - `finish_reasons`: finish reasons of services
 - `tool_calls`: tool calls in replies and streams
 - `providers`: `Provider`, the transport of requests; HTTP; expiring tokens
@@ -74,9 +75,11 @@ from genai_host.api.dialects import (
     DialectEndpoint as DialectEndpoint,
     StreamDecoder as StreamDecoder,
     count_in as count_in,
+    decode_vector as decode_vector,
     details_in as details_in,
     fitting_id as fitting_id,
     id_in as id_in,
+    index_in as index_in,
     list_in as list_in,
     malformed as malformed,
     must_be_vectors as must_be_vectors,
@@ -118,6 +121,7 @@ from genai_host.api.http_provider import (
     listed_models as listed_models,
 )
 from genai_host.api.http_routes import (
+    HttpApi as HttpApi,
     HttpProblem as HttpProblem,
     HttpRoute as HttpRoute,
     RouteRequest as RouteRequest,
@@ -143,6 +147,7 @@ from genai_host.api.json_text import (
     write_long_json as write_long_json,
 )
 from genai_host.api.messages import (
+    NO_USAGE as NO_USAGE,
     PARTS as PARTS,
     File as File,
     Image as Image,
@@ -158,9 +163,11 @@ from genai_host.api.messages import (
     remember_each as remember_each,
 )
 from genai_host.api.models import (
+    EXTRA_BODY as EXTRA_BODY,
     STANDARD as STANDARD,
     Model as Model,
     Offering as Offering,
+    merged_parameters as merged_parameters,
     standard_parameters as standard_parameters,
 )
 from genai_host.api.providers import (
@@ -247,6 +254,7 @@ if TYPE_CHECKING:
         Job as Job,
         Work as Work,
     )
+    from genai_host.api.server_settings import with_server_setting as with_server_setting
     from genai_host.api.services import (
         CommandState as CommandState,
         ConversationHandle as ConversationHandle,
@@ -260,7 +268,9 @@ if TYPE_CHECKING:
         OwnerStore as OwnerStore,
     )
     from genai_host.api.tool_calls import (
+        ToolCallAssembler as ToolCallAssembler,
         arguments_as_text as arguments_as_text,
+        distinct_calls as distinct_calls,
         read_tool_call as read_tool_call,
     )
 
@@ -271,9 +281,10 @@ _HOMES = {
         "closed_schema": "asked_in_words held_form",
         "finish_reasons": "finish_word read_finish weightier",
         "jobs": "BackgroundQueue BackgroundWorker Job Work",
+        "server_settings": "with_server_setting",
         "services": "CommandState ConversationHandle HostServices TurnLimits",
         "storage": "BlobStore Document DocumentCollection OwnerStore",
-        "tool_calls": "arguments_as_text read_tool_call",
+        "tool_calls": "ToolCallAssembler arguments_as_text distinct_calls read_tool_call",
     }.items()
     for name in names.split()
 }

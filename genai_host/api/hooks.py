@@ -36,7 +36,7 @@ from genai_host.api.calls import (
 )
 from genai_host.api.dialects import Dialect
 from genai_host.api.features import Answer, Feature, Turn
-from genai_host.api.http_routes import HttpRoute, RouteRequest
+from genai_host.api.http_routes import HttpApi, HttpRoute, RouteRequest
 from genai_host.api.messages import Part, ToolCall
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
@@ -150,6 +150,11 @@ def genai_executors() -> Iterable[ExecutorType[Any]]:
 @hookspec
 def genai_http_routes() -> Iterable[HttpRoute]:
     """Declare HTTP routes of the server."""
+
+
+@hookspec
+def genai_http_apis() -> Iterable[HttpApi]:
+    """Declare APIs of the server, with a form of errors and of the list of models."""
 
 
 @hookspec

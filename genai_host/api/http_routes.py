@@ -29,7 +29,7 @@ from attrs import field, frozen
 
 from genai_host.api.calls import CancelToken
 from genai_host.api.json_text import ValueBudget, write_json
-from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT_BY_NAME, Must
+from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT, TEXT_BY_NAME, Must, string_set
 from genai_host.errors import (
     BudgetExceeded,
     Cancelled,
@@ -287,6 +287,50 @@ class HttpRoute:
     def key(self) -> str:
         """Unique among all plugins; names in braces do not distinguish routes."""
         return f"{self.method} {re.sub(r'{[a-z_]+}', '{}', self.path)}"
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        re.compile(value)
+    except (TypeError, re.error):
+        return False
+    return isinstance(value, str)
+
+
+_PATTERN = Must("a regular expression", _is_pattern)
+_ADDRESS_OR_EMPTY = Must(
+    "as `package.module:name`, or empty", lambda value: value == "" or ADDRESS.holds(value)
+)
+
+
+@frozen
+class HttpApi:
+    """A declaration of an API of the server: the form of its errors and of its list of models.
+
+    A request belongs to the API whose `paths` match its path; else to the one whose `shared_paths`
+    match, if it has one of its `headers`; else to one whose `shared_paths` match and that names no
+    headers.
+
+    Attributes:
+        name: Unique among all plugins; `[a-z0-9-]+`.
+        write_error: `package.module:name` of a function of a `HttpProblem` that returns a
+            `RouteResponse`.
+        paths: Regular expression of whole paths that only this API has.
+        shared_paths: Regular expression of whole paths that other APIs may have, too.
+        headers: Names of headers, in lower case, that only clients of this API send.
+        list_models: `package.module:name` of a function that handles `GET /v1/models`, if that is
+            a path of the API; see `HttpRoute.load`.
+        show_model: The same for `GET /v1/models/{model}`. A name with slashes has the parameters
+            `provider` and `owner` as well.
+    """
+
+    name: str = field(validator=TEXT)
+    write_error: str = field(validator=ADDRESS)
+    paths: str = field(default="", validator=_PATTERN, kw_only=True)
+    shared_paths: str = field(default="", validator=_PATTERN, kw_only=True)
+    headers: frozenset[str] = field(default=(), converter=string_set, kw_only=True)
+    list_models: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
+    show_model: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
 
 
 _EVENTS = "text/event-stream"

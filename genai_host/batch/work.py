@@ -198,10 +198,9 @@ class Worker:
         with self._lock:
             if self._routes is None:
                 from genai_host.server.routes import own_routes
-                from genai_host.serving.errors import error_reply
                 from genai_host.serving.router import HttpRoutes
 
-                self._routes = HttpRoutes(self._host, own_routes(), error_reply)
+                self._routes = HttpRoutes(self._host, own_routes())
         answer: Callable[[RouteRequest], Any] = self._routes.answer
         return answer
 

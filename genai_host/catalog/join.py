@@ -27,7 +27,7 @@ from genai_host.api import (
 )
 from genai_host.api.models import EXTRA_BODY, EXTRA_BODY_SCHEMA, merged_parameters
 from genai_host.api.validators import ANY_BY_NAME, FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
-from genai_host.util.names import install_line, plugin_line
+from genai_host.util.names import install_line, plugin_line, wire_of
 from genai_host.util.text import describe_exception, did_you_mean
 
 _SERVES = Must(
@@ -278,13 +278,18 @@ class Join:
         hints = filter(None, (did_you_mean(name, self._dialects) for name in unknown))
         return "".join(f"; {hint}" for hint in dict.fromkeys(hints))
 
+    def _wire_of(self, dialect: str) -> str:
+        """Our distribution of a dialect; empty if others of its format are installed."""
+        wire = wire_of(dialect)
+        return "" if any(wire_of(each) == wire for each in self._dialects) else wire
+
     def _candidate(
         self, model: Model, served: ProviderInfo, offering: Offering, name: str
     ) -> Candidate:
         serve = served.serves[name]
         dialect = self._dialects.get(name)
         if dialect is None:
-            line = install_line(serve.install or "")
+            line = install_line(serve.install or self._wire_of(name))
             end = f": {line}" if line else self._meant([name])
             reason = f"the dialect {name} is not installed{end}"
             return _refused(model, served, reason, dialect=name, id=offering.id)

@@ -29,7 +29,10 @@ from genai_host.util.names import PLAIN_NAME
 _DECLARES = {"vendor": "providers", "feature": "features", "tool": "tools"}
 _PREFIXES = {"vendor": "genai-vendor", "feature": "genai-feature", "tool": "genai-tools"}
 _WHAT = {"vendor": "provider <name>", "feature": "feature <name>", "tool": "tool <function>"}
-_DEPENDENCIES = {"feature": '"attrs>=23.2", "genai-host"'}
+_DEPENDENCIES = {
+    "feature": '"attrs>=23.2", "genai-host"',
+    "vendor": '"genai-host", "genai-wire-openai"',
+}
 _TEMPLATES = {
     "pyproject.toml": "pyproject.txt",
     "README.md": "<kind>/readme.txt",

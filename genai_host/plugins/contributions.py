@@ -23,6 +23,7 @@ from genai_host.api import (
     DialectEndpoint,
     ExecutorType,
     Feature,
+    HttpApi,
     HttpRoute,
     Model,
     Offering,
@@ -64,6 +65,7 @@ class Contributions(SimpleNamespace):
     parts: tuple[type[Part], ...]
     executors: tuple[ExecutorType[Any], ...]
     http_routes: tuple[HttpRoute, ...]
+    http_apis: tuple[HttpApi, ...]
     commands: tuple[Command, ...]
 
     def names(self) -> dict[str, list[str]]:
@@ -240,6 +242,7 @@ KINDS: Mapping[str, _Kind] = {
         shown=lambda each: f"{each.method} {each.path}",
         key=lambda each: str(each.key),
     ),
+    "http_apis": _Kind("HTTP API", (HttpApi,)),
     "commands": _Kind("command", (Command,)),
 }
 """Kinds by the suffix of the hook's name, which is also the field's name."""

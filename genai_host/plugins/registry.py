@@ -9,6 +9,7 @@ from genai_host.api import (
     Dialect,
     ExecutorType,
     Feature,
+    HttpApi,
     HttpRoute,
     Model,
     Offering,
@@ -43,6 +44,7 @@ class Registry:
     parts: list[type[Part]]
     executors: dict[str, ExecutorType[Any]]
     http_routes: dict[str, HttpRoute]
+    http_apis: dict[str, HttpApi]
     commands: dict[str, Command]
 
     def __init__(self) -> None:

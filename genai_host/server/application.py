@@ -22,7 +22,6 @@ from genai_host.server.heads import Head, Refused, is_sendable, pairs_of, read_h
 from genai_host.server.response_buffer import Broken, ResponseBuffer
 from genai_host.server.settings import AccessLogEntry
 from genai_host.server.state import ServerState
-from genai_host.serving.errors import error_reply
 from genai_host.serving.router import RouteMatch
 
 AsgiMessage = MutableMapping[str, Any]
@@ -111,7 +110,7 @@ class RequestHandler:
                 plugin = self._shared.plugin_of(self._found)
                 who = f"plugin {plugin}" if plugin else "the server"
                 _log.warning("%s has not returned from %s %s", who, self._head.method, path[:200])
-            self._outbox.put_reply(error_reply(path, headers, _STOPPING))
+            self._outbox.put_reply(self._shared.error_reply(path, headers, _STOPPING))
         self._outbox.end(is_broken=True)
         self._shared.errands.wake()
 
@@ -268,7 +267,7 @@ class RequestHandler:
         _log.error("the reply to %s %s has invalid headers", request.method, request.path)
         _close(reply)
         problem = HttpProblem(500, "internal", "internal error; see the log of the server")
-        return error_reply(request.path, request.headers, problem)
+        return self._shared.error_reply(request.path, request.headers, problem)
 
     def _wants_body(self) -> bool:
         return bool(self._scope["method"] != "HEAD")
@@ -301,8 +300,9 @@ class RequestHandler:
         if self._waits_to_send(headers):
             more["connection"] = "close"
         more |= {name: value for name, value in problem.headers.items() if name == "connection"}
+        await self._shared.loading()  # plugins declare the form of the error
         try:
-            await self._send(error_reply(path, headers, problem), more)
+            await self._send(self._shared.error_reply(path, headers, problem), more)
         except Broken:
             await self._break_off()
 

@@ -22,7 +22,7 @@ from genai_host.server.application import WIRE
 from genai_host.server.heads import below_root, pairs_of
 from genai_host.server.settings import ServerSettings
 from genai_host.server.state import HEALTH_METHODS, HEALTH_PATHS
-from genai_host.serving.router import problem_reply
+from genai_host.serving.apis import problem_reply
 
 _LOG_AGAIN = 60.0  # seconds
 RESERVE = 16  # connections; more than the loop accepts before it reads from the first of them
@@ -359,7 +359,7 @@ class _Wire:
 
 def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     """A complete error reply, for requests whose target is unknown."""
-    reply = problem_reply("", {}, HttpProblem(status, code, message))
+    reply = problem_reply(HttpProblem(status, code, message))
     head = b"".join(b"%b: %b\r\n" % pair for pair in pairs_of(reply, {"connection": "close"}))
     assert isinstance(reply.body, bytes)
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)

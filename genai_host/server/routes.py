@@ -1,4 +1,4 @@
-"""The HTTP routes of the host itself: its APIs and the page.
+"""The HTTP routes of the host itself: its API, the list of models, and the page.
 
 `submit` of the native API is loaded at startup, together with the job worker.
 """
@@ -15,7 +15,7 @@ Routes = tuple[HttpRoute, ...]
 ROOT = "/api/v1"
 """Prefix of the paths of the native API."""
 
-_SIZE = 32 * 2**20  # bytes, as at the vendors' services, because messages can have images
+_SIZE = 32 * 2**20  # bytes, because messages can have images
 
 
 def _route(at: str, handler: str, **options: Any) -> HttpRoute:
@@ -23,85 +23,6 @@ def _route(at: str, handler: str, **options: Any) -> HttpRoute:
     # the method is one of the literals below
     return HttpRoute(method, path, f"genai_host.server.{handler}", **options)  # type: ignore[arg-type]
 
-
-OPENAI: Routes = (
-    _route("POST /v1/chat/completions", "openai.handlers:complete", max_body_size=_SIZE),
-    _route("POST /v1/embeddings", "openai.handlers:embed", max_body_size=_SIZE),
-    _route("POST /v1/moderations", "openai.handlers:moderate"),
-)
-
-RESPONSES: Routes = (
-    _route("POST /v1/responses", "responses.api:ResponsesApi.create", max_body_size=_SIZE),
-    _route(
-        "POST /v1/responses/input_tokens", "responses.api:ResponsesApi.count", max_body_size=_SIZE
-    ),
-    _route("GET /v1/responses/{response}", "responses.api:ResponsesApi.show"),
-    _route("DELETE /v1/responses/{response}", "responses.api:ResponsesApi.delete"),
-    _route("POST /v1/responses/{response}/cancel", "responses.api:ResponsesApi.cancel"),
-    _route("GET /v1/responses/{response}/input_items", "responses.api:ResponsesApi.input_items"),
-    _route(
-        "POST /v1/conversations",
-        "responses.api:ResponsesApi.create_conversation",
-        max_body_size=_SIZE,
-    ),
-    _route("GET /v1/conversations/{conversation}", "responses.api:ResponsesApi.show_conversation"),
-    _route(
-        "POST /v1/conversations/{conversation}", "responses.api:ResponsesApi.update_conversation"
-    ),
-    _route(
-        "DELETE /v1/conversations/{conversation}", "responses.api:ResponsesApi.delete_conversation"
-    ),
-    _route("GET /v1/conversations/{conversation}/items", "responses.api:ResponsesApi.items"),
-    _route(
-        "POST /v1/conversations/{conversation}/items",
-        "responses.api:ResponsesApi.add_items",
-        max_body_size=_SIZE,
-    ),
-    _route("GET /v1/conversations/{conversation}/items/{item}", "responses.api:ResponsesApi.item"),
-    _route(
-        "DELETE /v1/conversations/{conversation}/items/{item}",
-        "responses.api:ResponsesApi.delete_item",
-    ),
-)
-
-ANTHROPIC: Routes = (
-    _route("POST /v1/messages", "anthropic.handlers:create", max_body_size=_SIZE),
-    _route("POST /v1/messages/count_tokens", "anthropic.handlers:count", max_body_size=_SIZE),
-    _route("GET /v1/messages/batches", "anthropic.handlers:no_batches"),
-    _route("POST /v1/messages/batches", "anthropic.handlers:no_batches"),
-    _route("GET /v1/messages/batches/{id}", "anthropic.handlers:no_batches"),
-)
-
-# a model name can have slashes, for example `provider/owner/id`, as they are or percent-encoded
-GEMINI: Routes = (
-    *(
-        _route(f"POST {version}/models/{named}", "gemini.handlers:call", max_body_size=_SIZE)
-        for version in ("/v1", "/v1beta", "")  # some clients, such as litellm, send none
-        for named in ("{call}", "{provider}/{call}", "{provider}/{owner}/{call}")
-    ),
-    _route("GET /v1beta/models", "gemini.handlers:listed"),
-    *(
-        _route(f"GET /v1beta/models/{named}", "gemini.handlers:one")
-        for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
-    ),
-)
-
-OLLAMA: Routes = (
-    _route("POST /api/chat", "ollama.handlers:chat", max_body_size=_SIZE),
-    _route("POST /api/generate", "ollama.handlers:generate", max_body_size=_SIZE),
-    _route("POST /api/embed", "ollama.handlers:embed", max_body_size=_SIZE),
-    _route("POST /api/embeddings", "ollama.handlers:embeddings", max_body_size=_SIZE),
-    _route("GET /api/tags", "ollama.handlers:tags"),
-    _route("POST /api/show", "ollama.handlers:show"),
-    _route("GET /api/ps", "ollama.handlers:running"),
-    _route("GET /api/version", "ollama.handlers:version"),
-    _route("POST /api/pull", "ollama.handlers:pull"),
-    _route("POST /api/push", "ollama.handlers:elsewhere"),
-    _route("POST /api/create", "ollama.handlers:elsewhere"),
-    _route("POST /api/copy", "ollama.handlers:elsewhere"),
-    _route("DELETE /api/delete", "ollama.handlers:elsewhere"),
-    _route("POST /api/blobs/{digest}", "ollama.handlers:elsewhere"),
-)
 
 PAGE: Routes = (
     _route("GET /", "page.assets:Assets.page", max_body_size=0, rate_limited=False),
@@ -157,5 +78,5 @@ NATIVE: Routes = (
 
 
 def own_routes() -> list[HttpRoute]:
-    """Return the routes of all APIs, in the order of matching."""
-    return [*OPENAI, *RESPONSES, *models.ROUTES, *ANTHROPIC, *GEMINI, *OLLAMA, *NATIVE, *PAGE]
+    """Return the routes of the host itself."""
+    return [*models.ROUTES, *NATIVE, *PAGE]

@@ -36,7 +36,6 @@ from genai_host.server.listener import SharedListener, TlsListener, listen, url_
 from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
 from genai_host.server.state import ServerState
-from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
 
 _log = logging.getLogger(__name__)
@@ -228,7 +227,7 @@ class Server:
         made: list[HttpRoutes] = []
 
         def make_routes() -> HttpRoutes:
-            made.append(HttpRoutes(self._host, own_routes(), error_reply))
+            made.append(HttpRoutes(self._host, own_routes()))
             made[-1].start()
             return made[0]
 

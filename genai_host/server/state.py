@@ -11,7 +11,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 
@@ -31,7 +31,7 @@ from genai_host.server.access import (
 from genai_host.server.heads import Head, Refused
 from genai_host.server.response_buffer import LoopCallbacks
 from genai_host.server.settings import AccessLogEntry, ServerSettings
-from genai_host.serving.errors import error_reply
+from genai_host.serving.apis import error_reply, problem_reply
 from genai_host.serving.router import Begins, HttpRoutes, RouteMatch
 from genai_host.util.concurrency import join_all
 
@@ -245,9 +245,21 @@ class ServerState:
         is_loaded = self._loaded.done() and self._loaded.exception() is None
         return "" if is_loaded else "starting"
 
-    async def routes(self) -> HttpRoutes:
+    async def loading(self) -> None:
+        """Wait until the plugins are loaded, or cannot be."""
         if not self._loaded.done():
             await asyncio.wait([self._loaded])
+
+    def error_reply(
+        self, path: str, headers: Mapping[str, str], problem: HttpProblem
+    ) -> RouteResponse:
+        """The reply for a problem, in the form of the API if the plugins are loaded."""
+        if not self._loaded.done() or self._loaded.exception() is not None:
+            return problem_reply(problem)
+        return error_reply(self._host, path, headers, problem)
+
+    async def routes(self) -> HttpRoutes:
+        await self.loading()
         if self._loaded.exception() is not None:
             raise Refused(HttpProblem(503, "stopping", "the server could not start"))
         return self._loaded.result()
@@ -295,7 +307,7 @@ class ServerState:
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("%s %s failed", request.method, request.path)
             problem = HttpProblem(500, "internal", "internal error; see the log of the server")
-            return error_reply(request.path, request.headers, problem)
+            return self.error_reply(request.path, request.headers, problem)
 
     def watching(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> Watching:
         """Return a context manager that notifies observers of a request."""

@@ -1,20 +1,19 @@
 """The list of models, in the form of the client's API.
 
-Several APIs have `GET /v1/models`: a header of the request determines the form. `served_models` has
-the names that are valid as `model` in requests to these APIs.
+Several APIs have `GET /v1/models`: see `HttpApi`. `served_models` has the names that are valid as
+`model` in requests to these APIs.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Callable, Mapping
 
 from attrs import frozen
 
-from genai_host.api import HttpRoute, Operation, RouteRequest, RouteResponse
+from genai_host.api import HttpApi, HttpRoute, Operation, RouteRequest, RouteResponse
 from genai_host.errors import GenaiError, NotFound
 from genai_host.host import Host
+from genai_host.serving.apis import api_of, load
 from genai_host.serving.completion import FEATURE
 
 
@@ -100,13 +99,6 @@ def served_model(host: Host, name: str) -> ServedModel:
     return ServedModel(name, best.provider, operation, best.window, best.capabilities)
 
 
-_BY_HEADER = {
-    "anthropic-version": "genai_host.server.anthropic.handlers",
-    "x-goog-api-key": "genai_host.server.gemini.handlers",
-}
-"""Headers that only the clients of one API send."""
-
-_USUAL = "genai_host.server.openai.handlers"
 _HERE = "genai_host.serving.models"
 
 ROUTES: tuple[HttpRoute, ...] = (
@@ -120,16 +112,19 @@ ROUTES: tuple[HttpRoute, ...] = (
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """The list of models."""
-    reply: RouteResponse = _form_of(request).listed(request, host)
-    return reply
+    return _answered(request, host, lambda api: api.list_models)
 
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
     """A model of the list. Its name may contain slashes."""
-    reply: RouteResponse = _form_of(request).one(request, host)
+    return _answered(request, host, lambda api: api.show_model)
+
+
+def _answered(
+    request: RouteRequest, host: Host, handler: Callable[[HttpApi], str]
+) -> RouteResponse:
+    api = api_of(host.registry.http_apis.values(), request.path, request.headers)
+    if api is None or not handler(api):
+        raise NotFound("there is nothing here")
+    reply: RouteResponse = load(handler(api))(request, host)
     return reply
-
-
-def _form_of(request: RouteRequest) -> ModuleType:
-    found = (module for header, module in _BY_HEADER.items() if header in request.headers)
-    return importlib.import_module(next(found, _USUAL))

@@ -2,16 +2,13 @@
 
     HttpRoutes.answer → _found → _handler (imported once) → the function of the route
 
-Errors are not raised: they become replies in the form of the API, or
-
-    {"error": {"code": "invalid_data", "message": "...", "hint": "...", "path": "$.message"}}
+Errors are not raised: they become replies in the form of the API; see `apis`.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,32 +23,20 @@ from genai_host.api import (
     HttpRoute,
     RouteRequest,
     RouteResponse,
-    json_response,
 )
 from genai_host.api.json_reader import MOST_DROPPED
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.watchdog import Watched
+from genai_host.serving.apis import error_reply
+from genai_host.util.names import wires_hint
 from genai_host.util.text import short_repr
 
 Handler = Callable[[RouteRequest], RouteResponse]
-ErrorWriter = Callable[[str, Mapping[str, str], HttpProblem], RouteResponse]
-"""Writes a problem as a reply, given path and headers of the request."""
 Begins = Callable[[RouteResponse], None]
 RouteMatch = tuple[HttpRoute, Mapping[str, str]]
 
 _log = logging.getLogger(__name__)
-
-
-def problem_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> RouteResponse:
-    """A problem in the default form."""
-    error = {
-        "code": problem.code,
-        "message": problem.message,
-        **({"hint": problem.hint} if problem.hint else {}),
-        **({"path": problem.path} if problem.path else {}),
-    }
-    return json_response({"error": error}, problem.status, with_retry_after(problem))
 
 
 DROPPED = "x-genai-host-dropped"
@@ -69,27 +54,16 @@ def _naming(dropped: Sequence[str], reply: RouteResponse) -> RouteResponse:
     return evolve(reply, headers={**reply.headers, DROPPED: listed})
 
 
-def with_retry_after(problem: HttpProblem) -> dict[str, str]:
-    """Headers of the reply to a problem; `retry-after` is in whole seconds (RFC 9110)."""
-    if problem.retry_after is None:
-        return dict(problem.headers)
-    return {**problem.headers, "retry-after": str(math.ceil(problem.retry_after))}
-
-
 class HttpRoutes:
     """The HTTP routes of a host. Thread-safe.
 
     Args:
         host: The host.
         own: Routes of the server, which take precedence over those of plugins.
-        form: Writes problems.
     """
 
-    def __init__(
-        self, host: Host, own: Iterable[HttpRoute] = (), form: ErrorWriter = problem_reply
-    ) -> None:
+    def __init__(self, host: Host, own: Iterable[HttpRoute] = ()) -> None:
         self._host = host
-        self._form = form
         every = (tuple(own), tuple(host.registry.http_routes.values()))
         self._own, self._routes = map(_Patterns, every)
         self._starting = [route for routes in every for route in routes if route.run_at_startup]
@@ -130,7 +104,7 @@ class HttpRoutes:
         found = found or self.find(request.method, request.path)
         reply = self._answered(request, found, begins)
         if isinstance(reply, HttpProblem):
-            return self._form(request.path, request.headers, reply)
+            return error_reply(self._host, request.path, request.headers, reply)
         return reply
 
     def _answered(
@@ -183,9 +157,10 @@ class HttpRoutes:
         exact = self._own.exact(method, segments)
         if exact is not None:
             return exact, {}
-        fitting = self._own.fitting(segments) or self._routes.fitting(segments)
+        fitting = [*self._own.fitting(segments), *self._routes.fitting(segments)]
         if not fitting:
-            return HttpProblem(404, "not_found", "there is nothing here")
+            hint = "" if self._host.registry.http_apis else wires_hint()
+            return HttpProblem(404, "not_found", "there is nothing here", hint)
         able = [each for each in fitting if each[0].route.method == method]
         if not able:
             methods = ", ".join(sorted({pattern.route.method for pattern, _ in fitting}))

@@ -1,7 +1,7 @@
 """Testing tools for plugins; see docs/testing.md.
 
 - `clock`: a clock that tests control
-- `plugins`: inline plugins
+- `plugins`: inline plugins; installed API formats
 - `fake_model`: a model in this process that answers with a function
 - `fake_service`: an HTTP service on this machine, controlled by a test
 - `route_server`: HTTP routes of plugins on this machine
@@ -18,7 +18,7 @@ from genai_host.testing.clock import ManualClock
 from genai_host.testing.environments import make_distribution
 from genai_host.testing.fake_model import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import FakeService
-from genai_host.testing.plugins import InlinePlugin
+from genai_host.testing.plugins import InlinePlugin, installed_wires
 from genai_host.testing.replaying import replay_from_every_entry
 from genai_host.testing.route_server import RouteServer
 
@@ -29,6 +29,7 @@ __all__ = [
     "ManualClock",
     "RecordedPrompt",
     "RouteServer",
+    "installed_wires",
     "make_distribution",
     "replay_from_every_entry",
 ]

@@ -1,12 +1,16 @@
-"""Inline plugins."""
+"""Inline plugins, and the installed API formats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
+
+import importlib_metadata
 
 from genai_host.api import hookimpl
 from genai_host.plugins.contributions import KINDS
+from genai_host.util.names import GROUP
 
 
 class InlinePlugin:
@@ -33,3 +37,14 @@ def _hook(kind: str) -> Callable[[InlinePlugin], Iterable[Any]]:
 
 for _kind in KINDS:
     setattr(InlinePlugin, f"genai_{_kind}", _hook(_kind))
+
+
+@cache
+def installed_wires() -> Mapping[str, Any]:
+    """The host's own dialects and the installed plugins for API formats, by name: their entry
+    points begin with `wire-`."""
+    import genai_host.dialects
+
+    found = importlib_metadata.entry_points(group=GROUP)
+    wires = {each.name: each.load() for each in found if each.name.startswith("wire-")}
+    return {"dialects": genai_host.dialects, **wires}

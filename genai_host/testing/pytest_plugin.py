@@ -23,6 +23,7 @@ from genai_host.host import Host
 from genai_host.plugins.discovery import StaticPlugins
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService
+from genai_host.testing.plugins import installed_wires
 
 if TYPE_CHECKING:  # imported lazily
     from genai_host.store import Store
@@ -61,11 +62,9 @@ def make_host() -> Iterator[MakeHost]:
     """A function that makes hosts with the given plugins, and closes them:
     `make_host(mine=my_module)`.
 
-    The host's own dialects are included; a plugin that is None is left out. `config`, `clock`,
+    Installed API formats are included; a plugin that is None is left out. `config`, `clock`,
     `patience`, `store` and `prices` are passed to the host. By default, calls are attempted once.
     """
-    import genai_host.dialects
-
     hosts = []
 
     def make(
@@ -77,7 +76,7 @@ def make_host() -> Iterator[MakeHost]:
         prices: Prices | None = None,
         **plugins: object,
     ) -> Host:
-        given = {"dialects": genai_host.dialects, **plugins}
+        given = {**installed_wires(), **plugins}
         found = {name: plugin for name, plugin in given.items() if plugin is not None}
         host = Host(
             config=config or Config(),

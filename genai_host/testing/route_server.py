@@ -20,7 +20,8 @@ from urllib.parse import parse_qsl
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.host import Host
-from genai_host.serving.router import ErrorWriter, HttpRoutes, problem_reply
+from genai_host.serving.apis import problem_reply
+from genai_host.serving.router import HttpRoutes
 
 
 class RouteServer:
@@ -30,23 +31,15 @@ class RouteServer:
     Args:
         host: The host.
         own: See `HttpRoutes`.
-        form: See `HttpRoutes`.
         user: User of all requests.
 
     Attributes:
         url: Its URL, without a trailing slash.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        own: Iterable[HttpRoute] = (),
-        form: ErrorWriter = problem_reply,
-        *,
-        user: str = "",
-    ) -> None:
+    def __init__(self, host: Host, own: Iterable[HttpRoute] = (), *, user: str = "") -> None:
         self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.routes = HttpRoutes(host, own, form)
+        self._server.routes = HttpRoutes(host, own)
         self._server.user = user
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -119,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
         refusal = self._refusal(self.server.routes.limit(self.command, path))
         if refusal is not None:
             self.close_connection = True
-            self._send(problem_reply(path, {}, refusal))
+            self._send(problem_reply(refusal))
             return
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         with self.server.watching(self.connection) as left:

@@ -34,30 +34,12 @@ VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG", SAFE, SERVER_SECRET)
 """Environment variables of the host that are not configuration keys."""
 
 HTTP_PATHS = (
-    "/api/chat",
-    "/api/embed",
-    "/api/embeddings",
-    "/api/generate",
-    "/api/ps",
-    "/api/show",
-    "/api/tags",
     "/api/v1",
-    "/api/version",
     "/health",
     "/page",
     "/ready",
-    "/v1/chat",
-    "/v1/completions",
-    "/v1/conversations",
-    "/v1/embeddings",
-    "/v1/messages",
-    "/v1/models",
-    "/v1/moderations",
-    "/v1/responses",
-    "/v1beta",
 )
-"""Path prefixes of the host, which plugins cannot use. Other paths below `/v1`, which belong to the
-imitated APIs, are available to plugins."""
+"""Path prefixes of the host, which plugins cannot use."""
 
 COMMANDS = {
     "ask": "Send one prompt and print the answer.",
@@ -116,6 +98,17 @@ def install_line(distribution: str) -> str:
 def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
     """The command that installs our plugin for a provider or feature; empty if there is none."""
     return install_line(f"genai-{kind}-{name}")
+
+
+def wire_of(dialect: str) -> str:
+    """The name that the distribution of an API format would have, for one of its dialects."""
+    return f"genai-wire-{dialect.partition('-')[0]}"
+
+
+def wires_hint() -> str:
+    """A hint that names our API formats, for a server without any."""
+    wires = [each for each in our_distributions() if each.startswith("genai-wire-")]
+    return f"these plugins bring APIs for clients: {', '.join(wires)}; {APP} install adds one"
 
 
 def vendors_hint(here: Iterable[str] = ()) -> str:

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from genai_wire_anthropic.server import requests as anthropic_tools
+from genai_wire_ollama.server.requests import images_in
+from genai_wire_openai.server import requests as openai_tools
+from genai_wire_openai.server.requests import messages_in
 
 from genai_host.api import Message, RouteRequest, Text
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_reader import MOST_LEVELS, JsonReader, body_of
 from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
-from genai_host.server.anthropic import requests as anthropic_tools
-from genai_host.server.ollama.requests import images_in
-from genai_host.server.openai import requests as openai_tools
-from genai_host.server.openai.requests import messages_in
 from genai_host.serving.client_tools import Pairing, each_once, merge_consecutive, offered_tool
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from genai_wire_anthropic.dialect.messages import AnthropicCount
+from genai_wire_openai.dialect.responses import OpenAICount
 
 from genai_host import Host, InMemoryRecord, Message
 from genai_host.api import (
@@ -22,8 +24,6 @@ from genai_host.api import (
     ToolSchema,
     Turn,
 )
-from genai_host.dialects.anthropic_messages import AnthropicCount
-from genai_host.dialects.openai_responses import OpenAICount
 from genai_host.dialects.plain import PlainCount
 from genai_host.errors import ConversationClosed, GenaiError, InvalidParameter, MalformedReply
 from genai_host.testing import FakeModel, InlinePlugin, replay_from_every_entry

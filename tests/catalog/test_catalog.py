@@ -409,12 +409,14 @@ class TestReasons:
             serves={
                 "new-wire": DialectEndpoint(install="genai-models-open"),
                 "odd-wire": DialectEndpoint(install="genai-dialect-of-nobody"),
+                "openai-chat": DialectEndpoint(),
             },
         )
-        model = Model("m", ["new-wire", "odd-wire"], at={"p": "m"})
+        model = Model("m", ["new-wire", "odd-wire", "openai-chat"], at={"p": "m"})
         assert self.why(catalog(served, models=(model,)), "m") == [
             "the dialect new-wire is not installed: genai-host install genai-models-open",
             "the dialect odd-wire is not installed",
+            "the dialect openai-chat is not installed: genai-host install genai-wire-openai",
         ]
 
     def test_what_a_provider_lacks_is_the_reason(self) -> None:

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from attrs import evolve
+from genai_wire_anthropic.dialect.messages import AnthropicMessages, wire_id
 from hypothesis import given, settings
 
 from genai_host.api import (
@@ -21,7 +22,6 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
-from genai_host.dialects.anthropic_messages import AnthropicMessages, wire_id
 from genai_host_testing.sayings import conversations, images, joined, texts
 
 Said = list[tuple[str, list[Part]]]

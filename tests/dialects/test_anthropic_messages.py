@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from anthropic_form import CALL, DIALECT, thinking, tool_use, written
 from attrs import evolve
+from genai_wire_anthropic.dialect.messages import AnthropicMessages
 
 from genai_host.api import (
     File,
@@ -21,7 +22,6 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
 )
-from genai_host.dialects.anthropic_messages import AnthropicMessages
 from genai_host.errors import InvalidParameter, UnsupportedPart
 
 PNG = b"\x89PNG"
@@ -362,6 +362,6 @@ def test_a_schema_that_none_is_held_to_is_asked_for_in_words() -> None:
 def test_each_message_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = [user("hi"), said("hello"), user("so?")]
     first = DIALECT.prepare_request(evolve(CALL, messages=messages)).data()
-    monkeypatch.setattr("genai_host.dialects.anthropic_messages._blocks", None)
+    monkeypatch.setattr("genai_wire_anthropic.dialect.messages._blocks", None)
     again = evolve(CALL, messages=messages, parameters={"max_tokens": 16_000})
     assert AnthropicMessages().prepare_request(again).data() == first

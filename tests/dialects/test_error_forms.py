@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 from genai_vendor_bedrock.converse import BedrockConverse
-from genai_vendor_gemini.embed_content import EmbedContent
-from genai_vendor_gemini.generate_content import GenerateContent
-from genai_vendor_ollama.chat import OllamaChat
-from genai_vendor_ollama.embed import OllamaEmbed
+from genai_wire_anthropic.dialect.messages import AnthropicCount, AnthropicMessages
+from genai_wire_gemini.dialect.embed_content import EmbedContent
+from genai_wire_gemini.dialect.generate_content import GenerateContent
+from genai_wire_ollama.dialect.chat import OllamaChat
+from genai_wire_ollama.dialect.embed import OllamaEmbed
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
+from genai_wire_openai.dialect.responses import OpenAIResponses
 
 from genai_host.api import (
     ChatCall,
@@ -21,10 +25,6 @@ from genai_host.api import (
     ProviderReply,
     StreamEvent,
 )
-from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
-from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.dialects.openai_embeddings import OpenAIEmbed, OpenAIModerate
-from genai_host.dialects.openai_responses import OpenAIResponses
 from genai_host.errors import ContextOverflow, ProviderError
 
 ALL: list[Dialect[Any, Any]] = [

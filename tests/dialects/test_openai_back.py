@@ -6,11 +6,11 @@ import base64
 import json
 from typing import Any
 
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.responses import OpenAIResponses
 from hypothesis import given, settings
 
 from genai_host.api import ChatCall, File, Image, Message, Part, Text, ToolCall, ToolResult
-from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.dialects.openai_responses import OpenAIResponses
 from genai_host_testing.sayings import Said, conversations, images, joined, texts
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from genai_wire_openai.dialect.chat import OpenAIChat
 
 from genai_host.api import (
     STANDARD,
@@ -22,7 +23,6 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
 )
-from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import UnsupportedPart
 
 DIALECT = OpenAIChat()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from garbage import NESTED, WEIRD, json_values, leak
+from genai_wire_openai.dialect.embeddings import OpenAIEmbed
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.codec import usual_codec
-from genai_host.dialects.openai_embeddings import OpenAIEmbed
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from garbage import leak
+from genai_wire_openai.dialect.embeddings import OpenAIModerate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from genai_host.api import (
     Turn,
     http_provider,
 )
-from genai_host.dialects.openai_embeddings import OpenAIModerate
 from genai_host.errors import GenaiError, MalformedReply, RateLimited
 from genai_host.testing import InlinePlugin, replay_from_every_entry
 from genai_host.testing.fake_service import FakeService, json_reply

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from garbage import NESTED, WEIRD, cut, cuts, json_values, leak
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.chat_replies import ChatDecoder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -26,8 +28,6 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.codec import usual_codec
-from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.dialects.openai_chat_replies import ChatDecoder
 from genai_host.errors import (
     GenaiError,
     GenerationError,

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from genai_wire_openai.dialect.responses import OpenAIResponses
 
 from genai_host.api import (
     ChatCall,
@@ -21,7 +22,6 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
 )
-from genai_host.dialects.openai_responses import OpenAIResponses
 from genai_host.errors import UnsupportedPart, ValidationError
 
 DIALECT = OpenAIResponses()

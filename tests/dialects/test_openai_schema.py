@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 import pytest
 from attrs import evolve
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.common import fit, strict_form, unwrapped
+from genai_wire_openai.dialect.responses import OpenAIResponses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,9 +26,6 @@ from genai_host.api import (
     StreamEvent,
     schema_of,
 )
-from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.dialects.openai_common import fit, strict_form, unwrapped
-from genai_host.dialects.openai_responses import OpenAIResponses
 from genai_host.errors import IncompleteReply, ValidationError
 
 TEXT = {"type": "string"}

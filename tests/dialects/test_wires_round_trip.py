@@ -42,7 +42,6 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.server.routes import own_routes
-from genai_host.serving.errors import error_reply
 from genai_host.testing import FakeModel, InlinePlugin, RouteServer
 from genai_host_testing.fixtures import MakeHost
 
@@ -227,7 +226,7 @@ def sides(
     fake = ThinkingModel()
     aliases = {"fake-embedding": "fake-embed"}
     answering = make_host(fake=fake, config=Config(models={"chat": "fake"}, aliases=aliases))
-    with RouteServer(answering, own_routes(), error_reply) as server:
+    with RouteServer(answering, own_routes()) as server:
         for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
             monkeypatch.setenv(name, "key")
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)

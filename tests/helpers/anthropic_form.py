@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from genai_wire_anthropic.dialect.messages import AnthropicMessages
+
 from genai_host.api import ChatCall, Completion, Delta, Message, ProviderReply, StreamEvent
-from genai_host.dialects.anthropic_messages import AnthropicMessages
 
 DIALECT = AnthropicMessages()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])

@@ -23,13 +23,12 @@ import genai_feature_agent
 import genai_feature_assistants
 from attrs import asdict, frozen
 
-import genai_host.dialects
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Completion, Message, Tool, ToolCall, ToolContext
 from genai_host.batch import Batch, Task
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
+from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt, installed_wires
 from genai_host.util.clock import SystemClock
 
 
@@ -85,7 +84,7 @@ def host_of(store: Store, log: str = os.devnull, clock: SystemClock | None = Non
 
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
     plugins = {
-        "dialects": genai_host.dialects,
+        **installed_wires(),
         "fake": FakeModel(answer),
         "agent": genai_feature_agent,
         "assistants": genai_feature_assistants,

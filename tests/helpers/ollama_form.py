@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,6 @@ from attrs import frozen
 
 from genai_host import Config, Host
 from genai_host.api import Message
-from genai_host.server.ollama.replies import problem_reply
-from genai_host.server.routes import OLLAMA
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.fixtures import MakeHost
 
@@ -70,9 +68,5 @@ class Api:
 @contextmanager
 def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
     host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with RouteServer(host, OLLAMA, form=_form) as server, requests.Session() as client:
+    with RouteServer(host) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)
-
-
-def _form(path: str, headers: Mapping[str, str], problem: Any) -> Any:
-    return problem_reply(problem)

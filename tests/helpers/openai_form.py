@@ -11,8 +11,6 @@ import requests
 from attrs import frozen
 
 from genai_host import Config, Host
-from genai_host.server.openai.replies import problem_reply
-from genai_host.server.routes import OPENAI
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.fixtures import MakeHost
@@ -70,9 +68,7 @@ class Api:
 def openai_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
     host = make_host(fake=fake, **{"config": CONFIG, **given})
     with (
-        RouteServer(
-            host, (*OPENAI, *models.ROUTES), lambda path, headers, problem: problem_reply(problem)
-        ) as server,
+        RouteServer(host, models.ROUTES) as server,
         requests.Session() as client,
     ):
         yield Api(server.url, fake, host, client)

@@ -22,8 +22,6 @@ from genai_host.api import (
     ToolCall,
     VendorPart,
 )
-from genai_host.server.openai.replies import problem_reply
-from genai_host.server.routes import RESPONSES
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
@@ -89,7 +87,7 @@ class OneUser:
 @contextmanager
 def two_users(host: Host, fake: FakeModel) -> Iterator[tuple[Api, Api]]:
     """Yield the clients of two users of one server."""
-    routes = HttpRoutes(host, RESPONSES, lambda path, headers, problem: problem_reply(problem))
+    routes = HttpRoutes(host)
     ann, bob = (Api("", fake, host, OneUser(routes, user)) for user in ("ann", "bob"))
     yield ann, bob
     routes.close()
@@ -162,9 +160,7 @@ def responses_api(
 @contextmanager
 def serving(host: Host, fake: FakeModel) -> Iterator[Api]:
     with (
-        RouteServer(
-            host, RESPONSES, lambda path, headers, problem: problem_reply(problem)
-        ) as server,
+        RouteServer(host) as server,
         requests.Session() as client,
     ):
         yield Api(server.url, fake, host, client)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from genai_wire_openai.dialect.responses import OpenAIResponses
+
 from genai_host.api import (
     ChatCall,
     Completion,
@@ -16,7 +18,6 @@ from genai_host.api import (
     ToolCall,
     VendorPart,
 )
-from genai_host.dialects.openai_responses import OpenAIResponses
 
 DIALECT = OpenAIResponses()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])

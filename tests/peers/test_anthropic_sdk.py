@@ -13,11 +13,11 @@ import genai_vendor_anthropic
 import genai_vendor_gemini
 import pytest
 from attrs import evolve, frozen
+from genai_wire_anthropic.dialect.messages import AnthropicCount
 from peers.conversations import CONVERSATIONS, Kind, user
 from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, using_tools
 
 from genai_host.api import CountTokens, File, Image, Message, Prompt
-from genai_host.dialects.anthropic_messages import AnthropicCount
 from genai_host.testing.fake_service import Received, json_reply
 from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, USAGE, claude
 from genai_host_testing.gemini_service import KEY as GOOGLE_KEY

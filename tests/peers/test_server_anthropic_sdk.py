@@ -17,11 +17,9 @@ from genai_host import Host
 from genai_host.api import (
     Completion,
     File,
-    HttpProblem,
     Image,
     Message,
     Reasoning,
-    RouteResponse,
     Text,
     ToolCall,
     ToolResult,
@@ -29,8 +27,6 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.server.anthropic.replies import problem_reply
-from genai_host.server.routes import ANTHROPIC
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
@@ -57,14 +53,10 @@ def side(make_host: MakeHost) -> Iterator[Side]:
     fake = FakeModel()
     host = make_host(fake=fake, config=CONFIG)
     with (
-        RouteServer(host, (*ANTHROPIC, *models.ROUTES), _form) as server,
+        RouteServer(host, models.ROUTES) as server,
         anthropic.Anthropic(api_key="key", base_url=server.url, max_retries=0) as client,
     ):
         yield Side(client, fake, host, server.url)
-
-
-def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
-    return problem_reply(problem)
 
 
 def test_create(side: Side) -> None:

@@ -15,12 +15,9 @@ from pydantic import BaseModel
 from genai_host import Host
 from genai_host.api import (
     Completion,
-    HttpProblem,
-    HttpRoute,
     Image,
     Message,
     Reasoning,
-    RouteResponse,
     Text,
     ToolCall,
     ToolResult,
@@ -28,19 +25,12 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.server.gemini.replies import problem_reply
-from genai_host.server.routes import GEMINI
+from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
-
-LISTS = (
-    HttpRoute("GET", "/v1/models", "genai_host.server.gemini.handlers:listed"),
-    HttpRoute("GET", "/v1/models/{model}", "genai_host.server.gemini.handlers:one"),
-)
-"""These are answered in several APIs' forms; which one a client wants is seen elsewhere."""
 
 
 @frozen
@@ -54,7 +44,7 @@ class Side:
 def side(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Side]:
     fake = FakeModel()
     host = make_host(fake=fake, config=CONFIG)
-    with RouteServer(host, (*GEMINI, *LISTS), form=_form) as server:
+    with RouteServer(host, models.ROUTES) as server:
         options = types.HttpOptions(
             base_url=server.url,
             api_version=request.param,
@@ -65,10 +55,6 @@ def side(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Side]:
             yield Side(client, fake, host)
         finally:
             client.close()
-
-
-def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
-    return problem_reply(problem)
 
 
 def test_generate(side: Side) -> None:

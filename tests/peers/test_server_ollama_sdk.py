@@ -14,19 +14,15 @@ from pydantic import BaseModel
 from genai_host import Host
 from genai_host.api import (
     Completion,
-    HttpProblem,
     Image,
     Message,
     Reasoning,
-    RouteResponse,
     Text,
     ToolCall,
     ToolResult,
     Usage,
 )
 from genai_host.errors import RateLimited
-from genai_host.server.ollama.replies import problem_reply
-from genai_host.server.routes import OLLAMA
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
@@ -48,16 +44,12 @@ class Side:
 def side(make_host: MakeHost) -> Iterator[Side]:
     fake = FakeModel()
     host = make_host(fake=fake, config=CONFIG)
-    with RouteServer(host, OLLAMA, form=_form) as server:
+    with RouteServer(host) as server:
         client = ollama.Client(server.url)
         try:
             yield Side(client, fake, host)
         finally:
             client._client.close()
-
-
-def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
-    return problem_reply(problem)
 
 
 def test_chat(side: Side) -> None:

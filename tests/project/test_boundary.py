@@ -13,12 +13,13 @@ import pytest
 import genai_host
 import genai_host.api
 import genai_host.errors
+import genai_host.serving
 from genai_host import Config, Host, StaticPlugins, Transport
 from genai_host.api import CommandState, HostServices, HttpTransport
 from genai_host.cli.app import App
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = (genai_host, genai_host.api, genai_host.errors)
+PUBLIC = (genai_host, genai_host.api, genai_host.errors, genai_host.serving)
 
 
 def _product() -> Iterator[Path]:

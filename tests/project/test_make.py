@@ -186,7 +186,12 @@ class TestInstalling:
 
     def test_item_1_each_extra_takes_the_plugins_that_it_needs(self) -> None:
         starter = [folder.name for folder in make._needed_by("starter")]
-        assert starter == ["genai-feature-chat", "genai-models-open", "genai-vendor-local"]
+        assert starter == [
+            "genai-feature-chat",
+            "genai-models-open",
+            "genai-vendor-local",
+            "genai-wire-openai",
+        ]
         assert make._needed_by("all") == list(make._plugins().values())
 
     @pytest.mark.process

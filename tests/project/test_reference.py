@@ -19,6 +19,7 @@ import pytest
 import genai_host
 import genai_host.api
 import genai_host.errors
+import genai_host.serving
 import genai_host.testing
 from genai_host import Config, Host
 from genai_host.api import hooks, http_status
@@ -152,7 +153,13 @@ def http_document() -> str:
 def python_document() -> str:
     """The public names of each module, with signatures and docstrings."""
     lines = ["# Python reference", ""]
-    modules = (genai_host, genai_host.api, genai_host.errors, genai_host.testing)
+    modules = (
+        genai_host,
+        genai_host.api,
+        genai_host.errors,
+        genai_host.serving,
+        genai_host.testing,
+    )
     for module in modules:
         lines += [f"## {module.__name__}", ""]
         for name in sorted(module.__all__):

@@ -34,7 +34,6 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.server.routes import own_routes
-from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
 from genai_host.store.store import Store
 from genai_host_testing.fixtures import MakeHost
@@ -69,7 +68,7 @@ def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
 
 @pytest.fixture
 def routes(host: Host) -> Iterator[HttpRoutes]:
-    found = HttpRoutes(host, own_routes(), error_reply)
+    found = HttpRoutes(host, own_routes())
     yield found
     found.close()
 

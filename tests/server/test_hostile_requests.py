@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from genai_host import Config
 from genai_host.api import Cancellation, RouteRequest, write_json
 from genai_host.server.routes import own_routes
-from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 from genai_host.testing.purity import places_in, with_other
@@ -250,7 +249,7 @@ def test_whatever_is_sent_is_answered(
 def routes(make_host: MakeHost) -> Iterator[HttpRoutes]:
     kinds = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
     host = make_host(fake=FakeModel(lambda heard: '{"a": "x"}'), config=Config(models=kinds))
-    routes = HttpRoutes(host, own_routes(), error_reply)
+    routes = HttpRoutes(host, own_routes())
     yield routes
     routes.close()
 

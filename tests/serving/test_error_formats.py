@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from genai_host import Host
 from genai_host.api import HttpProblem
-from genai_host.serving.errors import _api, error_reply
+from genai_host.serving.apis import api_of, error_reply
 
 
 @pytest.mark.parametrize(
@@ -36,11 +37,14 @@ from genai_host.serving.errors import _api, error_reply
         ("", [], ""),
     ],
 )
-def test_the_api_of_a_request(path: str, headers: list[str], api: str) -> None:
-    assert _api(path, dict.fromkeys(headers, "x")) == api
+def test_the_api_of_a_request(host: Host, path: str, headers: list[str], api: str) -> None:
+    found = api_of(host.registry.http_apis.values(), path, dict.fromkeys(headers, "x"))
+    assert (found.name if found else "") == api
 
 
-def test_what_is_of_no_api_has_the_form_of_the_host() -> None:
-    reply = error_reply("/shop", {}, HttpProblem(429, "overloaded", "not now", retry_after=0.5))
+def test_what_is_of_no_api_has_the_form_of_the_host(host: Host) -> None:
+    reply = error_reply(
+        host, "/shop", {}, HttpProblem(429, "overloaded", "not now", retry_after=0.5)
+    )
     assert (reply.status, reply.headers["retry-after"]) == (429, "1")
     assert reply.body == b'{"error":{"code":"overloaded","message":"not now"}}'

@@ -18,6 +18,7 @@ from genai_host.api import (
     Cancellation,
     Feature,
     FeatureSteps,
+    HttpProblem,
     HttpRoute,
     NoSettings,
     Now,
@@ -419,3 +420,12 @@ def test_what_cannot_go_on_with_work_for_a_known_reason_is_not_logged_as_a_fault
         assert [each for each in caplog.records if each.levelno > logging.INFO] == []
         assert found.answer(asked("GET", "/a")).status == 400
         found.close()
+
+
+def test_without_api_formats_a_missing_path_names_our_plugins_for_them() -> None:
+    with Host(config=Config(), discovery=StaticPlugins({})) as host:
+        found = HttpRoutes(host).find("POST", "/v1/chat/completions")
+    assert isinstance(found, HttpProblem)
+    assert (found.status, found.message) == (404, "there is nothing here")
+    assert "genai-host install" in found.hint
+    assert "genai-wire-openai" in found.hint

@@ -26,14 +26,13 @@ import genai_feature_chat
 from genai_feature_assistants.service.service import AssistantsService
 from sqlalchemy import Engine, create_engine
 
-import genai_host.dialects
 from genai_host import Config, Host, RetryPolicy, StaticPlugins
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.server.routes import own_routes
-from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
+from genai_host.testing import installed_wires
 from genai_host.usage.budgets import Account, Spent, user_of
 from simulation import oracle, postgresql
 from simulation.assistants import Acknowledged
@@ -181,7 +180,7 @@ class Simulation:
         if self.plan.has_assistants:
             process.service = AssistantsService(process.host)
         if self.plan.has_http:
-            process.routes = HttpRoutes(process.host, own_routes(), error_reply)
+            process.routes = HttpRoutes(process.host, own_routes())
             process.routes.start()
         task.process, task.operation = before
         return process
@@ -191,7 +190,7 @@ class Simulation:
         user = BudgetConfig(DAY_DOLLARS, day_tokens=DAY_TOKENS) if is_limited else BudgetConfig()
         jitter = random.Random(f"{self.plan.seed}/jitter").uniform
         plugins = {
-            "dialects": genai_host.dialects,
+            **installed_wires(),
             "agent": genai_feature_agent,
             "assistants": genai_feature_assistants,
             "chat": genai_feature_chat,

@@ -16,7 +16,6 @@ from genai_host.batch import Batch, Task
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import ValidationError
 from genai_host.server.routes import own_routes
-from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost
@@ -78,7 +77,7 @@ def test_item_a_no_value_of_a_request_spoils_what_is_derived(
     host: Host, make_store: MakeStore
 ) -> None:
     store = host.store_for()
-    routes = HttpRoutes(host, own_routes(), error_reply)
+    routes = HttpRoutes(host, own_routes())
     mine, another = Door(routes), Door(routes, "ann")
     for door in (mine, another):
         id = door.send("POST", "/api/v1/conversations", _OPENED)[1]["id"]

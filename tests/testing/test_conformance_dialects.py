@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from genai_wire_anthropic.dialect.messages import AnthropicCount, AnthropicMessages
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
+from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
+
 from genai_host.api import Codec, Completion, Embeddings, Message, ToolCall, Usage
-from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
-from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.dialects.openai_embeddings import OpenAIEmbed, OpenAIModerate
-from genai_host.dialects.openai_responses import OpenAICount, OpenAIResponses
 from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
 from genai_host.errors import (
     AuthenticationFailed,

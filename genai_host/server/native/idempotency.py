@@ -19,7 +19,7 @@ from genai_host.api import RouteRequest, RouteResponse
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.host import Host
-from genai_host.server.memory import DocumentCollection, MemoryCache
+from genai_host.serving.memory import DocumentCollection, MemoryCache
 
 HEADER = "idempotency-key"
 _COLLECTION = "idempotency"

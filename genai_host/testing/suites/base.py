@@ -23,6 +23,7 @@ from genai_host.api.settings import describe, settings_schema
 from genai_host.config import Config
 from genai_host.plugins.contributions import Contributions
 from genai_host.plugins.discovery import BrokenPlugin, LoadedPlugin, Plugins, StaticPlugins
+from genai_host.testing.plugins import installed_wires
 
 T = TypeVar("T", bound=Callable[..., None])
 
@@ -124,7 +125,7 @@ class PluginSuite(Suite):
 
     Attributes:
         plugin: Module with the hooks, or an object with them.
-        beside: Further required plugins, by name; the host's own dialects are included.
+        beside: Further required plugins, by name; installed API formats are included.
     """
 
     plugin: Any
@@ -132,11 +133,8 @@ class PluginSuite(Suite):
 
     def plugins(self, **further: Any) -> StaticPlugins:
         """Source of the plugin and its required plugins, for a host."""
-        import genai_host.dialects
-
-        return StaticPlugins(
-            {"dialects": genai_host.dialects, **self.beside, "tested": self.plugin, **further}
-        )
+        wires = {name: wire for name, wire in installed_wires().items() if wire is not self.plugin}
+        return StaticPlugins({**wires, **self.beside, "tested": self.plugin, **further})
 
     def declared(self) -> Contributions:
         """Contributions of the plugin."""

@@ -15,7 +15,6 @@ import pytest
 
 from genai_host import Message
 from genai_host.api import Completion, ToolCall
-from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host_testing.assistants_api import CONFIG, ENDS, SEARCH, WEATHER, outputs_in, until
@@ -165,7 +164,7 @@ def test_item_a_no_value_spoils_the_objects_of_the_api(
         )
 
     plugins = {"fake": FakeModel(answer), "assistants": genai_feature_assistants}
-    routes = HttpRoutes(make_host(store=store, config=CONFIG, **plugins), (), error_reply)
+    routes = HttpRoutes(make_host(store=store, config=CONFIG, **plugins))
     api, another = Api(Door(routes)), Api(Door(routes, "ann"))
     theirs = another.made(f"/threads/{another.thread}", None, "GET")
     ends: set[str] = set()

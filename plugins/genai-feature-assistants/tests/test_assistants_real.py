@@ -7,7 +7,6 @@ from pathlib import Path
 import genai_feature_assistants
 import pytest
 
-from genai_host.serving.errors import error_reply
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RouteServer
 from genai_host_testing.assistants_api import SEARCH, Api
@@ -31,7 +30,7 @@ def test_files_are_searched_by_what_they_mean_and_the_model_answers(
         host = make_local_host(
             plugins={"assistants": genai_feature_assistants}, window=4096, store=store
         )
-        with RouteServer(host, form=error_reply) as server:
+        with RouteServer(host) as server:
             api = Api(server.url, FakeModel())
             kept = api.store_of(**TEXTS)
             asked = {"query": "At which temperature does water turn into ice?"}

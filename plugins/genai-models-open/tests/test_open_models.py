@@ -8,19 +8,20 @@ import sys
 from collections import Counter
 
 import genai_models_open
-import genai_vendor_ollama
+import genai_wire_ollama
+import genai_wire_openai
 import pytest
 from genai_models_open import CHAT, EMBED
 
 from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
-from genai_host.dialects import genai_dialects
 from genai_host.errors import NoRoute
 from genai_host_testing.fixtures import MakeHost
 
 MODELS = list(genai_models_open.genai_models())
 DIALECTS = {
-    dialect.name: dialect for dialect in (*genai_dialects(), *genai_vendor_ollama.genai_dialects())
+    dialect.name: dialect
+    for dialect in (*genai_wire_openai.genai_dialects(), *genai_wire_ollama.genai_dialects())
 }
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))

@@ -9,9 +9,9 @@ import sys
 import genai_vendor_anthropic
 import pytest
 from genai_vendor_anthropic import CHAT
+from genai_wire_anthropic.dialect.messages import AnthropicMessages
 
 from genai_host.api import Model, SchemaValidator
-from genai_host.dialects.anthropic_messages import AnthropicMessages
 from genai_host_testing.fixtures import MakeHost
 
 NAMED = {model.name: model for model in CHAT}

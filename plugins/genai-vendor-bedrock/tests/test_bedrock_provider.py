@@ -504,12 +504,12 @@ def test_the_library_of_amazon_waits_for_a_signature() -> None:
     program = """
 import sys
 from pathlib import Path
-import genai_vendor_bedrock, genai_feature_chat, genai_host.dialects
+import genai_vendor_bedrock, genai_feature_chat, genai_wire_anthropic
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
 from genai_host.plugins.discovery import StaticPlugins
 
-given = {"d": genai_host.dialects, "chat": genai_feature_chat, "bedrock": genai_vendor_bedrock}
+given = {"d": genai_wire_anthropic, "chat": genai_feature_chat, "bedrock": genai_vendor_bedrock}
 settings = {"endpoint": sys.argv[1], "region": "us-east-1"}
 config = Config(providers={"bedrock": InstanceConfig("bedrock", settings=settings)})
 with Host(config=config, discovery=StaticPlugins(given)) as host:

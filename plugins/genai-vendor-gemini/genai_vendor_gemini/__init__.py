@@ -2,9 +2,6 @@
 
 provider `gemini`        the Gemini API, by a key
 provider `vertex`        Vertex AI, by the credentials of Google Cloud; Claude as well
-dialect `gemini`         generateContent
-dialect `gemini-embed`   batchEmbedContents
-dialect `gemini-count`   countTokens
 models `gemini-...`
 """
 
@@ -13,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
-from genai_vendor_gemini.embed_content import EmbedContent
+from genai_wire_gemini.dialect.embed_content import EmbedContent
+from genai_wire_gemini.dialect.generate_content import GeminiCountTokens, GenerateContent
+
+from genai_host.api import Model, Offering, ProviderType, hookimpl
 from genai_vendor_gemini.gemini import GeminiProvider, GeminiSettings
-from genai_vendor_gemini.generate_content import GeminiCountTokens, GenerateContent
 from genai_vendor_gemini.models import CHAT, CLAUDE, EMBED
 from genai_vendor_gemini.vertex import VertexProvider, VertexSettings
 
@@ -32,11 +30,6 @@ __all__ = [
     "VertexProvider",
     "VertexSettings",
 ]
-
-
-@hookimpl
-def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    return [GenerateContent(), EmbedContent(), GeminiCountTokens()]
 
 
 @hookimpl

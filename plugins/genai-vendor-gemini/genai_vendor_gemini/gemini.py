@@ -11,6 +11,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from attrs import field, frozen
+from genai_wire_gemini.dialect.embed_content import EmbedContent
+from genai_wire_gemini.dialect.failures import objects_in
+from genai_wire_gemini.dialect.generate_content import GeminiCountTokens, GenerateContent
 
 from genai_host.api import (
     CancelToken,
@@ -23,9 +26,6 @@ from genai_host.api import (
     malformed,
     string_in,
 )
-from genai_vendor_gemini.embed_content import EmbedContent
-from genai_vendor_gemini.failures import objects_in
-from genai_vendor_gemini.generate_content import GeminiCountTokens, GenerateContent
 
 _ADDRESS = "https://generativelanguage.googleapis.com"
 _MOST_PAGES = 100

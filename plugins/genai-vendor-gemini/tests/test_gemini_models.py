@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import genai_vendor_gemini
+import genai_wire_gemini
 import pytest
 from genai_vendor_gemini import CHAT, CLAUDE, EMBED
 
@@ -12,7 +13,7 @@ from genai_host.api import Model, SchemaValidator
 from genai_host.errors import ValidationError
 
 MODELS = list(genai_vendor_gemini.genai_models())
-DIALECTS = {each.name: each for each in genai_vendor_gemini.genai_dialects()}
+DIALECTS = {each.name: each for each in genai_wire_gemini.genai_dialects()}
 THINKING = {
     "gemini-4-neon": "low medium high xhigh",
     "gemini-4-hydrogen": "low medium high xhigh",

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.weights import DEFAULT
+from genai_wire_openai.dialect.chat import OpenAIChat
 
 from genai_host import Answer, Conversation, Host, Message
 from genai_host.api import Cancellation, ChatCall, ProviderReply
-from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import BadRequest, ContextOverflow, OutputValidationError
 from genai_host_testing.fixtures import MakeHost
 

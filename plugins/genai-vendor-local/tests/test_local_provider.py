@@ -276,7 +276,7 @@ def test_opening_a_conversation_imports_no_engine(home: Path) -> None:
     program = """
 import sys
 import genai_feature_chat, genai_models_open, genai_vendor_local
-import genai_host.dialects
+import genai_wire_openai
 from genai_host import Config, StaticPlugins, Host
 from genai_vendor_local.weights import DEFAULT
 from pathlib import Path
@@ -284,7 +284,7 @@ file = DEFAULT.file(Path(sys.argv[1]) / "data" / "local")
 file.parent.mkdir(parents=True)
 file.touch()
 plugins = {
-    "dialects": genai_host.dialects, "chat": genai_feature_chat,
+    "openai": genai_wire_openai, "chat": genai_feature_chat,
     "models": genai_models_open, "local": genai_vendor_local,
 }
 with Host(config=Config(), discovery=StaticPlugins(plugins)) as host:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from genai_vendor_local.tool_choice import ToolChoice
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.chat_replies import read_completion
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import ChatCall, Message, SchemaValidator, ToolCall, ToolResult, ToolSchema
-from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.dialects.openai_chat_replies import read_completion
 from genai_host.errors import ValidationError
 
 WEATHER = ToolSchema(

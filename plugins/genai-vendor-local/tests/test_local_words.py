@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from genai_vendor_local.tool_choice import in_plain_text
+from genai_wire_openai.dialect.chat import OpenAIChat
 
 from genai_host.api import ChatCall, Message, Text, ToolCall, ToolResult
-from genai_host.dialects.openai_chat import OpenAIChat
 
 
 def wire(messages: Sequence[Message]) -> list[dict[str, Any]]:

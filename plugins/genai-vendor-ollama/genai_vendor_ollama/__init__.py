@@ -1,7 +1,6 @@
 """Ollama: open-weight models on this machine, on another, or at ollama.com.
 
 provider `ollama`
-dialects `ollama-chat`, `ollama-embed`
 """
 
 from __future__ import annotations
@@ -9,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Dialect, Offering, ProviderType, hookimpl
-from genai_vendor_ollama.chat import OllamaChat
-from genai_vendor_ollama.embed import OllamaEmbed
+from genai_wire_ollama.dialect.chat import OllamaChat
+from genai_wire_ollama.dialect.embed import OllamaEmbed
+
+from genai_host.api import Offering, ProviderType, hookimpl
 from genai_vendor_ollama.offerings import offerings
 from genai_vendor_ollama.provider import OllamaProvider, OllamaSettings
 
@@ -21,11 +21,6 @@ __all__ = ["OllamaChat", "OllamaEmbed", "OllamaProvider", "OllamaSettings"]
 @hookimpl
 def genai_providers() -> Iterable[ProviderType[Any]]:
     yield ProviderType("ollama", OllamaSettings, OllamaProvider)
-
-
-@hookimpl
-def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    return (OllamaChat(), OllamaEmbed())
 
 
 @hookimpl

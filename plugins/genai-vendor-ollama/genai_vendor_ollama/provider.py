@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import evolve, field, frozen
+from genai_wire_ollama.dialect.form import explain_error, read_object
 
 from genai_host.api import (
     CancelToken,
@@ -31,7 +32,6 @@ from genai_host.api import (
     error_of_reply,
 )
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable
-from genai_vendor_ollama.form import explain_error, read_object
 
 _CAPABILITIES: Mapping[str, str] = {
     "tools": "tools",

@@ -10,10 +10,10 @@ from collections import Counter
 import genai_vendor_openai
 import pytest
 from genai_vendor_openai import CHAT, EMBED, MODERATE
+from genai_wire_openai import genai_dialects
 
 from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
-from genai_host.dialects import genai_dialects
 from genai_host.errors import ValidationError
 from genai_host_testing.fixtures import MakeHost
 

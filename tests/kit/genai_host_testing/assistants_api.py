@@ -15,7 +15,6 @@ import requests
 
 from genai_host import Config, Host
 from genai_host.api import Completion, FinishReason, Message, Text, ToolCall, ToolResult, Usage
-from genai_host.serving.errors import error_reply
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
 from genai_host_testing.fixtures import MakeHost
@@ -185,7 +184,7 @@ def api_of(
     fake = FakeModel(*([answer] if answer is not None else []))
     plugins = {"fake": fake, "assistants": genai_feature_assistants}
     host: Host = make_host(**{"store": store, "config": CONFIG, **plugins, **given})
-    with RouteServer(host, form=error_reply, user=user) as server:
+    with RouteServer(host, user=user) as server:
         api = Api(server.url, fake)
         try:
             yield api

@@ -16,7 +16,7 @@ import pytest
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Model, Offering
 from genai_host.config import InstanceConfig
-from genai_host.testing import InlinePlugin
+from genai_host.testing import InlinePlugin, installed_wires
 from genai_host_testing.fixtures import MakeHost
 
 __all__ = ["IN_ONE_PIECE", "background", "local_host", "make_local_host", "scripted"]
@@ -111,8 +111,6 @@ def _real_host(
     import genai_vendor_local
     from genai_vendor_local.weights import DEFAULT
 
-    import genai_host.dialects
-
     own = DEFAULT.file(home / "data" / "local")
     own.parent.mkdir(parents=True, exist_ok=True)
     if not own.exists():
@@ -130,7 +128,7 @@ def _real_host(
     )
     usual = {
         "whole": whole,
-        "dialects": genai_host.dialects,
+        **installed_wires(),
         "chat": genai_feature_chat,
         "models": genai_models_open,
         "local": genai_vendor_local,

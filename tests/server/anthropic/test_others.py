@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from anthropic_api import CLOCK, HI, Api, anthropic_api
+from genai_wire_anthropic.server.replies import error_object, problem_reply
 
 from genai_host.api import (
     CancelToken,
@@ -20,7 +21,6 @@ from genai_host.api import (
     ReplyStream,
     hookimpl,
 )
-from genai_host.server.anthropic.replies import error_object, problem_reply
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from anthropic_api import CLOCK, Api, anthropic_api, assistant, user
+from genai_wire_anthropic.server.requests import thinking_in
 
 from genai_host.api import JsonReader
 from genai_host.errors import ValidationError
-from genai_host.server.anthropic.requests import thinking_in
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost
 
@@ -151,7 +151,7 @@ def test_parameters_that_the_model_has_besides(api: Api) -> None:
     ],
 )
 def test_tools_are_chosen(choice: dict[str, Any], expected: str) -> None:
-    from genai_host.server.anthropic.requests import chosen, tools_in
+    from genai_wire_anthropic.server.requests import chosen, tools_in
 
     body = JsonReader({"tools": [CLOCK, {**CLOCK, "name": "none"}], "tool_choice": choice}, "$")
     tools, found, at_once = chosen(body, tools_in(body)[0])

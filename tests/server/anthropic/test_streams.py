@@ -11,6 +11,7 @@ from typing import Any
 import genai_feature_agent
 import pytest
 from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, blocks_of
+from genai_wire_anthropic.server.replies import MessageWriter
 
 from genai_host.api import (
     CancelToken,
@@ -25,7 +26,6 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
-from genai_host.server.anthropic.replies import MessageWriter
 from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt

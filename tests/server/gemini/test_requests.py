@@ -8,9 +8,9 @@ from typing import Any
 import genai_vendor_gemini
 import pytest
 from gemini_form import Api, model, serving, user
+from genai_wire_gemini.server.requests import configured, json_schema
 
 from genai_host.api import JsonReader, ToolSchema
-from genai_host.server.gemini.requests import configured, json_schema
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host_testing.fixtures import MakeHost
@@ -227,7 +227,7 @@ class TestTools:
     def test_functions(self, make_host: MakeHost) -> None:
         seen: list[Any] = []
         with serving(make_host, FakeModel()) as api:
-            from genai_host.server.gemini.requests import tools_in
+            from genai_wire_gemini.server.requests import tools_in
 
             body = {"tools": [{"functionDeclarations": [LOOK]}, {"function_declarations": [HEAR]}]}
             seen += tools_in(JsonReader(body, "$", camel=True))
@@ -252,7 +252,7 @@ class TestTools:
         ],
     )  # fmt: skip
     def test_which_may_be_called(self, config: Any, tools: Any, choice: str | None) -> None:
-        from genai_host.server.gemini.requests import chosen, tools_in
+        from genai_wire_gemini.server.requests import chosen, tools_in
 
         body = JsonReader(
             {

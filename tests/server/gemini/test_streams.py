@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from gemini_form import Api, serving, user
+from genai_wire_gemini.server.replies import problem_reply
 
 from genai_host.api import (
     CancelToken,
@@ -39,7 +40,6 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.server.gemini.replies import problem_reply
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
@@ -289,7 +289,8 @@ def test_a_client_that_goes_ends_the_call(make_host: MakeHost) -> None:
 
 
 def test_deltas_without_anything_are_left_out() -> None:
-    from genai_host.server.gemini.replies import ContentWriter
+    from genai_wire_gemini.server.replies import ContentWriter
+
     from genai_host.serving.completion import CompletionStream
 
     def answer() -> Any:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from genai_wire_ollama.server.replies import ChatWriter, as_message
 from ollama_form import HI, Api, serving
 
 from genai_host.api import (
@@ -25,7 +26,6 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
-from genai_host.server.ollama.replies import ChatWriter, as_message
 from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from genai_wire_openai.server.replies import problem_reply
 from openai_form import Api, openai_api
 
 from genai_host.api import HttpProblem
 from genai_host.errors import AuthenticationFailed
-from genai_host.server.openai.replies import problem_reply
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_wire_openai.responses.state import CONVERSATIONS
 from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
 from genai_host.api import Completion, Message, ToolCall, VendorPart
 from genai_host.errors import ServiceUnavailable
-from genai_host.server.responses.state import CONVERSATIONS
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost

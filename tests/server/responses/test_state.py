@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_wire_openai.responses.api import Seals
+from genai_wire_openai.responses.state import CONVERSATIONS, RESPONSES, ResponseStore
 from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, VendorPart
 from genai_host.config import ServerConfig
 from genai_host.errors import LimitExceeded, NotFound, StoreError
-from genai_host.server.memory import MemoryCache
-from genai_host.server.responses.api import Seals
-from genai_host.server.responses.state import CONVERSATIONS, RESPONSES, ResponseStore
+from genai_host.serving.memory import MemoryCache
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock

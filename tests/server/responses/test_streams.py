@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from genai_wire_openai.responses.fields import Fields
+from genai_wire_openai.responses.replies import Events, ResponseHead
+from genai_wire_openai.responses.request import read_request
 from responses_api import CLOCK, Api, responses_api
 
 from genai_host.api import (
@@ -21,9 +24,6 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
-from genai_host.server.responses.fields import Fields
-from genai_host.server.responses.replies import Events, ResponseHead
-from genai_host.server.responses.request import read_request
 from genai_host.serving.completion import CompletionStream, streamed
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost

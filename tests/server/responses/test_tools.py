@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from genai_wire_openai.responses.fields import Fields
+from genai_wire_openai.responses.tools import read_tools
 from responses_api import CLOCK, Api, output_of, responses_api, user
 
 from genai_host.api import Completion, Message, Part, ToolCall, ToolSchema
 from genai_host.errors import ValidationError
-from genai_host.server.responses.fields import Fields
-from genai_host.server.responses.tools import read_tools
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -236,7 +236,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return ToolSchema(name, "", {})
 
-    monkeypatch.setattr("genai_host.server.responses.tools.offered_tool", check)
+    monkeypatch.setattr("genai_wire_openai.responses.tools.offered_tool", check)
     return names
 
 

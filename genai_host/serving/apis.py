@@ -1,0 +1,93 @@
+"""The APIs of the server: which one a request belongs to, and errors in its form.
+
+An error of a request that belongs to no API has the form
+
+    {"error": {"code": "invalid_data", "message": "...", "hint": "...", "path": "$.message"}}
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from genai_host.api import HttpApi, HttpProblem, RouteResponse, json_response
+from genai_host.host import Host
+
+_CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
+"""Statuses of errors that services report and the client must correct."""
+
+_log = logging.getLogger(__name__)
+
+
+def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> HttpApi | None:
+    """The API that a request belongs to; None if it belongs to none.
+
+    Args:
+        apis: The APIs.
+        path: Path of the request.
+        headers: Headers by name in lower case.
+    """
+    shared, usual = None, None
+    for api in apis:
+        if api.paths and re.fullmatch(api.paths, path):
+            return api
+        if api.shared_paths and re.fullmatch(api.shared_paths, path):
+            if any(name in headers for name in api.headers):
+                shared = shared or api
+            elif not api.headers:
+                usual = usual or api
+    return shared or usual
+
+
+def error_reply(
+    host: Host, path: str, headers: Mapping[str, str], problem: HttpProblem
+) -> RouteResponse:
+    """The reply for a problem, in the form of the API that the request belongs to.
+
+    Args:
+        host: The host.
+        path: Path of the request.
+        headers: Headers by name in lower case.
+        problem: The problem.
+    """
+    api = api_of(host.registry.http_apis.values(), path, headers)
+    if api is not None:
+        try:
+            reply: RouteResponse = load(api.write_error)(problem)
+            return reply
+        except Exception:  # noqa: BLE001 - a faulty plugin must not end the server
+            _log.exception("the API %s cannot write an error", api.name)
+    return problem_reply(problem)
+
+
+def load(address: str) -> Any:
+    """Import the object of an address, `package.module:name`."""
+    module, _, name = address.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def problem_reply(problem: HttpProblem) -> RouteResponse:
+    """A problem in the host's own form."""
+    error = {
+        "code": problem.code,
+        "message": problem.message,
+        **({"hint": problem.hint} if problem.hint else {}),
+        **({"path": problem.path} if problem.path else {}),
+    }
+    return json_response({"error": error}, problem.status, with_retry_after(problem))
+
+
+def with_retry_after(problem: HttpProblem) -> dict[str, str]:
+    """Headers of the reply to a problem; `retry-after` is in whole seconds (RFC 9110)."""
+    if problem.retry_after is None:
+        return dict(problem.headers)
+    return {**problem.headers, "retry-after": str(math.ceil(problem.retry_after))}
+
+
+def status_of(problem: HttpProblem) -> int:
+    """The status of a problem; 400 for errors that services report and the client must correct."""
+    return 400 if problem.code in _CLIENTS_FAULT else problem.status

@@ -1,0 +1,435 @@
+"""Anthropic's messages: requests and token counting.
+
+Anthropic's own service, clouds, gateways and servers use this format. `anthropic_replies` reads
+the replies.
+
+Source: Claude API reference, "Create a Message" and "Count tokens in a Message", and the guides to
+thinking, effort, tool use, prompt caching and structured outputs, as of November 2026.
+
+System texts are sent separately, wherever they are in the conversation. Consecutive messages of
+one role become one message, as the service requires; tool results are sent in the role of the
+user. The service refuses texts without a visible character, so they are left out.
+
+Signed reasoning is stored as a `VendorPart` and sent back unchanged. Unsigned reasoning, and
+vendor parts of other dialects, are not sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import ne
+from typing import Any, Literal
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    CountDialect,
+    Dialect,
+    DialectEndpoint,
+    EncodedJson,
+    File,
+    Image,
+    Message,
+    Part,
+    ProviderReply,
+    ProviderRequest,
+    Reasoning,
+    StreamDecoder,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    VendorPart,
+    asked_in_words,
+    fitting_id,
+    held_form,
+    remember_each,
+    standard_parameters,
+    system_texts,
+    unsupported,
+    write_json,
+    write_long_json,
+)
+from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
+from genai_wire_anthropic.dialect.replies import (
+    NAME,
+    MessageDecoder,
+    explain_error,
+    read_message,
+    read_object,
+)
+
+ContentBlock = Mapping[str, Any]
+_Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
+
+_ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
+_TEXT_TYPES = ("text/", "application/json", "application/xml")
+
+
+def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
+    """The messages of the user and the model.
+
+    Args:
+        call: The call.
+        mark: Field to add to the last block, as `"name":value`.
+    """
+    encoded = remember_each(call.messages, NAME, _encoded)
+    roles = [role for role, _ in encoded if role]
+    if not mark and all(map(ne, roles, roles[1:])):  # the usual case
+        return call.written(_WRITTEN, _write)
+    nonempty = [
+        (message, *each) for message, each in zip(call.messages, encoded, strict=True) if each[0]
+    ]
+    turns = [list(turn) for _, turn in groupby(nonempty, key=lambda each: each[1])]
+    wires = [_turn([message for message, *_ in turn]) for turn in turns]
+    if mark and turns:
+        role = turns[-1][0][1]
+        blocks = b",".join(blocks for *_, blocks in turns[-1])
+        wires[-1] = _MESSAGE % (
+            role,
+            blocks[:-1] + b"," + mark + b"}",
+        )  # ends with an object
+    return [EncodedJson(wire) for wire in wires]
+
+
+def _turn(messages: list[Message]) -> bytes:
+    """Consecutive messages of one role as one; a single message is encoded once and cached."""
+    if len(messages) == 1:
+        return messages[0].remember(_WRITTEN, _write)
+    encoded = [message.remember(NAME, _encoded) for message in messages]
+    return _MESSAGE % (encoded[0][0], b",".join(blocks for _, blocks in encoded))
+
+
+_WRITTEN = (NAME, "message")
+_MESSAGE = b'{"role":"%b","content":[%b]}'
+_TEXT_MESSAGE = b'{"role":"%b","content":%b}'
+
+
+def _write(message: Message) -> bytes:
+    role, blocks = message.remember(NAME, _encoded)
+    content = message.content
+    if role and len(content) == 1 and type(content[0]) is Text:  # in most cases
+        return _TEXT_MESSAGE % (role, write_long_json(content[0].text))
+    return _MESSAGE % (role, blocks) if role else b""
+
+
+def _encoded(message: Message) -> _Encoded:
+    """Role and blocks of a message; empty if it has no content in this format."""
+    if message.role == "system":
+        return b"", b""
+    blocks = b",".join(write_long_json(block) for block in _blocks(message))
+    if not blocks:
+        return b"", b""
+    return b"assistant" if message.role == "assistant" else b"user", blocks
+
+
+def _blocks(message: Message) -> Iterator[ContentBlock]:
+    citations: ContentBlock = {}
+    for part in message.content:
+        if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
+            continue
+        if isinstance(part, VendorPart) and _is_of_text(part.data):
+            citations = {"citations": part.data["citations"]}
+        elif isinstance(part, Text) and message.role != "tool":
+            if _shows(part):
+                yield {"type": "text", "text": part.text, **citations}
+            citations = {}
+        else:
+            yield _block(part, message)
+
+
+def _is_of_text(data: Any) -> bool:
+    """Whether a block belongs to the text that follows."""
+    return isinstance(data, Mapping) and "citations" in data and "type" not in data
+
+
+def _block(part: Part, message: Message) -> ContentBlock:
+    role = message.role
+    if role == "user" and isinstance(part, Image):
+        return {"type": "image", "source": _source(part, "image/png")}
+    if role == "user" and isinstance(part, File):
+        return _document(part)
+    if role == "assistant" and isinstance(part, ToolCall):
+        given = {"INVALID_JSON": part.malformed} if part.malformed else part.arguments
+        return {"type": "tool_use", "id": wire_id(part.id), "name": part.name, "input": given}
+    if role != "tool" and isinstance(part, VendorPart) and isinstance(part.data, Mapping):
+        return part.data
+    if role == "tool" and isinstance(part, ToolResult):
+        return _tool_result(part)
+    raise unsupported(part, f"in a message of role {role}", NAME)
+
+
+def _document(file: File) -> ContentBlock:
+    kind = file.media_type
+    title = {"title": file.name} if file.name else {}
+    if kind in ("", "application/pdf"):
+        return {"type": "document", "source": _source(file, "application/pdf"), **title}
+    if kind.startswith(_TEXT_TYPES) and not file.url:
+        try:
+            source = {"type": "text", "media_type": "text/plain", "data": file.data.decode()}
+        except UnicodeDecodeError as error:
+            raise UnsupportedPart(
+                f"a document of type {kind} is not in UTF-8", part=file.type, dialect=NAME
+            ) from error
+        return {"type": "document", "source": source, **title}
+    raise UnsupportedPart(
+        f"{NAME} does not support a document of type {kind}{' with a URL' * bool(file.url)}",
+        hint="supported: PDF and text",
+        part=file.type,
+        dialect=NAME,
+    )
+
+
+def _source(part: Image | File, usual_type: str) -> ContentBlock:
+    if part.url:
+        return {"type": "url", "url": part.url}
+    data = base64.b64encode(part.data).decode()
+    return {"type": "base64", "media_type": part.media_type or usual_type, "data": data}
+
+
+def _tool_result(result: ToolResult) -> ContentBlock:
+    parts = [part for part in result.content if not isinstance(part, Text) or _shows(part)]
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_id(result.id)}
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        block["content"] = parts[0].text
+    elif parts:
+        block["content"] = [
+            {"type": "text", "text": part.text}
+            if isinstance(part, Text)
+            else {"type": "image", "source": _source(part, "image/png")}
+            for part in parts
+        ]
+    if result.error:
+        block["is_error"] = True
+    return block
+
+
+def _shows(text: Text) -> bool:
+    return bool(text.text.strip())
+
+
+def wire_id(id: str) -> str:
+    return fitting_id(id, _ID)
+
+
+def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The system messages as blocks."""
+    return [{"type": "text", "text": text} for text in system_texts(messages, NAME) if text.strip()]
+
+
+def wire_tool(tool: ToolSchema) -> dict[str, Any]:
+    described = {"description": tool.description} if tool.description else {}
+    return {
+        "name": tool.name,
+        **described,
+        "input_schema": {"type": "object", **tool.parameters},
+    }
+
+
+def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:
+    """The field `tool_choice`, with the limit on parallel tool calls; None for the default."""
+    if choice is None and parallel is None:
+        return None
+    kinds = {"auto": "auto", "none": "none", "required": "any"}
+    kind = kinds.get(choice or "auto")
+    wire: dict[str, Any] = {"type": kind} if kind else {"type": "tool", "name": choice}
+    if parallel is not None and kind != "none":
+        wire["disable_parallel_tool_use"] = not parallel
+    return wire
+
+
+_PLACED = frozenset(
+    {
+        "max_tokens", "parallel_tool_calls", "prompt_cache", "reasoning_effort", "stop",
+        "thinking_budget", "thinking_display",
+    }
+)  # fmt: skip
+"""Parameters that are not top-level fields of the same name."""
+
+
+class AnthropicMessages(Dialect[ChatCall, Completion]):
+    """Anthropic's messages.
+
+    `variant` has these options:
+
+    - `max_tokens`: default maximum of output tokens, which the format requires
+    - `thinking`: how reasoning is requested: `adaptive`, controlled by the effort, or `budget`,
+      controlled by `thinking_budget`
+    - `no_thinking`: how reasoning is disabled: `disabled` or `between_tools`
+    - `bound_thinking`: whether reasoning is valid only as long as the messages before it are
+      unchanged
+    - `stale_thinking`: what to do with invalid reasoning: `drop_block`; empty to leave it to the
+      service, which may refuse it
+    - `cache`: where caching is requested: in the `request`, or in `blocks` for services without
+      such a field
+    """
+
+    name = NAME
+    endpoint = DialectEndpoint(path="/v1/messages")
+    reserved = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = {
+        **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop"),
+        "temperature": {**standard_parameters("temperature")["temperature"], "maximum": 1},
+        "parallel_tool_calls": {
+            "type": "boolean",
+            "description": "whether the model may request several tool calls at once",
+        },
+        "reasoning_effort": {
+            "type": "string",
+            "enum": ["none", "low", "medium", "high", "xhigh", "max"],
+            "description": "effort of the model in reasoning and answers",
+        },
+        "thinking_budget": {
+            "type": "integer",
+            "minimum": 1024,
+            "description": "maximum reasoning tokens, unless the model decides itself",
+        },
+        "thinking_display": {
+            "type": "string",
+            "enum": ["summarized", "omitted"],
+            "description": "whether to return the model's reasoning",
+        },
+        "prompt_cache": {
+            "type": "string",
+            "enum": ["5m", "1h"],
+            "description": "how long the service caches the prompt",
+        },
+    }
+    variant = {
+        "max_tokens": 16_000,
+        "thinking": "adaptive",
+        "no_thinking": "disabled",
+        "bound_thinking": False,
+        "stale_thinking": "",
+        "cache": "request",
+    }
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        given = call.parameters
+        thinking = _thinking(given, variant)
+        schema = None if call.schema is None else held_form(call.schema)
+        most = variant["max_tokens"] + thinking.get("budget_tokens", 0)
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "max_tokens": given.get("max_tokens", most),
+            **_cacheable_fields(call, schema is not None, variant["cache"]),
+        }
+        choice = wire_choice(call.tool_choice, given.get("parallel_tool_calls"))
+        if call.tools and choice is not None:
+            body["tool_choice"] = choice
+        if "stop" in given:
+            body["stop_sequences"] = given["stop"]
+        body.update({name: value for name, value in given.items() if name not in _PLACED})
+        if thinking:
+            body["thinking"] = thinking
+        output = _output(call, schema)
+        if output:
+            body["output_config"] = output
+        if call.stream:
+            body["stream"] = True
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        return read_message(read_object(reply.body, "content"))
+
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
+        return MessageDecoder()
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+    """The field `thinking`. Raises `InvalidParameter` for parameters that it cannot express."""
+    effort = given.get("reasoning_effort")
+    budget, display = given.get("thinking_budget"), given.get("thinking_display")
+    thinking: dict[str, Any] = {}
+    if effort == "none":
+        thinking = {"type": variant["no_thinking"]}
+    elif budget is not None:
+        thinking = {"type": "enabled", "budget_tokens": budget}
+    elif variant["thinking"] == "adaptive" and (effort or display):
+        thinking = {"type": "adaptive"}
+    if effort == "none" or not thinking:
+        for name in ("thinking_budget", "thinking_display"):
+            if name in given:
+                other = "reasoning_effort" if effort == "none" else "thinking_budget"
+                raise InvalidParameter(
+                    f"{name} has no effect without reasoning",
+                    parameter=name,
+                    hint=f"enable it with {other}",
+                )
+    if display is not None:
+        thinking["display"] = display
+    stale = variant["stale_thinking"] if variant["bound_thinking"] else ""
+    if stale and thinking.get("type", "adaptive") == "adaptive":
+        bound = {"prefix_mismatch_behavior": stale}
+        return {"type": "adaptive", **thinking, "block_binding": bound}
+    return thinking
+
+
+def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
+    """System, messages and tools: the part of the request that the service can cache.
+
+    Args:
+        call: The call.
+        is_held: Whether the service enforces the schema.
+        cache: Cache lifetime; empty for no cache.
+    """
+    system = wire_system(call.messages)
+    if call.schema is not None and not is_held:
+        system.append({"type": "text", "text": asked_in_words(call.schema)})
+    tools = [wire_tool(tool) for tool in call.tools]
+    fields: dict[str, Any] = {}
+    mark = b""
+    if "prompt_cache" in call.parameters:
+        control = {"type": "ephemeral", "ttl": call.parameters["prompt_cache"]}
+        if cache == "request":
+            fields["cache_control"] = control
+        else:
+            mark = b'"cache_control":' + write_json(control)
+            for last in (*system[-1:], *tools[-1:]):
+                last["cache_control"] = control
+    if system:
+        is_plain = len(system) == 1 and not mark
+        fields["system"] = system[0]["text"] if is_plain else system
+    fields["messages"] = wire_messages(call, mark)
+    if tools:
+        fields["tools"] = tools
+    return fields
+
+
+def _output(call: ChatCall, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    output: dict[str, Any] = {}
+    effort = call.parameters.get("reasoning_effort")
+    if effort not in (None, "none"):
+        output["effort"] = effort
+    if schema is not None:
+        output["format"] = {"type": "json_schema", "schema": schema}
+    return output
+
+
+_COUNTED = (
+    "parallel_tool_calls", "prompt_cache", "reasoning_effort", "thinking_budget",
+    "thinking_display",
+)  # fmt: skip
+
+
+class AnthropicCount(CountDialect):
+    name = "anthropic-count"
+    of = AnthropicMessages
+    endpoint = DialectEndpoint(path="/v1/messages/count_tokens")
+    parameters = {name: AnthropicMessages.parameters[name] for name in _COUNTED}
+    variant = AnthropicMessages.variant
+    fields = frozenset(
+        {
+            "cache_control", "messages", "model", "output_config", "system", "thinking",
+            "tool_choice", "tools",
+        }
+    )  # fmt: skip
+    tokens = "input_tokens"

@@ -1,0 +1,314 @@
+"""Replies of Anthropic's messages, complete and streamed, and their errors.
+
+Source: Claude API reference, "Create a Message", "Streaming messages" and "Errors", as of November
+2026. The end marker of a stream is the event `message_stop`; some servers end with the stop reason
+instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import (
+    Completion,
+    Delta,
+    Message,
+    Part,
+    ProviderReply,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+    VendorPart,
+    arguments_as_text,
+    count_in,
+    details_in,
+    explain_reply,
+    finish_word,
+    id_in,
+    index_in,
+    list_in,
+    malformed,
+    message_in,
+    object_in,
+    read_event,
+    read_finish,
+    read_json,
+    read_reply,
+    read_tool_call,
+    service_error,
+    string_in,
+    weightier,
+    with_server_setting,
+)
+from genai_host.errors import GenaiError, GenerationError, IncompleteReply
+
+NAME = "anthropic-messages"
+
+_NO_STATUS = 500
+_STATUS_OF_TYPE: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Status of an error in a reply with status 200, or in a stream."""
+_PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""Types of deltas, with the field of the chunk."""
+_GROWING = ("text", "thinking")
+"""Types of blocks that are streamed, with their fields."""
+
+
+def read_object(data: bytes, *answer: str) -> dict[str, Any]:
+    """Parse an object; raises the error of a reply with status 200, or in a stream. `answer` names
+    the fields of an answer; see `raise_error_in`."""
+    return read_reply(data, _error_in, answer)
+
+
+def explain_error(reply: ProviderReply) -> GenaiError | None:
+    """The error of a reply of status 400 or more."""
+    return explain_reply(reply, _error_in)
+
+
+def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+    """The error in an object; None if there is none.
+
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
+    """
+    error = data.get("error")
+    if not error:
+        return None
+    if not isinstance(error, dict):
+        return service_error(status or _NO_STATUS, message_in(error))
+    message = message_in(error)
+    kind = str(error.get("type"))
+    status = status or _STATUS_OF_TYPE.get(kind, _NO_STATUS)
+    return with_server_setting(service_error(status, message, kind))
+
+
+def read_message(data: Mapping[str, Any]) -> Completion:
+    """Read a complete reply.
+
+    Raises:
+        GenerationError: It contains no answer.
+        MalformedReply: It is not valid.
+    """
+    blocks = data.get("content")
+    if blocks is None:
+        raise GenerationError("the model gave no answer", reason="no content")
+    if isinstance(blocks, str):  # sent by some servers
+        blocks = [{"type": "text", "text": blocks}]
+    content: list[Part] = []
+    for at, block in enumerate(list_in({"content": blocks}, "content")):
+        if not isinstance(block, dict):
+            raise malformed("a block is not an object")
+        content += _read_block(block, at)
+    reason = finish_word(data.get("stop_reason"))
+    finish = read_finish(
+        reason,
+        calls=any(isinstance(part, ToolCall) for part in content),
+        text="".join(part.text for part in content if isinstance(part, Text)),
+    )
+    return Completion(
+        Message("assistant", content),
+        finish,
+        _read_usage(details_in(data, "usage")),
+        vendor_finish=reason,
+    )
+
+
+_Place = tuple[int, int]  # the index of a block, and its number among all
+
+
+class MessageDecoder:
+    """Assembles a streamed reply from its blocks. Some services give all blocks one index: then a
+    delta belongs to the last block."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._whole_message: Mapping[str, Any] | None = None
+        self._blocks: dict[_Place, dict[str, Any]] = {}
+        self._newest: dict[int, _Place] = {}
+        self._ended: set[_Place] = set()
+        self._pieces: dict[tuple[_Place, str], list[str]] = {}
+        self._thought_in: _Place | None = None
+        self._finish = ""
+        self.done = False
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        if event.is_done:  # sent by some servers instead of `message_stop`
+            self.done = True
+            return ()
+        data = read_event(event, _error_in, ("type", "delta"))
+        kind = string_in(data, "type") or event.name or ""
+        if kind == "content_block_delta":
+            return self._add_piece(data)
+        if kind == "content_block_start":
+            return self._begin_block(data)
+        if kind == "content_block_stop":
+            return self._end_block(data)
+        if kind == "message_start":
+            self._message = dict(object_in(data, "message"))
+        elif kind == "message_delta":
+            delta = object_in(data, "delta")
+            self._message.update(delta)
+            self._finish = weightier(self._finish, finish_word(delta.get("stop_reason")))
+            known = {name: value for name, value in details_in(data, "usage").items() if value}
+            self._message["usage"] = {**details_in(self._message, "usage"), **known}
+        elif kind == "message_stop":
+            self.done = True
+        elif kind == "message" and "content" in data:  # sent whole by some servers
+            self._whole_message = data
+            self.done = True
+        elif not kind:
+            raise malformed("an event has no type")
+        return ()  # for example `ping`, and future events
+
+    def finish(self) -> Completion:
+        if not self.done and not self._finish:
+            texts = (self._grown(place, "text") for place in sorted(self._blocks))
+            raise IncompleteReply("the reply was interrupted before its end", text="".join(texts))
+        if self._whole_message is not None:
+            return read_message(self._whole_message)
+        if not self._message and not self._blocks:
+            raise GenerationError("the model gave no answer", reason="no content")
+        blocks = [self._whole(place) for place in sorted(self._blocks)]
+        return read_message({**self._message, "content": blocks, "stop_reason": self._finish})
+
+    def _begin_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        block = dict(object_in(data, "content_block"))
+        kind = string_in(block, "type")
+        if not kind:
+            raise malformed("a block has no type")
+        index = index_in(data, "index") or 0
+        before = self._blocks.get(self._newest.get(index, (index, -1)), {})
+        if block.get("id") and block.get("id") == before.get("id"):  # repeated
+            return ()
+        place = self._newest[index] = (index, len(self._blocks))
+        self._blocks[place] = block
+        return self._shown(place, kind, string_in(block, kind)) if kind in _GROWING else ()
+
+    def _place(self, data: Mapping[str, Any]) -> _Place | None:
+        return self._newest.get(index_in(data, "index") or 0)
+
+    def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        delta = object_in(data, "delta")
+        kind = string_in(delta, "type")
+        place = self._place(data)
+        if place is None and _PIECES.get(kind) in _GROWING:  # some servers omit the start
+            name = _PIECES[kind]
+            self._begin_block({**data, "content_block": {"type": name, name: ""}})
+            place = self._place(data)
+        if place is None:
+            raise malformed("a delta belongs to no block")
+        block = self._blocks[place]
+        if kind == "signature_delta":
+            block["signature"] = string_in(delta, "signature")
+        elif kind == "citations_delta":
+            block["citations"] = [*list_in(block, "citations"), delta.get("citation")]
+        elif kind in _PIECES:
+            name = _PIECES[kind]
+            growing = name in _GROWING
+            piece = string_in(delta, name) if growing else arguments_as_text(delta.get(name))
+            self._pieces.setdefault((place, name), []).append(piece)
+            return self._shown(place, name, piece) if growing else ()
+        return ()
+
+    def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        place = self._place(data)
+        if place is None or place in self._ended or self._blocks[place]["type"] == "text":
+            return ()
+        self._ended.add(place)
+        whole = self._whole(place)
+        if whole["type"] == "tool_use":
+            return [Delta(tool_call=_read_tool_use(whole, place[1]))]
+        return [
+            Delta(opaque=part) for part in _read_block(whole, place[1]) if type(part) is VendorPart
+        ]
+
+    def _shown(self, place: _Place, name: str, piece: str) -> Sequence[Delta]:
+        """A chunk for the consumer. Each reasoning block is a paragraph."""
+        if not piece:
+            return ()
+        if name == "text":
+            return (Delta(piece),)
+        begins = self._thought_in not in (None, place)
+        self._thought_in = place
+        return (Delta(reasoning=f"\n\n{piece}" if begins else piece),)
+
+    def _whole(self, place: _Place) -> dict[str, Any]:
+        """A block with all its deltas."""
+        block = self._blocks[place]
+        grown = {name: self._grown(place, name) for name in _GROWING if name in block}
+        given = self._grown(place, "partial_json")
+        if given:
+            grown["input"] = given if block["type"] == "tool_use" else _json_in(given)
+        return {**block, **grown}
+
+    def _grown(self, place: _Place, name: str) -> Any:
+        pieces = self._pieces.get((place, name), ())
+        return string_in(self._blocks[place], name) + "".join(pieces)
+
+
+def _json_in(text: str) -> Any:
+    """The input of a server tool."""
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise malformed(f"the input of a tool is not JSON: {error}") from error
+
+
+def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
+    """The parts of a block. Reasoning is also stored unchanged, to be sent back, and so are calls
+    and results of server tools."""
+    kind = string_in(block, "type")
+    if kind == "text":
+        text = string_in(block, "text")
+        if text and list_in(block, "citations"):
+            yield VendorPart(NAME, {"citations": block["citations"]})
+        if text:
+            yield Text(text)
+    elif kind == "tool_use":
+        yield _read_tool_use(block, at)
+    elif kind == "thinking":
+        text = string_in(block, "thinking")
+        if text:
+            yield Reasoning(text)
+        if string_in(block, "signature"):  # refused without a signature
+            yield VendorPart(NAME, dict(block))
+    elif kind:
+        yield VendorPart(NAME, dict(block))
+    else:
+        raise malformed("a block has no type")
+
+
+def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:
+    id = id_in(block, "id") or f"call_{at}"
+    return read_tool_call(id, string_in(block, "name"), block.get("input"))
+
+
+def _read_usage(data: Mapping[str, Any]) -> Usage:
+    """Token usage; `input_tokens` does not include cached tokens."""
+    cached = count_in(data, "cache_read_input_tokens")
+    written = count_in(data, "cache_creation_input_tokens")
+    return Usage(
+        input_tokens=count_in(data, "input_tokens") + written + cached,
+        output_tokens=count_in(data, "output_tokens"),
+        cached_tokens=cached,
+        reasoning_tokens=count_in(details_in(data, "output_tokens_details"), "thinking_tokens"),
+        cache_write_tokens=written,
+        cache_write_1h_tokens=count_in(
+            details_in(data, "cache_creation"), "ephemeral_1h_input_tokens"
+        ),
+    )

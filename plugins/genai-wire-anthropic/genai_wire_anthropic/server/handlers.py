@@ -1,0 +1,160 @@
+"""Handlers of messages, token counts and models.
+
+    create → read → whole → MessageWriter.whole
+                  → answer → MessageWriter.events
+    count  → read → Host.count_tokens
+
+Source: Claude API reference, "Create a Message", "Count tokens in a Message", "List Models".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host import Host
+from genai_host.api import RouteRequest, RouteResponse, body_of, json_response, number_in
+from genai_host.errors import NotFound, ValidationError
+from genai_host.serving import (
+    FEATURE,
+    ServedModel,
+    answer,
+    name_in,
+    served_model,
+    served_models,
+    streamed,
+    whole,
+)
+from genai_wire_anthropic.server.replies import NO_THREADS, PING, MessageWriter, problem_reply
+from genai_wire_anthropic.server.requests import MessagesRequest, read
+
+
+def create(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer a message, streamed if `stream` is set."""
+    body = body_of(request)
+    if "thread" in body:
+        return problem_reply(NO_THREADS)
+    wanted = read(body, host)
+    del body  # its values take memory while the service answers
+    asked = wanted.asked
+    if "max_tokens" not in asked.parameters:
+        raise ValidationError("this field is required", path="$.max_tokens")
+    writer = _writer(wanted)
+    if asked.stream:
+        return streamed(answer(host, asked, request), writer.events, silence=PING)
+    return json_response(writer.whole(whole(host, asked, request)))
+
+
+def count(request: RouteRequest, host: Host) -> RouteResponse:
+    """Count tokens with the service that would answer. Raises `NoRoute` if it cannot count."""
+    asked = read(body_of(request), host).asked
+    if asked.model is not None and asked.model.startswith(FEATURE):
+        raise ValidationError(
+            f"{asked.model} is a feature: only models can count tokens", path="$.model"
+        )
+    found = host.count_tokens(
+        asked.messages,
+        model=asked.model,
+        parameters=asked.parameters,
+        tools=asked.tools,
+        schema=asked.schema,
+        limits=request.limits,
+    )
+    return json_response({"input_tokens": found.tokens})
+
+
+def no_batches(request: RouteRequest, host: Host) -> RouteResponse:
+    raise NotFound(
+        "the Message Batches API is not supported", hint="send each request to POST /v1/messages"
+    )
+
+
+def _writer(wanted: MessagesRequest) -> MessageWriter:
+    stop = wanted.asked.parameters.get("stop", ())
+    return MessageWriter(
+        wanted.asked.model or "",
+        shows_thoughts=wanted.shows_thoughts,
+        stop=stop[0] if len(stop) == 1 else None,
+    )
+
+
+_PAGE, _MOST = 20, 1000
+_UNKNOWN = "1970-01-01T00:00:00Z"  # no provider reports when a model was created
+_CAPABILITIES: Mapping[str, str] = {
+    "image_input": "images",
+    "pdf_input": "files",
+    "structured_outputs": "schema",
+}
+_NOT_HAD = ("batch", "citations", "code_execution")
+"""Capabilities that are not supported for any model."""
+
+
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
+    """List a page of models: `limit`, and `after_id` or `before_id`."""
+    found = [each for each in served_models(host) if each.operation == "chat"]
+    names = [each.name for each in found]
+    limit = number_in(request.query, "limit", _PAGE, _MOST)
+    after, before = request.query.get("after_id"), request.query.get("before_id")
+    if after and before:
+        raise ValidationError("after_id and before_id cannot be combined", path="?after_id")
+    for name in (after, before):
+        if name and name not in names:
+            place = "?after_id" if after else "?before_id"
+            raise ValidationError(f"unknown model {name!r}", path=place)
+    if before:
+        found = found[: names.index(before)]
+        page, has_more = found[-limit:], len(found) > limit
+    else:
+        found = found[names.index(after) + 1 :] if after else found
+        page, has_more = found[:limit], len(found) > limit
+    return json_response(
+        {
+            "data": [_wire(each) for each in page],
+            "has_more": has_more,
+            "first_id": page[0].name if page else None,
+            "last_id": page[-1].name if page else None,
+        }
+    )
+
+
+def one(request: RouteRequest, host: Host) -> RouteResponse:
+    """Get one model by name. Raises `NotFound`."""
+    model = served_model(host, name_in(request.parameters))
+    if model.operation != "chat":
+        raise NotFound(f"{model.name} is not a chat model")
+    return json_response(_wire(model))
+
+
+def _wire(model: ServedModel) -> dict[str, Any]:
+    return {
+        "type": "model",
+        "id": model.name,
+        "display_name": model.name,
+        "created_at": _UNKNOWN,
+        "lifecycle": "active",
+        "max_input_tokens": model.window,
+        "max_tokens": None,
+        "capabilities": _capabilities(model.capabilities) if model.capabilities else None,
+    }
+
+
+def _capabilities(able: frozenset[str]) -> dict[str, Any]:
+    """Whether a model accepts an effort is unknown until it is requested."""
+    thinks = "reasoning" in able
+    types = {"adaptive": thinks, "between_tools": False, "disabled": True, "enabled": thinks}
+    efforts = dict.fromkeys(("low", "medium", "high", "max"), _supported(thinks))
+    server_tools = dict.fromkeys(("code_execution", "web_search"), _supported(False))
+    return {
+        **{wire: _supported(name in able) for wire, name in _CAPABILITIES.items()},
+        **{wire: _supported(False) for wire in (*_NOT_HAD, "context_management")},
+        "effort": {**_supported(thinks), **efforts},
+        "server_tools": {**_supported(False), **server_tools},
+        "thinking": {
+            **_supported(thinks),
+            "types": {name: _supported(is_so) for name, is_so in types.items()},
+        },
+    }
+
+
+def _supported(is_so: bool) -> dict[str, Any]:
+    return {"supported": is_so}

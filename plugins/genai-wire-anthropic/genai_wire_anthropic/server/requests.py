@@ -1,0 +1,257 @@
+"""Requests for Anthropic's messages: parameters, thinking, tools.
+
+Source: Claude API reference, "Create a Message", "ThinkingConfigParam", "OutputConfigParam",
+"ToolParam", "ToolChoiceParam"; the guides to thinking, effort, structured outputs and prompt
+caching.
+
+Unknown fields are refused, as Anthropic's service does. How much a model thinks is a hint: it has
+no effect on a model without a parameter for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from attrs import frozen
+
+from genai_host import Host
+from genai_host.api import JsonReader, ToolSchema
+from genai_host.errors import ValidationError
+from genai_host.serving import (
+    ChatRequest,
+    capabilities,
+    check_schema,
+    each_once,
+    offered_tool,
+    one_of,
+)
+from genai_wire_anthropic.server.conversation import longest, messages_in, ttl_in
+
+_BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
+_NO_EFFORT = "none"
+_USUAL_EFFORT = "high"  # Anthropic's default
+_ON = ("enabled", "adaptive")
+_OFF = ("disabled", "between_tools")
+
+
+def shows_thoughts(body: JsonReader) -> bool:
+    given = body.object("thinking")
+    return given is not None and given.text("type") in _ON and given.text("display") != "omitted"
+
+
+def thinking_in(body: JsonReader, taken: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the parameters for thinking that the model has. Raises `ValidationError`."""
+    config, given = body.object("output_config"), body.object("thinking")
+    effort = "" if config is None else config.text("effort")
+    if given is None and not effort:
+        return {}
+    found: dict[str, Any] = {_EFFORT: effort or None}
+    if given is not None:
+        kind = given.choice("type", (*_ON, *_OFF))
+        if kind in _ON:
+            found |= _on(given, kind, effort, taken())
+        elif kind in _OFF:
+            found |= _off(given, effort, taken())
+        else:
+            raise ValidationError("this field is required", path=given.at("type"))
+    return {name: value for name, value in found.items() if name in taken()}
+
+
+def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {_DISPLAY: given.choice("display", ("summarized", "omitted")) or None}
+    budget = given.whole("budget_tokens") if kind == "enabled" else None
+    if kind == "enabled" and budget is None:
+        raise ValidationError("this field is required", path=given.at("budget_tokens"))
+    given.raw("block_binding")  # handling of stale thoughts is a setting of the provider
+    given.drop_others()
+    if budget is not None and _BUDGET in taken:
+        return {**found, _BUDGET: budget}
+    if not effort and _can_be(_USUAL_EFFORT, taken):
+        found[_EFFORT] = _USUAL_EFFORT
+    return found
+
+
+def _off(given: JsonReader, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+    given.drop_others()
+    if _EFFORT not in taken:
+        return {}
+    if not _can_be(_NO_EFFORT, taken):
+        raise ValidationError("thinking cannot be disabled for this model", path=given.at("type"))
+    if effort:
+        raise ValidationError(
+            "not supported when thinking is disabled", path="$.output_config.effort"
+        )
+    return {_EFFORT: _NO_EFFORT}
+
+
+def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
+    return _EFFORT in taken and effort in taken[_EFFORT].get("enum", (effort,))
+
+
+_CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
+_NEUTRAL_IN_TOOLS = ("eager_input_streaming", "strict")
+_DIRECT = "direct"
+
+
+def tools_in(body: JsonReader) -> tuple[list[ToolSchema], set[str]]:
+    """Read the tools and their cache lifetimes. Raises `ValidationError` if a tool is invalid, or
+    is run or described by Anthropic's service."""
+    ttls: set[str] = set()
+    tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
+    return tools, ttls
+
+
+def chosen(
+    body: JsonReader, tools: Sequence[ToolSchema]
+) -> tuple[Sequence[ToolSchema], str | None, bool | None]:
+    """Read the tools that may be called, the choice, and whether calls may be parallel. Raises
+    `ValidationError`."""
+    given = body.object("tool_choice")
+    if given is None:
+        return tools, None, None
+    kind, name = given.choice("type", (*_CHOICES, "tool")), given.text("name")
+    alone = given.flag("disable_parallel_tool_use")
+    given.drop_others()
+    at_once = None if alone is None or kind == "none" else not alone
+    if kind == "tool":
+        if name not in {tool.name for tool in tools}:
+            raise ValidationError("unknown tool", path=given.at("name"))
+        return *one_of(tools, name), at_once
+    if not kind:
+        raise ValidationError("this field is required", path=given.at("type"))
+    if kind == "any" and not tools:
+        raise ValidationError("no tools to choose from", path=given.path)
+    return tools, _CHOICES[kind] if tools else None, at_once if tools else None
+
+
+def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
+    kind, name = given.text("type", "custom"), given.text("name")
+    if kind != "custom":
+        raise ValidationError(
+            f"Anthropic's tools of type {kind} are not supported: use custom",
+            path=given.at("type"),
+        )
+    ttls.update(ttl_in(given))
+    given.drop("defer_loading", "input_examples")
+    for caller in given.texts("allowed_callers"):
+        if caller != _DIRECT:
+            raise given.wrong("allowed_callers", f"not supported: only {_DIRECT} is")
+    for neutral in _NEUTRAL_IN_TOOLS:
+        given.raw(neutral)
+    schema, description = given.mapping("input_schema"), given.text("description")
+    given.drop_others()
+    if schema is None:
+        raise ValidationError("this field is required", path=given.at("input_schema"))
+    return offered_tool(name, description, schema, given.at("input_schema"))
+
+
+_NEUTRAL = (
+    "diagnostics",
+    "metadata",
+    "model",
+    "service_tier",
+    "speed",
+    "stream",
+    "user_profile_id",
+    "workspace_id",
+)
+"""Fields that do not change an answer, or that are read elsewhere."""
+
+_REFUSED = ("container", "inference_geo", "mcp_servers")
+_Taken = Callable[[], Mapping[str, Any]]
+"""Returns the parameters of the model. They are determined only if needed, because this takes
+time."""
+
+_USUAL = 1  # default of temperature and top_p
+
+
+@frozen
+class MessagesRequest:
+    """A request, and whether to include unsigned thoughts."""
+
+    asked: ChatRequest
+    shows_thoughts: bool
+
+
+def read(body: JsonReader, host: Host) -> MessagesRequest:
+    """Read a request. Raises `ValidationError`."""
+    model = body.text("model")
+    if not model:
+        raise ValidationError("this field is required", path="$.model")
+    messages, cached = messages_in(body)
+    offered, cached_tools = tools_in(body)
+    tools, choice, at_once = chosen(body, offered)
+    taken = cache(lambda: capabilities(host, model).parameters)
+    parameters = {
+        "max_tokens": body.whole("max_tokens"),
+        "temperature": _unless_usual(body, "temperature", taken),
+        "top_p": _unless_usual(body, "top_p", taken),
+        "top_k": body.whole("top_k"),
+        "stop": list(body.texts("stop_sequences")) or None,
+        "prompt_cache": _cache(body, {*cached, *cached_tools}, taken),
+        **thinking_in(body, taken),
+    }
+    if at_once is False or (at_once and "parallel_tool_calls" in taken()):
+        parameters["parallel_tool_calls"] = at_once
+    asked = ChatRequest(
+        model=model,
+        messages=messages,
+        tools=tools,
+        tool_choice=choice,
+        schema=_schema(body),
+        parameters={
+            name: value
+            for name, value in {**parameters, **_others(body, taken)}.items()
+            if value is not None
+        },
+        stream=bool(body.flag("stream")),
+    )
+    return MessagesRequest(asked, shows_thoughts(body))
+
+
+def _unless_usual(body: JsonReader, name: str, taken: _Taken) -> int | float | None:
+    """A parameter; None if the model does not have it and the value is the default."""
+    value = body.number(name)
+    return None if value == _USUAL and name not in taken() else value
+
+
+def _cache(body: JsonReader, ttls: set[str], taken: _Taken) -> str | None:
+    """The longest cache lifetime of all marked blocks; None if the model has no such parameter."""
+    kept = longest({*ttls, *ttl_in(body)})
+    return kept if kept and "prompt_cache" in taken() else None
+
+
+def _schema(body: JsonReader) -> Mapping[str, Any] | None:
+    """The JSON Schema of the answer, in `output_config`, or in the older `output_format`."""
+    config = body.object("output_config")
+    form = None if config is None else config.object("format")
+    if config is not None:
+        config.raw("effort")
+        config.drop_others()
+    before = body.object("output_format")
+    if form is not None and before is not None:
+        raise ValidationError("cannot be combined with output_config.format", path=before.path)
+    form = before if form is None else form
+    if form is None:
+        return None
+    form.choice("type", ("json_schema",))
+    schema = form.mapping("schema")
+    if schema is None:
+        raise ValidationError("schema is missing", path=form.at("schema"))
+    check_schema(schema, form.at("schema"))
+    return schema
+
+
+def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
+    """Parameters of the model that are not part of the format."""
+    body.refuse(*_REFUSED)
+    found: dict[str, Any] = {}
+    for name, _ in body.names():
+        if name not in body.read and name not in _NEUTRAL and name in taken():
+            found[name] = body.raw(name)
+    for name in _NEUTRAL:
+        body.raw(name)
+    body.drop_others()
+    return found

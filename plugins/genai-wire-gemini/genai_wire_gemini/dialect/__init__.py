@@ -1,0 +1,1 @@
+"""Gemini's format for services."""

@@ -1,0 +1,212 @@
+"""Conversion of messages to Gemini's contents, with the roles `user` and `model`.
+
+Source: Gemini API reference, "Content", "Part", "FunctionResponse"; the guide to thought
+signatures; as of November 2026.
+
+Consecutive messages of one role are one content, which is required for the results of parallel tool
+calls. The format has no file names. Reasoning is sent back only as its signatures.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import ne
+from typing import Any, NamedTuple
+
+from attrs import evolve
+
+from genai_host.api import (
+    ChatCall,
+    EncodedJson,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    VendorPart,
+    remember_each,
+    system_texts,
+    unsupported,
+    write_long_json,
+)
+from genai_host.errors import UnsupportedPart
+from genai_wire_gemini.dialect.replies import NAME, SIGNATURE, has_own_id
+
+_CONTENT = b'{"role":"%b","parts":[%b]}'
+_MEDIA_TYPES: Mapping[str, str] = {
+    "csv": "text/csv",
+    "gif": "image/gif",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "html": "text/html",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "md": "text/markdown",
+    "mov": "video/quicktime",
+    "mp3": "audio/mpeg",
+    "mp4": "video/mp4",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "txt": "text/plain",
+    "wav": "audio/wav",
+    "webm": "video/webm",
+    "webp": "image/webp",
+}
+"""MIME types by file extension for content referenced by address: Vertex AI requires one."""
+
+
+class ServiceVariant(NamedTuple):
+    """Differences between services in the format of messages.
+
+    Attributes:
+        unsigned_calls: Signature for tool calls without one, from another service; empty to send
+            them unsigned.
+    """
+
+    unsigned_calls: str
+
+    def write(self, message: Message) -> bytes:
+        role, parts = message.remember((NAME, self), self.role_and_parts)
+        return _CONTENT % (role, parts) if parts else b""
+
+    def role_and_parts(self, message: Message) -> tuple[bytes, bytes]:
+        """Return the role and the encoded parts of a message; both empty if there is nothing to
+        send.
+        """
+        if message.role == "system":
+            return b"", b""
+        parts = list(_joined(_wire_parts(message)))
+        calls = [each for each in parts if "functionCall" in each]
+        if calls and self.unsigned_calls:  # only the first parallel call is signed
+            calls[0].setdefault(SIGNATURE, self.unsigned_calls)
+        role = b"model" if message.role == "assistant" else b"user"
+        return role, b",".join(map(write_long_json, parts))
+
+
+def wire_contents(call: ChatCall, form: ServiceVariant) -> list[EncodedJson]:
+    """Return the contents of the user and the model. Raises `UnsupportedPart`."""
+    call = _with_names(call)
+    encoded = [
+        each for each in remember_each(call.messages, (NAME, form), form.role_and_parts) if each[1]
+    ]
+    roles = [role for role, _ in encoded]
+    if all(map(ne, roles, roles[1:])):  # the usual case
+        return call.written((NAME, "content", form), form.write)
+    turns = groupby(encoded, key=lambda each: each[0])
+    return [
+        EncodedJson(_CONTENT % (role, b",".join(parts for _, parts in turn)))
+        for role, turn in turns
+    ]
+
+
+def wire_system(messages: Iterable[Message]) -> dict[str, Any] | None:
+    """Return all system messages as the single system instruction."""
+    parts = [{"text": text} for text in system_texts(messages, NAME)]
+    return {"parts": parts} if parts else None
+
+
+def _with_names(call: ChatCall) -> ChatCall:
+    """Return a call in which each tool result has the name of its tool."""
+    if all(result.name for message in call.messages for result in _results_in(message)):
+        return call
+    names: dict[str, str] = {}
+    messages: list[Message] = []
+    for message in call.messages:
+        names.update((each.id, each.name) for each in message.tool_calls)
+        if message.role == "tool":
+            message = Message("tool", [_named(part, names) for part in message.content])
+        messages.append(message)
+    return evolve(call, messages=messages)
+
+
+def _results_in(message: Message) -> Iterator[ToolResult]:
+    if message.role == "tool":
+        yield from (part for part in message.content if isinstance(part, ToolResult))
+
+
+def _named(part: Part, names: Mapping[str, str]) -> Part:
+    if not isinstance(part, ToolResult) or part.name:
+        return part
+    if not names.get(part.id):
+        raise UnsupportedPart(
+            f"{NAME} requires the tool name of each result, but no call has the id {part.id!r}",
+            part=part.type,
+            dialect=NAME,
+        )
+    return evolve(part, name=names[part.id])
+
+
+def _wire_parts(message: Message) -> Iterator[dict[str, Any]]:
+    for part in message.content:
+        if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
+            continue
+        yield _wire_part(part, message)
+
+
+def _joined(parts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Put each signature into the part before it."""
+    last: dict[str, Any] | None = None
+    for part in parts:
+        if part.keys() != {SIGNATURE}:
+            if last is not None:
+                yield last
+            last = dict(part)
+        elif last is not None and SIGNATURE not in last:
+            last.update(part)
+        else:
+            if last is not None:
+                yield last
+            last = {"text": "", **part}
+    if last is not None:
+        yield last
+
+
+def _wire_part(part: Part, message: Message) -> dict[str, Any]:
+    role = message.role
+    if isinstance(part, VendorPart) and isinstance(part.data, Mapping) and part.data:
+        return dict(part.data)
+    if role == "tool":
+        if isinstance(part, ToolResult):
+            return {"functionResponse": _wire_result(part)}
+    elif isinstance(part, Text):
+        return {"text": part.text}
+    elif isinstance(part, Image):
+        return _wire_data(part, "image/png")
+    elif isinstance(part, File):
+        return _wire_data(part, "application/pdf")
+    elif isinstance(part, ToolCall) and role == "assistant":
+        # the format requires an object, so malformed arguments are sent in one
+        given = {"malformed": part.malformed} if part.malformed else part.arguments
+        return {"functionCall": {**_wire_id(part.id), "name": part.name, "args": given}}
+    raise unsupported(part, f"in a message of role {role}", NAME)
+
+
+def _wire_result(result: ToolResult) -> dict[str, Any]:
+    texts = [part.text for part in result.content if isinstance(part, Text)]
+    pictures = [part for part in result.content if isinstance(part, Image)]
+    wire: dict[str, Any] = {
+        **_wire_id(result.id),
+        "name": result.name,
+        "response": {"error" if result.error else "output": "".join(texts)},
+    }
+    if pictures:
+        wire["parts"] = [_wire_data(part, "image/png") for part in pictures]
+    return wire
+
+
+def _wire_id(id: str) -> dict[str, str]:
+    return {"id": id} if has_own_id(id) else {}
+
+
+def _wire_data(part: Image | File, usual_type: str) -> dict[str, Any]:
+    if part.data:
+        data = base64.b64encode(part.data).decode()
+        return {"inlineData": {"mimeType": part.media_type or usual_type, "data": data}}
+    suffix = part.url.partition("?")[0].rpartition(".")[2].lower()
+    media_type = part.media_type or _MEDIA_TYPES.get(suffix, "")
+    return {"fileData": {**({"mimeType": media_type} if media_type else {}), "fileUri": part.url}}

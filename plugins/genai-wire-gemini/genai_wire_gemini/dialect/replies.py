@@ -1,0 +1,252 @@
+"""Complete and streamed replies of `generateContent`.
+
+Source: Gemini API reference, "GenerateContentResponse", and the guides to thinking, thought
+signatures and function calling; google-genai 3.4 for Vertex AI; all as of November 2026.
+
+The events of a streamed reply have the format of whole replies. A finish reason marks the end,
+unless the first event has one: some services send one in each event.
+
+A signed part is sent back with its signature. The signature is stored as an opaque part after it,
+which contains the whole part if it has no other representation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Delta,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+    VendorPart,
+    count_in,
+    decode_base64,
+    details_in,
+    finish_word,
+    id_in,
+    malformed,
+    object_in,
+    read_event,
+    read_finish,
+    read_tool_call,
+    string_in,
+    weightier,
+)
+from genai_host.errors import IncompleteReply, UnexpectedFinish
+from genai_wire_gemini.dialect.failures import (
+    ANSWER,
+    error_in,
+    objects_in,
+    read_object,
+    read_objects,
+)
+
+NAME = "gemini"
+SIGNATURE = "thoughtSignature"
+
+_UNNAMED = "call_without_id_"
+
+
+def has_own_id(id: str) -> bool:
+    """Whether the id of a tool call is from a service, rather than generated here."""
+    return not id.startswith(_UNNAMED)
+
+
+def read_completion(call: ChatCall, body: bytes) -> Completion:
+    """Parse a complete reply. Raises `MalformedReply`, or `UnexpectedFinish` without an answer."""
+    reading = _Reading(call)
+    if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):  # a stream without server-sent events
+        for data in read_objects(body):
+            reading.add(data)
+        if not reading.finish:
+            raise IncompleteReply("the reply was interrupted before its end", text=reading.text)
+    else:
+        reading.add(read_object(body))
+    if not reading.answered:
+        raise UnexpectedFinish("the model gave no answer", reason="no candidates")
+    return reading.completion()
+
+
+class ReplyDecoder:
+    """Assembles a streamed reply."""
+
+    def __init__(self, call: ChatCall) -> None:
+        self._reading = _Reading(call)
+        self._is_marked = False
+
+    @property
+    def done(self) -> bool:
+        return self._is_marked or self._reading.ended
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        if event.is_done:  # some proxies end every stream with it
+            self._is_marked = True
+            return ()
+        return self._reading.add(read_event(event, error_in, ANSWER))
+
+    def finish(self) -> Completion:
+        if not self._is_marked and not self._reading.finish:
+            raise IncompleteReply(
+                "the reply was interrupted before its end", text=self._reading.text
+            )
+        return self._reading.completion()
+
+
+class _Reading:
+    """State of reading a reply.
+
+    Attributes:
+        answered: Whether the answer has begun.
+        finish: Finish reason; empty before the end.
+        ended: Whether the last event has a finish reason, and an earlier one has none.
+    """
+
+    def __init__(self, call: ChatCall) -> None:
+        self.answered = False
+        self.finish = ""
+        self.ended = False
+        self._is_continued = False
+        self._usage = Usage()
+        self._parts: list[Part] = []
+        self._texts: list[str] = []  # chunks of the current part
+        self._kind: type[Text] | type[Reasoning] | None = None  # type of the current part
+        self._ids = {each.id for message in call.messages for each in message.tool_calls}
+        self._calls: dict[str, ToolCall] = {}
+
+    @property
+    def text(self) -> str:
+        texts = [part.text for part in self._parts if isinstance(part, Text)]
+        return "".join([*texts, *(self._texts if self._kind is Text else ())])
+
+    def add(self, data: Mapping[str, Any]) -> list[Delta]:
+        """Read a response. Raises `UnexpectedFinish` if the prompt was rejected."""
+        if data.get("usageMetadata") is not None:  # cumulative
+            self._usage = read_usage(data["usageMetadata"])
+        candidates = objects_in(data, "candidates")
+        if not candidates:
+            _must_not_be_blocked(details_in(data, "promptFeedback"))
+            return []
+        self.answered = True
+        parts = objects_in(object_in(candidates[0], "content"), "parts")
+        pieces = [piece for part in parts for piece in self._add_part(part)]
+        reason = finish_word(candidates[0].get("finishReason"))
+        self._is_continued = self._is_continued or not reason
+        self.ended = self._is_continued and bool(reason)
+        self.finish = weightier(self.finish, reason)
+        return pieces
+
+    def completion(self) -> Completion:
+        self._close()
+        finish = read_finish(
+            self.finish, calls=bool(self._calls), text=self.text, unknown="other"
+        )  # the only finish reason of a complete answer
+        message = Message("assistant", self._parts)
+        return Completion(message, finish, self._usage, vendor_finish=self.finish)
+
+    def _add_part(self, part: Mapping[str, Any]) -> Iterator[Delta]:
+        signature = string_in(part, SIGNATURE)
+        if part.get("text") is not None:
+            text = string_in(part, "text")
+            if part.get("thought") is True:
+                self._add_text(Reasoning, text)
+                if signature:
+                    self._add(VendorPart(NAME, dict(part)))
+                yield from [Delta(reasoning=text)] if text else []
+                return
+            if signature:
+                self._close()  # signed and unsigned text must not be joined
+            self._add_text(Text, text)
+            yield from [Delta(text)] if text else []
+        elif part.get("functionCall") is not None:
+            call = self._read_call(object_in(part, "functionCall"))
+            if self._calls.get(call.id) == call:  # a repeated call
+                return
+            self._calls[call.id] = call
+            self._add(call)
+            yield Delta(tool_call=call)
+        elif part.get("inlineData") is not None:
+            self._add(_read_data(object_in(part, "inlineData")))
+        elif part.keys() - {SIGNATURE, "thought"}:
+            self._add(VendorPart(NAME, dict(part)))
+            return
+        if signature:
+            shows = bool(part.keys() - {SIGNATURE, "thought"}) and part.get("text") != ""
+            self._add(VendorPart(NAME, {**({} if shows else {"text": ""}), SIGNATURE: signature}))
+
+    def _add_text(self, kind: type[Text] | type[Reasoning], text: str) -> None:
+        if not text:
+            return
+        if self._kind is not kind:
+            self._close()
+            self._kind = kind
+        self._texts.append(text)
+
+    def _add(self, part: Part) -> None:
+        self._close()
+        self._parts.append(part)
+
+    def _close(self) -> None:
+        """Finish the current text."""
+        if self._kind is not None:
+            self._parts.append(self._kind("".join(self._texts)))
+            self._texts, self._kind = [], None
+
+    def _read_call(self, data: Mapping[str, Any]) -> ToolCall:
+        call = read_tool_call(id_in(data, "id"), string_in(data, "name"), data.get("args"))
+        if not call.id or self._calls.get(call.id, call) != call:
+            call = evolve(call, id=self._free_id())
+        self._ids.add(call.id)
+        return call
+
+    def _free_id(self) -> str:
+        """Return a new id for a call from a service without ids, unique in the conversation."""
+        numbered = (f"{_UNNAMED}{number}" for number in count(len(self._ids)))
+        return next(id for id in numbered if id not in self._ids)
+
+
+def _must_not_be_blocked(feedback: Mapping[str, Any]) -> None:
+    reason = string_in(feedback, "blockReason")
+    if reason:
+        raise UnexpectedFinish(
+            f"the service refused the prompt: {reason}",
+            reason=reason,
+            detail=string_in(feedback, "blockReasonMessage"),
+        )
+
+
+def _read_data(data: Mapping[str, Any]) -> Image | File:
+    try:
+        content = decode_base64(string_in(data, "data"))
+    except ValueError as error:
+        raise malformed("inlineData is not base64") from error
+    if not content:
+        raise malformed("inlineData is empty")
+    media_type = string_in(data, "mimeType")
+    kind = Image if media_type.startswith("image/") else File
+    return kind(content, media_type)
+
+
+def read_usage(data: Any) -> Usage:
+    """Return the tokens used; output includes the reasoning, which Gemini counts separately."""
+    if not isinstance(data, dict):
+        return Usage()
+    thoughts = count_in(data, "thoughtsTokenCount")
+    return Usage(
+        input_tokens=count_in(data, "promptTokenCount") + count_in(data, "toolUsePromptTokenCount"),
+        output_tokens=count_in(data, "candidatesTokenCount") + thoughts,
+        cached_tokens=count_in(data, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+    )

@@ -1,0 +1,212 @@
+"""Messages from the contents of a request.
+
+Source: Gemini API reference, "Content", "Part", "FunctionCall", "FunctionResponse"; the guide to
+thought signatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from genai_host.api import (
+    File,
+    Image,
+    JsonReader,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    VendorPart,
+    write_json,
+)
+from genai_host.errors import ValidationError
+from genai_host.serving import Pairing, merge_consecutive, result_and_files
+
+OWN = "gemini"
+"""The dialect of this format, which creates these signatures."""
+SIGNATURE = "thoughtSignature"
+
+_ROLES = ("user", "model", "function", "tool")
+_KINDS = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
+_NOT_READ = (
+    "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "videoMetadata",
+    "audioTranscription", "mediaProcessing", "speechMetadata",
+)  # fmt: skip
+_WHOLE_TEXT = ({"output"}, {"result"})
+
+
+def messages_in(body: JsonReader) -> list[Message]:
+    """Read the system prompt, then the contents, oldest first. Raises `ValidationError`."""
+    contents = body.objects("contents")
+    if not contents:
+        raise ValidationError("contents is not specified", path=body.at("contents"))
+    pairing = Pairing()
+    messages = [message for each in contents for message in _messages(each, pairing)]
+    return [*_system(body), *map(_joined, merge_consecutive(messages, "tool", "assistant"))]
+
+
+def text_of(content: JsonReader) -> str:
+    """Return the text of a content, which must not have other parts."""
+    texts = []
+    content.text("role")
+    for part in content.objects("parts"):
+        texts.append(part.text("text"))
+        part.refuse(*(kind for kind in _KINDS if kind != "text"), *_NOT_READ)
+        part.drop_others()
+    content.drop_others()
+    return "".join(texts)
+
+
+def _joined(message: Message) -> Message:
+    """Join consecutive texts of a streamed answer."""
+    if message.role != "assistant":
+        return message
+    joined: list[Part] = []
+    for kind, parts in groupby(message.content, key=type):
+        if kind is Text:
+            joined.append(Text("".join(part.text for part in parts if isinstance(part, Text))))
+        elif kind is Reasoning:
+            texts = [part.text for part in parts if isinstance(part, Reasoning)]
+            joined.append(Reasoning("".join(texts)))
+        else:
+            joined += parts
+    return Message("assistant", joined)
+
+
+def _system(body: JsonReader) -> Iterator[Message]:
+    content = body.object("systemInstruction")
+    if content is not None:
+        text = text_of(content)
+        if text:
+            yield Message("system", text)
+
+
+def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
+    """Yield tool results as a separate message, before the user's other parts."""
+    model = content.choice("role", _ROLES, "user") == "model"
+    results: list[Part] = []
+    others: list[Part] = []
+    for given in content.objects("parts"):
+        for part in _parts(given, pairing, model):
+            (results if isinstance(part, ToolResult) else others).append(part)
+    content.drop_others()
+    if not (results or others or model):
+        raise ValidationError("parts must not be empty", path=content.at("parts"))
+    if results:
+        yield Message("tool", results)
+    if others:
+        yield Message("assistant" if model else "user", others)
+
+
+def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
+    """Yield a part, followed by its signature."""
+    given.refuse(*_NOT_READ)
+    given.mapping("partMetadata")
+    thought, signature = given.flag("thought"), given.text(SIGNATURE)
+    kinds = [kind for kind in _KINDS if kind in given]
+    if len(kinds) > 1 or not (kinds or signature):
+        raise ValidationError(
+            f"a part must have exactly one of {', '.join(_KINDS)}", path=given.path
+        )
+    kind = kinds[0] if kinds else "text"
+    text = given.text("text")
+    if kind == "text" and thought and model:
+        yield from [Reasoning(text)] if text else []
+        if signature:
+            yield VendorPart(OWN, {"text": text, "thought": True, SIGNATURE: signature})
+    elif kind == "text":
+        yield from [Text(text)] if text or not (signature or model) else []
+        if signature and model:
+            yield VendorPart(
+                OWN, {SIGNATURE: signature} if text else {"text": "", SIGNATURE: signature}
+            )
+    else:
+        yield from _other_parts(given, kind, pairing, model)
+        if signature and model:
+            yield VendorPart(OWN, {SIGNATURE: signature})
+    given.drop_others()
+
+
+def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterable[Part]:
+    value = given.object(kind)
+    assert value is not None  # the key is present
+    if kind == "functionCall":
+        if not model:
+            raise ValidationError(
+                "only contents with role model can contain a functionCall", path=given.path
+            )
+        return [_call(value, pairing)]
+    if kind == "functionResponse":
+        if model:
+            raise ValidationError(
+                "contents with role model cannot contain a functionResponse", path=given.path
+            )
+        result, files = _result(value, pairing)
+        return [result, *files]
+    part = _data(value) if kind == "inlineData" else _address(value)
+    value.drop_others()
+    return [part]
+
+
+def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
+    name = _name(given)
+    id = pairing.call(given.text("id"), name)
+    call = ToolCall(id, name, given.mapping("args") or {})
+    given.refuse("partialArgs", "willContinue")
+    given.drop_others()
+    return call
+
+
+def _result(given: JsonReader, pairing: Pairing) -> tuple[ToolResult, list[File]]:
+    id, name = pairing.result(given.text("id"), _name(given), given.path)
+    response = given.mapping("response") or {}
+    given.refuse("willContinue", "scheduling")
+    shown = [_shown(each) for each in given.objects("parts")]
+    given.drop_others()
+    failed = response.keys() == {"error"}
+    known = failed or response.keys() in _WHOLE_TEXT
+    value = next(iter(response.values())) if known else response
+    text = value if isinstance(value, str) else write_json(value).decode()
+    return result_and_files(id, name, [Text(text), *shown], failed)
+
+
+def _shown(given: JsonReader) -> Image | File:
+    data, address = given.object("inlineData"), given.object("fileData")
+    given.drop_others()
+    if data is not None:
+        return _data(data)
+    if address is not None:
+        return _address(address)
+    raise ValidationError(
+        "a part of a functionResponse must be inlineData or fileData", path=given.path
+    )
+
+
+def _name(given: JsonReader) -> str:
+    name = given.text("name")
+    if not name:
+        raise ValidationError("name is missing", path=given.at("name"))
+    return name
+
+
+def _data(given: JsonReader) -> Image | File:
+    media_type, data = given.text("mimeType"), given.data("data")
+    name = given.text("displayName")
+    if not (data and media_type):
+        raise ValidationError("inlineData must have mimeType and data", path=given.path)
+    if media_type.startswith("image/"):
+        return Image(data, media_type)
+    return File(data, media_type, name)
+
+
+def _address(given: JsonReader) -> Image | File:
+    media_type, url = given.text("mimeType"), given.text("fileUri")
+    name = given.text("displayName")
+    if not url.startswith(("https://", "http://")):
+        raise ValidationError("fileUri must be an http(s) URL", path=given.at("fileUri"))
+    if media_type.startswith("image/"):
+        return Image(media_type=media_type, url=url)
+    return File(media_type=media_type, name=name, url=url)

@@ -1,0 +1,290 @@
+"""Handlers of generateContent, embedContent, countTokens and models.
+
+    call → _generate → whole → ContentWriter.whole
+         → _stream → answer → ContentWriter.events | ContentWriter.array
+         → _count → Host.count_tokens
+         → embed_content, batch_embed_contents → Host.embed
+
+Source: Gemini API reference, "Generating content", "Counting tokens", "Embeddings", "Models";
+`alt` is one of the system parameters of Google's APIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+
+from attrs import frozen
+
+from genai_host import Host
+from genai_host.api import (
+    JsonReader,
+    Operation,
+    RouteRequest,
+    RouteResponse,
+    Usage,
+    body_of,
+    json_response,
+)
+from genai_host.errors import NotFound, ValidationError
+from genai_host.serving import (
+    FEATURE,
+    ChatRequest,
+    ServedModel,
+    answer,
+    capabilities,
+    served_model,
+    served_models,
+    streamed,
+    whole,
+)
+from genai_wire_gemini.server.contents import messages_in, text_of
+from genai_wire_gemini.server.replies import ContentWriter
+from genai_wire_gemini.server.requests import chosen, configured, safety, tools_in
+
+PREFIX = "models/"
+
+
+def model_named(parameters: Mapping[str, str]) -> str:
+    """Return the model name in the segments of a path, without the prefix `models/`."""
+    order = ("provider", "owner", "call", "model")
+    name = "/".join(parameters[each] for each in order if each in parameters)
+    return name.removeprefix(PREFIX)
+
+
+_MOST = 100
+"""Maximum number of texts per request, as at Google's service."""
+
+_TASKS = (
+    "TASK_TYPE_UNSPECIFIED", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT", "SEMANTIC_SIMILARITY",
+    "CLASSIFICATION", "CLUSTERING", "QUESTION_ANSWERING", "FACT_VERIFICATION",
+    "CODE_RETRIEVAL_QUERY",
+)  # fmt: skip
+_QUERIES = {"RETRIEVAL_QUERY", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY"}
+
+
+_EMPTY_LINE = b"\r\n"
+"""Keepalive between events or values: Google's Python client parses comments as JSON."""
+
+
+class _Wanted(NamedTuple):
+    """A text to embed.
+
+    Attributes:
+        task: One of `_TASKS`.
+        dimensions: None for the model's default.
+    """
+
+    text: str
+    task: str
+    dimensions: int | None
+
+
+def embed_content(model: str, request: RouteRequest, host: Host) -> RouteResponse:
+    vectors, usage = _embedded([_wanted(body_of(request, camel=True))], model, request, host)
+    return json_response({"embedding": {"values": vectors[0]}, **_usage(usage)})
+
+
+def batch_embed_contents(model: str, request: RouteRequest, host: Host) -> RouteResponse:
+    body = body_of(request, camel=True)
+    wanted = [_wanted(each) for each in body.objects("requests")]
+    body.raw("model")
+    body.drop_others()
+    if not 0 < len(wanted) <= _MOST:
+        raise ValidationError(
+            f"the number of requests must be from 1 to {_MOST}, not {len(wanted)}",
+            path=body.at("requests"),
+        )
+    vectors, usage = _embedded(wanted, model, request, host)
+    return json_response({"embeddings": [{"values": each} for each in vectors], **_usage(usage)})
+
+
+def _wanted(given: JsonReader) -> _Wanted:
+    content = given.object("content")
+    if content is None:
+        raise ValidationError("content is not specified", path=given.at("content"))
+    text = text_of(content)
+    if not text:
+        raise ValidationError("text must not be empty", path=content.path)
+    task = given.choice("taskType", _TASKS, _TASKS[0])
+    dimensions = given.whole("outputDimensionality")
+    given.refuse("title")
+    given.raw("model")
+    given.drop_others()
+    return _Wanted(text, task, dimensions)
+
+
+def _embedded(
+    wanted: Sequence[_Wanted], model: str, request: RouteRequest, host: Host
+) -> tuple[list[Sequence[float]], Usage]:
+    """Embed consecutive texts with the same settings in one call."""
+    taken = capabilities(host, model, "embed").parameters
+    vectors: list[Sequence[float]] = []
+    usage = Usage()
+    for (task, dimensions), alike in groupby(wanted, key=lambda each: each[1:]):
+        purpose: Literal["query", "document"] = "query" if task in _QUERIES else "document"
+        found = host.embed(
+            [each.text for each in alike],
+            model=model,
+            parameters=_parameters(task, dimensions, taken),
+            purpose=purpose,
+            limits=request.limits,
+            owner=request.user,
+        )
+        vectors += found.vectors
+        usage += found.usage
+    return vectors, usage
+
+
+def _parameters(task: str, dimensions: int | None, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a call. The task is omitted for models without it."""
+    parameters: dict[str, Any] = {}
+    if dimensions is not None:
+        parameters["dimensions"] = dimensions
+    if task != _TASKS[0] and "task_type" in taken:
+        parameters["task_type"] = task
+    return parameters
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {"usageMetadata": {"promptTokenCount": usage.input_tokens}} if usage.input_tokens else {}
+
+
+_METHODS_OF_MODELS: Mapping[Operation, list[str]] = {
+    "chat": ["generateContent", "streamGenerateContent", "countTokens"],
+    "embed": ["embedContent", "batchEmbedContents"],
+}
+_USUAL_SIZE, _MOST_MODELS = 50, 1000
+
+
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
+    """List a page of models: `pageSize`, and `pageToken` for its start."""
+    size = min(_number(request, "pageSize") or _USUAL_SIZE, _MOST_MODELS)
+    at = _number(request, "pageToken")
+    found = [each for each in served_models(host) if each.operation in _METHODS_OF_MODELS]
+    page: dict[str, Any] = {"models": [_wire(each) for each in found[at : at + size]]}
+    if at + size < len(found):
+        page["nextPageToken"] = str(at + size)
+    return json_response(page)
+
+
+def one(request: RouteRequest, host: Host) -> RouteResponse:
+    model = served_model(host, model_named(request.parameters))
+    if model.operation not in _METHODS_OF_MODELS:
+        raise NotFound(f"{model.name} supports no method of this API")
+    return json_response(_wire(model))
+
+
+def _wire(model: ServedModel) -> dict[str, Any]:
+    wire: dict[str, Any] = {
+        "name": f"{PREFIX}{model.name}",
+        "version": "1",
+        "displayName": model.name,
+        "description": model.help,
+        "supportedGenerationMethods": _METHODS_OF_MODELS[model.operation],
+    }
+    if model.window is not None:
+        wire["inputTokenLimit"] = model.window
+    if "reasoning" in model.capabilities:
+        wire["thinking"] = True
+    return wire
+
+
+def _number(request: RouteRequest, name: str) -> int:
+    text = request.query.get(name, "")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise ValidationError(f"{name}: {text!r} is not a number")
+    return int(text)
+
+
+_Method = Callable[[str, RouteRequest, Host], RouteResponse]
+
+
+@frozen
+class _Read:
+    asked: ChatRequest
+    thoughts: bool
+
+    @property
+    def writer(self) -> ContentWriter:
+        return ContentWriter(self.asked.model or "", self.thoughts)
+
+
+def call(request: RouteRequest, host: Host) -> RouteResponse:
+    """Call the method after the last colon of the path."""
+    name, _, method = request.parameters["call"].rpartition(":")
+    if method not in _METHODS or not name:
+        raise NotFound(
+            f"unknown method {method!r} of models", hint=f"choose from {', '.join(_METHODS)}"
+        )
+    return _METHODS[method](model_named({**request.parameters, "call": name}), request, host)
+
+
+def _generate(model: str, request: RouteRequest, host: Host) -> RouteResponse:
+    read = _read(body_of(request, camel=True), model, host, stream=False)
+    return json_response(read.writer.whole(whole(host, read.asked, request)))
+
+
+def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
+    """Stream events with `alt=sse`, otherwise a JSON array."""
+    form = request.query.get("alt") or request.query.get("$alt") or "json"
+    if form not in ("json", "sse"):
+        raise ValidationError(f"alt: {form!r} must be json or sse")
+    read = _read(body_of(request, camel=True), model, host, stream=True)
+    answering = answer(host, read.asked, request)
+    if form == "sse":
+        return streamed(answering, read.writer.events, silence=_EMPTY_LINE)
+    return streamed(answering, read.writer.array, "application/json", silence=_EMPTY_LINE)
+
+
+def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
+    body = body_of(request, camel=True)
+    inner = body.object("generateContentRequest")
+    if inner is not None:
+        body.drop_others()
+    asked = _read(inner or body, model, host, stream=False).asked
+    if model.startswith(FEATURE):
+        raise ValidationError(f"{model} is a feature: only models can count tokens")
+    count = host.count_tokens(
+        asked.messages,
+        model=model,
+        parameters=asked.parameters,
+        tools=asked.tools,
+        schema=asked.schema,
+        limits=request.limits,
+    )
+    return json_response({"totalTokens": count.tokens})
+
+
+def _read(body: JsonReader, model: str, host: Host, *, stream: bool) -> _Read:
+    # Check the tools before the model name: Gemini CLI retries a Google search endlessly, without a
+    # pause, if the reply is 404, but not if it is 400.
+    tools, choice = chosen(body, tools_in(body))
+    taken = capabilities(host, model).parameters
+    config = configured(body.object("generationConfig"), taken)
+    asked = ChatRequest(
+        model=model,
+        messages=messages_in(body),
+        tools=tools,
+        tool_choice=choice,
+        schema=config.schema,
+        parameters={**config.parameters, **safety(body, taken)},
+        stream=stream,
+    )
+    body.refuse("cachedContent")
+    for neutral in ("model", "labels", "store", "serviceTier"):
+        body.raw(neutral)
+    body.drop_others()
+    return _Read(asked, config.thoughts)
+
+
+_METHODS: Mapping[str, _Method] = {
+    "generateContent": _generate,
+    "streamGenerateContent": _stream,
+    "countTokens": _count,
+    "embedContent": embed_content,
+    "batchEmbedContents": batch_embed_contents,
+}

@@ -1,0 +1,245 @@
+"""Replies, streams and errors of the Gemini API.
+
+Source: Gemini API reference, "GenerateContentResponse", "Candidate", "FinishReason",
+"UsageMetadata"; the guide to thought signatures; Google's API design guide, "Errors" (AIP-193),
+`google/rpc/code.proto`, `google/rpc/error_details.proto`.
+
+A signature is in the part that was signed. Function calls are therefore sent at the end, when all
+of their data is known. The signature of a text that was already sent is in an empty part.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import (
+    Completion,
+    File,
+    FinishReason,
+    HttpProblem,
+    Image,
+    Part,
+    Reasoning,
+    RouteResponse,
+    Text,
+    ToolCall,
+    Usage,
+    VendorPart,
+    json_response,
+    write_json,
+)
+from genai_host.errors import GenaiError
+from genai_host.serving import CompletionStream, status_of, with_retry_after
+from genai_wire_gemini.server.contents import OWN, SIGNATURE
+
+_STATUS_NAMES: Mapping[int, str] = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "UNIMPLEMENTED",
+    409: "ABORTED",
+    413: "INVALID_ARGUMENT",
+    422: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+def problem_reply(problem: HttpProblem) -> RouteResponse:
+    """Return an error as
+    `{"error": {"code": 400, "message": "...", "status": "INVALID_ARGUMENT"}}`."""
+    return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
+
+
+def error_object(problem: HttpProblem) -> dict[str, Any]:
+    """Return the body of an error, which is also used in streams."""
+    status = status_of(problem)
+    message = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+    error: dict[str, Any] = {
+        "code": status,
+        "message": message,
+        "status": _STATUS_NAMES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL"),
+        "details": _details(problem),
+    }
+    return {"error": error}
+
+
+def _details(problem: HttpProblem) -> list[dict[str, Any]]:
+    details: list[dict[str, Any]] = [
+        {**_kind("ErrorInfo"), "reason": problem.code.upper(), "domain": "genai-host"}
+    ]
+    if problem.path:
+        violation = {"field": problem.path.removeprefix("$").removeprefix(".")}
+        violation["description"] = problem.message
+        details.append({**_kind("BadRequest"), "fieldViolations": [violation]})
+    if problem.retry_after is not None:
+        details.append({**_kind("RetryInfo"), "retryDelay": f"{problem.retry_after:g}s"})
+    return details
+
+
+def _kind(name: str) -> dict[str, str]:
+    return {"@type": f"type.googleapis.com/google.rpc.{name}"}
+
+
+_FINISHES: Mapping[FinishReason, str] = {
+    "stop": "STOP",
+    "length": "MAX_TOKENS",
+    "tool_calls": "STOP",
+    "content_filter": "SAFETY",
+    "other": "OTHER",
+}
+_MORE_EXACT = frozenset(
+    {
+        "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE", "MODEL_ARMOR", "ESCALATION",
+    }
+)  # fmt: skip
+"""Finish reasons that a service may have reported itself."""
+
+_Wire = dict[str, Any]
+
+
+@frozen
+class ContentWriter:
+    """Writer of one answer.
+
+    Attributes:
+        model: Model name as requested.
+        thoughts: Whether to include reasoning.
+    """
+
+    model: str
+    thoughts: bool
+    id: str = field(factory=lambda: secrets.token_urlsafe(16))
+
+    def whole(self, completion: Completion) -> _Wire:
+        parts = wire_parts(completion.message.content, thoughts=self.thoughts)
+        return self._last(completion, parts)
+
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
+        """Yield the chunks as server-sent events."""
+        for each in self._pieces(answering):
+            yield b"data: %b\r\n\r\n" % write_json(each)
+
+    def array(self, answering: CompletionStream) -> Iterator[bytes]:
+        """Yield the chunks as a JSON array."""
+        before = b"["
+        for each in self._pieces(answering):
+            yield before + write_json(each)
+            before = b",\r\n"
+        yield b"]"
+
+    def _pieces(self, answering: CompletionStream) -> Iterator[_Wire]:
+        """Yield the chunks. An error is the last chunk, without a finish reason."""
+        thought = False
+        try:
+            for delta in answering:
+                if delta.reasoning and self.thoughts:
+                    thought = True
+                    yield self._piece([{"text": delta.reasoning, "thought": True}])
+                if delta.text:
+                    yield self._piece([{"text": delta.text}])
+            completion = answering.completion
+        except GenaiError as error:
+            yield error_object(HttpProblem.of(error))
+            return
+        sent = (Text, Reasoning) if thought else (Text,)
+        parts = wire_parts(completion.message.content, thoughts=self.thoughts, sent=sent)
+        yield self._last(completion, parts or [{"text": ""}])
+
+    def _piece(self, parts: Sequence[_Wire]) -> _Wire:
+        content = {"parts": parts, "role": "model"}
+        return {"candidates": [{"content": content, "index": 0}], **self._about()}
+
+    def _last(self, completion: Completion, parts: Sequence[_Wire]) -> _Wire:
+        content = {**({"parts": parts} if parts else {}), "role": "model"}
+        candidate = {"content": content, **_finish(completion), "index": 0}
+        return {
+            "candidates": [candidate],
+            "usageMetadata": _usage(completion.usage),
+            **self._about(),
+        }
+
+    def _about(self) -> _Wire:
+        return {"modelVersion": self.model, "responseId": self.id}
+
+
+def wire_parts(
+    parts: Sequence[Part], *, thoughts: bool, sent: tuple[type[Part], ...] = ()
+) -> list[_Wire]:
+    """Return the parts of an answer, with reasoning only if `thoughts`, and without the types of
+    parts that were already `sent`."""
+    wire: list[_Wire] = []
+    last: _Wire | None = None  # can take a signature
+    for part in parts:
+        if isinstance(part, VendorPart):
+            if part.dialect == OWN and isinstance(part.data, Mapping):
+                wire += _opaque(part.data, last, thoughts)
+            last = None
+            continue
+        last = None if isinstance(part, sent) else _wire_part(part, thoughts)
+        wire += [] if last is None else [last]
+    return wire
+
+
+def _opaque(data: Mapping[str, Any], last: _Wire | None, thoughts: bool) -> list[_Wire]:
+    """The parts of a signature; none if it was added to the previous part."""
+    if data.get("thought") is True and not thoughts:
+        return []
+    if data.keys() <= {SIGNATURE, "text", "thought"}:
+        if last is not None and ("text" not in data or data["text"] == last.get("text")):
+            last.update({SIGNATURE: data.get(SIGNATURE, "")})
+            return []
+        kept = {"thought": True} if data.get("thought") is True else {}
+        return [{"text": "", **kept, SIGNATURE: data.get(SIGNATURE, "")}]
+    return [dict(data)]
+
+
+def _wire_part(part: Part, thoughts: bool) -> _Wire | None:
+    if isinstance(part, Text):
+        return {"text": part.text}
+    if isinstance(part, Reasoning):
+        return {"text": part.text, "thought": True} if thoughts else None
+    if isinstance(part, ToolCall) and not part.malformed:
+        return {"functionCall": {"id": part.id, "name": part.name, "args": part.arguments}}
+    if isinstance(part, (Image, File)):
+        if part.url:
+            return {"fileData": {"mimeType": part.media_type, "fileUri": part.url}}
+        data = base64.b64encode(part.data).decode()
+        usual = "image/png" if isinstance(part, Image) else "application/octet-stream"
+        return {"inlineData": {"mimeType": part.media_type or usual, "data": data}}
+    return None
+
+
+def _finish(completion: Completion) -> _Wire:
+    malformed = [call for call in completion.tool_calls if call.malformed]
+    if malformed:
+        message = f"Malformed function call: {malformed[0].name} {malformed[0].malformed}"
+        return {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": message}
+    reason = completion.vendor_finish
+    exact = completion.finish in ("content_filter", "other") and reason in _MORE_EXACT
+    return {"finishReason": reason if exact else _FINISHES[completion.finish]}
+
+
+def _usage(usage: Usage) -> _Wire:
+    wire = {
+        "promptTokenCount": usage.input_tokens,
+        "candidatesTokenCount": max(usage.output_tokens - usage.reasoning_tokens, 0),
+        "totalTokenCount": usage.total,
+    }
+    if usage.reasoning_tokens:
+        wire["thoughtsTokenCount"] = usage.reasoning_tokens
+    if usage.cached_tokens:
+        wire["cachedContentTokenCount"] = usage.cached_tokens
+    return wire

@@ -1,0 +1,322 @@
+"""Requests of the Gemini API: generation settings, schemas, tools.
+
+Source: Gemini API reference, "GenerationConfig", "ThinkingConfig", "Schema", "Tool",
+"FunctionDeclaration", "FunctionCallingConfig".
+
+Gemini's schemas are a subset of OpenAPI's, and are read as JSON Schemas: types are in capitals,
+null is `nullable`, counts are 64-bit integers, which are strings in JSON, and values of an enum
+are strings whatever the type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import JsonReader, ToolSchema, read_json
+from genai_host.errors import ValidationError
+from genai_host.serving import check_schema, each_once, offered_tool, one_of
+
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+_COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
+_LEFT_OUT = frozenset({"nullable", "propertyOrdering", "example"})
+_OPEN_API_FORMATS = frozenset({"int32", "int64", "float", "double", "enum"})
+_RENAMED: Mapping[str, str] = {"ref": "$ref", "defs": "$defs"}
+
+
+def json_schema(given: JsonReader) -> dict[str, Any]:
+    """Convert a schema to JSON Schema; unknown keywords are unchanged. Raises `ValidationError`."""
+    schema: dict[str, Any] = {}
+    for name, written in given.names():
+        if name in _LEFT_OUT:
+            continue
+        kept = _READ.get(name, _as_it_is)(given, name, written)
+        if kept is not None:
+            schema[_RENAMED.get(name, name)] = kept
+    if "enum" in schema and schema.get("type") in ("integer", "number"):
+        schema["enum"] = [_as_number(each) for each in schema["enum"]]
+    return _nullable(schema) if given.flag("nullable") else schema
+
+
+def _as_it_is(given: JsonReader, name: str, written: str) -> Any:
+    return given.value[written]
+
+
+def _type(given: JsonReader, name: str, written: str) -> Any:
+    value = given.value[written]
+    if not isinstance(value, str):
+        return value
+    if value == "TYPE_UNSPECIFIED":
+        return None
+    if value.lower() not in _TYPES:
+        raise ValidationError(f"unknown type {value[:100]!r}", path=f"{given.path}.{written}")
+    return value.lower()
+
+
+def _format(given: JsonReader, name: str, written: str) -> Any:
+    value = given.value[written]
+    return None if isinstance(value, str) and value in _OPEN_API_FORMATS else value
+
+
+def _count(given: JsonReader, name: str, written: str) -> Any:
+    return given.whole(name)
+
+
+def _inner(given: JsonReader, name: str, written: str) -> Any:
+    value, path = given.value[written], f"{given.path}.{written}"
+    if isinstance(value, bool):
+        return value
+    return json_schema(JsonReader(value, path, camel=True))
+
+
+def _inner_list(given: JsonReader, name: str, written: str) -> Any:
+    return [json_schema(each) for each in given.objects(name)]
+
+
+def _inner_by_name(given: JsonReader, name: str, written: str) -> Any:
+    value, path = given.value[written], f"{given.path}.{written}"
+    if not isinstance(value, dict):
+        raise ValidationError(f"{written} must be an object", path=path)
+    return {
+        key: json_schema(JsonReader(each, f"{path}.{key}", camel=True))
+        for key, each in value.items()
+    }
+
+
+def _enum(given: JsonReader, name: str, written: str) -> Any:
+    return list(given.values(name))
+
+
+_READ: Mapping[str, Callable[[JsonReader, str, str], Any]] = {
+    "type": _type,
+    "format": _format,
+    "enum": _enum,
+    **dict.fromkeys(_COUNTS, _count),
+    **dict.fromkeys(("items", "additionalProperties"), _inner),
+    **dict.fromkeys(("anyOf", "prefixItems"), _inner_list),
+    **dict.fromkeys(("properties", "defs", "$defs"), _inner_by_name),
+}
+
+
+def _as_number(value: Any) -> Any:
+    try:
+        number = read_json(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+    return number if type(number) in (int, float) else value
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if "enum" in schema:
+        schema["enum"] = [*schema["enum"], None]
+    if isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+    if "anyOf" in schema:
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    return schema
+
+
+_NUMBERS: Mapping[str, str] = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+}
+_WHOLE_NUMBERS: Mapping[str, str] = {
+    "topK": "top_k",
+    "maxOutputTokens": "max_tokens",
+    "seed": "seed",
+}
+_NAMES = {**_NUMBERS, **_WHOLE_NUMBERS}
+_HINTS = ("temperature", "topP", "topK")
+"""Clients send these without being asked to, so a model that does not have them answers without."""
+_LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
+_UNSAID = "THINKING_LEVEL_UNSPECIFIED"
+_NOT_DONE = (
+    "responseLogprobs", "logprobs", "speechConfig", "imageConfig", "videoConfig", "responseFormat",
+    "translationConfig",
+)  # fmt: skip
+_JSON = "application/json"
+_ANY_JSON: Mapping[str, Any] = {}
+
+
+@frozen
+class RequestSettings:
+    """Settings of a request.
+
+    Attributes:
+        parameters: Model parameters, by the host's names.
+        schema: JSON Schema of the answer; None for text.
+        thoughts: Whether to include reasoning.
+    """
+
+    parameters: Mapping[str, Any] = field(factory=dict)
+    schema: Mapping[str, Any] | None = None
+    thoughts: bool = False
+
+
+def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSettings:
+    """Read `generationConfig`; `taken` has the parameters of the model. Raises
+    `ValidationError`."""
+    if config is None:
+        return RequestSettings()
+    if config.whole("candidateCount") not in (None, 1):
+        raise config.wrong("candidateCount", "not supported: only 1 is")
+    if [each for each in config.values("responseModalities") if each not in ("TEXT", "text")]:
+        raise config.wrong("responseModalities", "not supported: only TEXT is")
+    parameters: dict[str, Any] = {}
+    for wire, name in _NUMBERS.items():
+        parameters[name] = config.number(wire)
+    for wire, name in _WHOLE_NUMBERS.items():
+        parameters[name] = config.whole(wire)
+    for wire in _HINTS:
+        if wire in config and _NAMES[wire] not in taken:
+            config.drop(wire)
+            del parameters[_NAMES[wire]]
+    parameters["stop"] = list(config.texts("stopSequences")) or None
+    schema = _schema(config)
+    thinking = config.object("thinkingConfig")
+    thoughts = thinking is not None and bool(thinking.flag("includeThoughts"))
+    if thinking is not None:
+        parameters.update(_thinking(thinking, thoughts, taken))
+    config.refuse(*_NOT_DONE)
+    config.drop_others()
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return RequestSettings(given, schema, thoughts)
+
+
+def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the safety settings, for models with that parameter. Other services have no
+    equivalent."""
+    settings = {
+        each.text("category"): each.text("threshold") for each in body.objects("safetySettings")
+    }
+    return {"safety_settings": settings} if settings and "safety_settings" in taken else {}
+
+
+def _schema(config: JsonReader) -> Mapping[str, Any] | None:
+    kind = config.text("responseMimeType")
+    given = config.object("responseSchema")
+    schema = config.mapping("responseJsonSchema")
+    if kind not in ("", "text/plain", _JSON):
+        raise config.wrong("responseMimeType", f"neither text/plain nor {_JSON}")
+    if kind != _JSON:
+        if given is not None or schema is not None:
+            raise ValidationError(
+                f"a schema requires responseMimeType {_JSON}", path=config.at("responseMimeType")
+            )
+        return None
+    if given is not None and schema is not None:
+        raise ValidationError(
+            "responseSchema and responseJsonSchema cannot be combined",
+            path=config.at("responseJsonSchema"),
+        )
+    if given is not None:
+        schema = json_schema(given)
+        check_schema(schema, given.path)
+    elif schema is not None:
+        check_schema(schema, config.at("responseJsonSchema"))
+    return _ANY_JSON if schema is None else schema
+
+
+def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters for reasoning. Reasoning is included as requested even if the model has no
+    parameter for it. A budget and a level are hints: they have no effect on such a model."""
+    found: dict[str, Any] = {}
+    if thoughts and "include_thoughts" in taken:
+        found["include_thoughts"] = True
+    budget = given.whole("thinkingBudget")
+    if budget is not None and "thinking_budget" in taken:
+        found["thinking_budget"] = budget
+    level = given.text("thinkingLevel").upper()
+    if level not in ("", _UNSAID):
+        if level not in _LEVELS:
+            raise given.wrong("thinkingLevel", f"not one of {', '.join(_LEVELS)}")
+        if "reasoning_effort" in taken:
+            found["reasoning_effort"] = level.lower()
+        else:
+            given.drop("thinkingLevel")
+    given.drop_others()
+    return found
+
+
+_DECLARATIONS = "functionDeclarations"
+_MODES: Mapping[str, str | None] = {
+    "MODE_UNSPECIFIED": None,
+    "AUTO": "auto",
+    "ANY": "required",
+    "NONE": "none",
+    "VALIDATED": "auto",
+}
+
+
+def tools_in(body: JsonReader) -> list[ToolSchema]:
+    """Read the tools. Raises `ValidationError`, also for tools that Google's services run."""
+    return each_once(_declared(body), body.at("tools"))
+
+
+def _declared(body: JsonReader) -> Iterator[ToolSchema]:
+    for tool in body.objects("tools"):
+        for name, _ in tool.names():
+            if name != _DECLARATIONS:
+                raise ValidationError(
+                    f"the tool {name} is not supported here: only {_DECLARATIONS} are",
+                    path=tool.at(name),
+                )
+        yield from map(_tool, tool.objects(_DECLARATIONS))
+
+
+def chosen(
+    body: JsonReader, tools: Sequence[ToolSchema]
+) -> tuple[Sequence[ToolSchema], str | None]:
+    """Read the tools that may be called, and the choice among them. Raises `ValidationError`."""
+    config = body.object("toolConfig")
+    if config is None:
+        return tools, None
+    config.refuse("retrievalConfig", "includeServerSideToolInvocations")
+    calling = config.object("functionCallingConfig")
+    config.drop_others()
+    if calling is None:
+        return tools, None
+    choice = _MODES[calling.choice("mode", tuple(_MODES), "MODE_UNSPECIFIED")]
+    names = calling.texts("allowedFunctionNames")
+    calling.refuse("streamFunctionCallArguments")
+    calling.drop_others()
+    wanted, there = frozenset(names), {tool.name for tool in tools}
+    allowed = [tool for tool in tools if tool.name in wanted] if names else tools
+    for number, name in enumerate(names):
+        if name not in there:
+            path = f"{calling.at('allowedFunctionNames')}[{number}]"
+            raise ValidationError(f"unknown function {name}", path=path)
+    if choice == "required" and not tools:
+        raise ValidationError("no functions to choose from", path=calling.at("mode"))
+    if choice == "required" and len(allowed) == 1:
+        return one_of(allowed, allowed[0].name)
+    return allowed, choice if tools else None
+
+
+def _tool(given: JsonReader) -> ToolSchema:
+    name, description = given.text("name"), given.text("description")
+    schema, parameters = given.mapping("parametersJsonSchema"), given.object("parameters")
+    if schema is not None and parameters is not None:
+        raise ValidationError(
+            "parameters and parametersJsonSchema cannot be combined",
+            path=given.at("parametersJsonSchema"),
+        )
+    given.raw("response")  # not sent to the model
+    given.raw("responseJsonSchema")
+    given.choice("behavior", ("UNSPECIFIED", "BLOCKING"))
+    given.drop_others()
+    if parameters is not None:
+        schema = json_schema(parameters)
+        path = parameters.path
+    else:
+        path = given.at("parametersJsonSchema") if schema is not None else given.path
+    return offered_tool(name, description, _of_object(schema), path)
+
+
+def _of_object(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A function without parameters may have an empty schema."""
+    return schema if schema else None

@@ -1,0 +1,1 @@
+"""Ollama's format for services."""

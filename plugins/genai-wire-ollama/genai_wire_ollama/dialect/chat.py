@@ -1,0 +1,316 @@
+"""The dialect for Ollama's chat, `/api/chat`.
+
+Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
+
+Opaque parts of other dialects are not sent. The texts of a message are joined, and its images are a
+separate list, because the format has one text and one list of images per message.
+
+A stream of a reply consists of the same objects, each with a chunk of the answer, up to one with
+`"done": true`. A complete reply is read as a stream of one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from attrs import evolve
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Delta,
+    Dialect,
+    DialectEndpoint,
+    Image,
+    Message,
+    Part,
+    ProviderReply,
+    ProviderRequest,
+    Reasoning,
+    StreamDecoder,
+    StreamEvent,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    Usage,
+    VendorPart,
+    count_in,
+    decode_base64,
+    finish_word,
+    id_in,
+    list_in,
+    malformed,
+    object_in,
+    picture_in_words,
+    read_finish,
+    read_tool_call,
+    string_in,
+    text_in,
+    unsupported,
+    weightier,
+    write_long_json,
+)
+from genai_host.errors import GenaiError, IncompleteReply, InvalidParameter
+from genai_wire_ollama.dialect.form import (
+    PARAMETERS,
+    VARIANT,
+    add_parameters,
+    explain_error,
+    read_event_object,
+    wire_image,
+)
+
+
+def read_completion(call: ChatCall, reply: ProviderReply) -> Completion:
+    """Parse a complete reply. Raises `MalformedReply`, or `IncompleteReply` if it is not done."""
+    decoder = OllamaDecoder(call)
+    decoder.feed(StreamEvent(reply.body))
+    return decoder.finish()
+
+
+class OllamaDecoder:
+    """Assembles a streamed reply."""
+
+    def __init__(self, call: ChatCall) -> None:
+        self._ids = {each.id for message in call.messages for each in message.tool_calls}
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._images: list[Image] = []
+        self._calls: dict[str, ToolCall] = {}
+        self._has_begun = False
+        self._finish = ""
+        self._usage = Usage()
+        self.done = False
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        if event.is_done:  # sent by some compatible servers
+            self.done = True
+            return ()
+        data = read_event_object(event)
+        message = self._message_in(data)
+        text, reasoning = text_in(message, "content"), _thinking_in(message)
+        calls = list(self._new_calls(message))
+        self._images += [_read_image(each) for each in list_in(message, "images")]
+        self._has_begun = True
+        if text:
+            self._text.append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
+        if data.get("done", True) is True:
+            self._finish = weightier(self._finish, finish_word(data.get("done_reason")))
+        if data.get("done") is True:
+            self._usage = Usage(count_in(data, "prompt_eval_count"), count_in(data, "eval_count"))
+            self.done = True
+        pieces = [Delta(text, reasoning)] if text or reasoning else []
+        return [*pieces, *(Delta(tool_call=call) for call in calls)]
+
+    def finish(self) -> Completion:
+        text = "".join(self._text)
+        if not self.done and not self._finish:
+            raise IncompleteReply("the reply was interrupted before its end", text=text)
+        content: list[Part] = []
+        if self._reasoning:
+            content.append(Reasoning("".join(self._reasoning)))
+        if text:
+            content.append(Text(text))
+        content += [*self._images, *self._calls.values()]
+        finish = read_finish(self._finish, calls=bool(self._calls), text=text)
+        return Completion(
+            Message("assistant", content), finish, self._usage, vendor_finish=self._finish
+        )
+
+    def _message_in(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        if data.get("done") is True and self._has_begun:  # the stream can be complete here
+            data = {"message": {}, **data}
+        if "message" not in data:
+            raise malformed("it has no message")
+        return object_in(data, "message")
+
+    def _new_calls(self, message: Mapping[str, Any]) -> Iterator[ToolCall]:
+        for data in list_in(message, "tool_calls"):
+            if not isinstance(data, dict):
+                raise malformed("a tool call is not an object")
+            function = data if "name" in data else object_in(data, "function")
+            name, arguments = string_in(function, "name"), function.get("arguments")
+            call = read_tool_call(id_in(data, "id"), name, arguments)
+            before = self._calls.get(call.id)
+            if before == call:  # a repeated call
+                continue
+            if not call.id or before is not None:
+                call = evolve(call, id=self._free_id())
+            self._ids.add(call.id)
+            self._calls[call.id] = call
+            yield call
+
+    def _free_id(self) -> str:
+        """Return a conversation-wide unique id for a call from an older server without ids."""
+        return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
+
+
+def _thinking_in(message: Mapping[str, Any]) -> str:
+    """The reasoning; ignored in other forms, since it is not part of the answer."""
+    value = message.get("thinking")
+    return value if isinstance(value, str) else ""
+
+
+def _read_image(data: Any) -> Image:
+    try:
+        content = decode_base64(data)
+    except (AttributeError, ValueError) as error:
+        raise malformed("an image is not base64") from error
+    if not content:
+        raise malformed("an image is empty")
+    return Image(content)
+
+
+_NAME = "ollama-chat"
+
+
+class OllamaChat(Dialect[ChatCall, Completion]):
+    """Dialect for `/api/chat`. For the variant, see `form.VARIANT`."""
+
+    name = _NAME
+    endpoint = DialectEndpoint(path="/api/chat")
+    capabilities = frozenset({"stream", "tools", "schema", "images", "reasoning"})
+    parameters = PARAMETERS
+    variant = VARIANT
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        form = _Form(_names_of_results(call))
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "messages": call.written((self.name, form), form.write),
+        }
+        tools = _offered(call)
+        if tools:
+            body["tools"] = [_wire_tool(tool) for tool in tools]
+        if call.schema is not None:
+            body["format"] = call.schema
+        add_parameters(body, call, {**self.variant, **call.variant})
+        body["stream"] = call.stream
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        return read_completion(call, reply)
+
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
+        return OllamaDecoder(call)
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+_TEXT_MESSAGE = b'{"role":"%b","content":%b}'
+
+
+class _Form(NamedTuple):
+    """Format of messages.
+
+    Attributes:
+        names: Names of tools by call id, for results without one.
+    """
+
+    names: tuple[tuple[str, str], ...]
+
+    def write(self, message: Message) -> bytes:
+        content = message.content
+        if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
+            return _TEXT_MESSAGE % (message.role.encode(), write_long_json(content[0].text))
+        return b",".join(write_long_json(each) for each in self._messages(message))
+
+    def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
+        """Yield the messages on the wire; a tool message becomes one per result."""
+        if message.role == "tool":
+            for part in message.content:
+                if not isinstance(part, ToolResult):
+                    raise unsupported(part, "in a tool message", _NAME)
+                yield self._result(part)
+        else:
+            yield _wire_message(message)
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        """Return the message of a tool result. Newer servers match it by call id, older ones by the
+        tool's name. Servers do not fetch images.
+        """
+        content = [
+            picture_in_words(part) if isinstance(part, Image) and not part.data else part
+            for part in result.content
+        ]
+        text = "".join(part.text for part in content if isinstance(part, Text))
+        wire: dict[str, Any] = {
+            "role": "tool",
+            "content": f"error: {text}" if result.error else text,
+            "tool_name": result.name or dict(self.names).get(result.id, ""),
+            "tool_call_id": result.id,
+        }
+        images = [part for part in content if isinstance(part, Image)]
+        if images:
+            wire["images"] = [wire_image(image, _NAME) for image in images]
+        return wire
+
+
+def _names_of_results(call: ChatCall) -> tuple[tuple[str, str], ...]:
+    nameless = {
+        part.id
+        for message in call.messages
+        if message.role == "tool"
+        for part in message.content
+        if isinstance(part, ToolResult) and not part.name
+    }
+    if not nameless:
+        return ()
+    calls = [each for message in call.messages for each in message.tool_calls]
+    return tuple((each.id, each.name) for each in calls if each.id in nameless)
+
+
+def _wire_message(message: Message) -> dict[str, Any]:
+    texts, thoughts, images, calls = [], [], [], []
+    for part in message.content:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, Image) and message.role != "system":
+            images.append(wire_image(part, _NAME))
+        elif isinstance(part, ToolCall) and message.role == "assistant":
+            calls.append(_wire_tool_call(part))
+        elif isinstance(part, Reasoning):
+            thoughts.append(part.text)
+        elif not isinstance(part, VendorPart):
+            raise unsupported(part, f"in a message of role {message.role}", _NAME)
+    wire: dict[str, Any] = {"role": message.role, "content": "".join(texts)}
+    if thoughts and message.role == "assistant":
+        wire["thinking"] = "".join(thoughts)
+    if images:
+        wire["images"] = images
+    if calls:
+        wire["tool_calls"] = calls
+    return wire
+
+
+def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
+    """Return a tool call. Arguments must be an object, so malformed ones are put into one."""
+    arguments = {"malformed": call.malformed} if call.malformed else call.arguments
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
+
+
+def _offered(call: ChatCall) -> tuple[ToolSchema, ...]:
+    """Return the tools. Raises `InvalidParameter` for a required tool, which has no form."""
+    if call.tools and call.tool_choice not in (None, "auto", "none"):
+        raise InvalidParameter(
+            f"{_NAME} cannot force a tool call: tool_choice {call.tool_choice!r}",
+            parameter="tool_choice",
+            valid=("auto", "none"),
+            hint="use auto",
+        )
+    return () if call.tool_choice == "none" else tuple(call.tools)
+
+
+def _wire_tool(tool: ToolSchema) -> dict[str, Any]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": {"type": "object", "properties": {}, **tool.parameters},
+    }
+    return {"type": "function", "function": function}

@@ -1,0 +1,87 @@
+"""OpenAI's API formats, both sides: requests of clients and requests to services.
+
+dialects `openai-chat`, `openai-responses`, `openai-embed`, `openai-moderate`, and token counts
+routes   chat completions, responses, conversations, embeddings, moderations
+
+- `dialect`: writes requests to services, reads their replies
+- `server`: reads requests of clients, writes replies
+- `responses`: the same for the Responses and Conversations API, with its stored state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_host.api import Dialect, HttpApi, HttpRoute, hookimpl
+
+_HANDLERS = "genai_wire_openai.server.handlers"
+_RESPONSES = "genai_wire_openai.responses.api:ResponsesApi"
+_SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
+
+
+@hookimpl
+def genai_dialects() -> Iterable[Dialect[Any, Any]]:
+    from genai_wire_openai.dialect.chat import OpenAIChat, OpenAIChatCount
+    from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
+    from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
+
+    return [
+        OpenAIChat(),
+        OpenAIResponses(),
+        OpenAIEmbed(),
+        OpenAIModerate(),
+        OpenAIChatCount(),
+        OpenAICount(),
+    ]
+
+
+@hookimpl
+def genai_http_apis() -> Iterable[HttpApi]:
+    yield HttpApi(
+        "openai",
+        "genai_wire_openai.server.replies:problem_reply",
+        shared_paths="/v1(/.*)?",
+        list_models=f"{_HANDLERS}:listed",
+        show_model=f"{_HANDLERS}:one",
+    )
+
+
+@hookimpl
+def genai_http_routes() -> Iterable[HttpRoute]:
+    return _ROUTES
+
+
+_ROUTES = (
+    HttpRoute("POST", "/v1/chat/completions", f"{_HANDLERS}:complete", max_body_size=_SIZE),
+    HttpRoute("POST", "/v1/embeddings", f"{_HANDLERS}:embed", max_body_size=_SIZE),
+    HttpRoute("POST", "/v1/moderations", f"{_HANDLERS}:moderate"),
+    HttpRoute("POST", "/v1/responses", f"{_RESPONSES}.create", max_body_size=_SIZE),
+    HttpRoute("POST", "/v1/responses/input_tokens", f"{_RESPONSES}.count", max_body_size=_SIZE),
+    HttpRoute("GET", "/v1/responses/{response}", f"{_RESPONSES}.show"),
+    HttpRoute("DELETE", "/v1/responses/{response}", f"{_RESPONSES}.delete"),
+    HttpRoute("POST", "/v1/responses/{response}/cancel", f"{_RESPONSES}.cancel"),
+    HttpRoute("GET", "/v1/responses/{response}/input_items", f"{_RESPONSES}.input_items"),
+    HttpRoute(
+        "POST",
+        "/v1/conversations",
+        f"{_RESPONSES}.create_conversation",
+        max_body_size=_SIZE,
+    ),
+    HttpRoute("GET", "/v1/conversations/{conversation}", f"{_RESPONSES}.show_conversation"),
+    HttpRoute("POST", "/v1/conversations/{conversation}", f"{_RESPONSES}.update_conversation"),
+    HttpRoute("DELETE", "/v1/conversations/{conversation}", f"{_RESPONSES}.delete_conversation"),
+    HttpRoute("GET", "/v1/conversations/{conversation}/items", f"{_RESPONSES}.items"),
+    HttpRoute(
+        "POST",
+        "/v1/conversations/{conversation}/items",
+        f"{_RESPONSES}.add_items",
+        max_body_size=_SIZE,
+    ),
+    HttpRoute("GET", "/v1/conversations/{conversation}/items/{item}", f"{_RESPONSES}.item"),
+    HttpRoute(
+        "DELETE",
+        "/v1/conversations/{conversation}/items/{item}",
+        f"{_RESPONSES}.delete_item",
+    ),
+)

@@ -1,0 +1,277 @@
+"""OpenAI's chat completions: requests and token counting.
+
+Most services and servers use this format. `openai_chat_replies` reads the replies.
+
+Source: OpenAI API reference, "Create chat completion", OpenAPI document 2.3.0.
+
+The format does not support reasoning and vendor parts, so they are not sent. Some services have a
+field for reasoning, which the variant `reasoning` names. Results of tools are texts; their images
+are sent in a user message after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+from attrs import evolve
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    CountDialect,
+    Dialect,
+    DialectEndpoint,
+    File,
+    Image,
+    Message,
+    Part,
+    ProviderReply,
+    ProviderRequest,
+    Reasoning,
+    StreamDecoder,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    VendorPart,
+    standard_parameters,
+    write_long_json,
+)
+from genai_host.errors import GenaiError, UnsupportedPart
+from genai_wire_openai.dialect.chat_replies import ChatDecoder, read_completion
+from genai_wire_openai.dialect.common import (
+    PARAMETERS,
+    UnwrappingDecoder,
+    add_tools,
+    answer_format,
+    arguments_text,
+    data_url,
+    explain_error,
+    file_name,
+    fit,
+    may_be_wrapped,
+    unwrapped,
+    wire_parameters,
+)
+
+
+class OpenAIChat(Dialect[ChatCall, Completion]):
+    """OpenAI's chat completions.
+
+    `variant` has these options:
+
+    - `max_tokens`: field for the maximum of output tokens; reasoning models require
+      `max_completion_tokens`
+    - `system_role`: role of system messages; some models require `developer`
+    - `stream_usage`: whether to request the usage of a streamed reply
+    - `strict`: whether the service enforces schemas and tools, if they are in its subset of JSON
+      Schema
+    - `object_root`: whether the outermost value of a schema must be an object; other values are
+      wrapped in an object
+    - `image_detail`: resolution of images, for example `low`; empty for the default
+    - `reasoning`: field in which reasoning is sent back, for example `reasoning_content`; empty for
+      none
+    """
+
+    name = "openai-chat"
+    endpoint = DialectEndpoint(path="/chat/completions")
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = {
+        **standard_parameters(
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "stop",
+            "seed",
+            "presence_penalty",
+            "frequency_penalty",
+        ),
+        **PARAMETERS,
+    }
+    reserved = frozenset(
+        {"function_call", "functions", "messages", "model", "n", "stream", "tool_choice", "tools"}
+    )
+    variant = {
+        "max_tokens": "max_tokens",
+        "system_role": "system",
+        "stream_usage": True,
+        "strict": False,
+        "object_root": False,
+        "image_detail": "",
+        "reasoning": "",
+    }
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        form = _Form(variant["system_role"], variant["image_detail"], variant["reasoning"])
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "messages": _with_joined_results(call).written((self.name, form), form.write),
+        }
+        for name, value in call.parameters.items():
+            body[variant["max_tokens"] if name == "max_tokens" else name] = value
+        add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), _wire_choice)
+        if call.schema is not None:
+            schema = answer_format(call.schema, variant)
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if call.stream:
+            body["stream"] = True
+            if variant["stream_usage"]:
+                body["stream_options"] = {"include_usage": True}
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        completion = read_completion(reply.body)
+        return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
+
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
+        decoder = ChatDecoder()
+        return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _with_joined_results(call: ChatCall) -> ChatCall:
+    """The results of parallel calls must be adjacent."""
+    roles = [message.role for message in call.messages]
+    if roles.count("tool") < 2 or ("tool", "tool") not in pairwise(roles):
+        return call
+    messages: list[Message] = []
+    for role, alike in groupby(call.messages, key=lambda message: message.role):
+        if role == "tool":
+            parts = [part for message in alike for part in message.content]
+            messages.append(Message(role, parts))
+        else:
+            messages += alike
+    return evolve(call, messages=messages)
+
+
+_TEXT_MESSAGE = b'{"role":"%b","content":%b}'
+
+
+class OpenAIChatCount(CountDialect):
+    """Token counting of llama.cpp's server: https://github.com/ggml-org/llama.cpp,
+    `tools/server`."""
+
+    name = "openai-chat-count"
+    of = OpenAIChat
+    endpoint = DialectEndpoint(path="/chat/completions/input_tokens")
+    variant = OpenAIChat.variant
+    fields = frozenset({"messages", "model", "response_format", "tool_choice", "tools"})
+    tokens = "input_tokens"
+
+
+class _Form(NamedTuple):
+    """How messages are written, where services differ."""
+
+    system_role: str
+    image_detail: str
+    reasoning: str
+
+    def write(self, message: Message) -> bytes:
+        content = message.content
+        if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
+            role = self.system_role if message.role == "system" else message.role
+            return _TEXT_MESSAGE % (role.encode(), write_long_json(content[0].text))
+        return b",".join(write_long_json(each) for each in self._messages(message))
+
+    def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
+        """A tool message becomes one message per result, and one for their images."""
+        if message.role == "tool":
+            shown: list[Part] = []
+            for part in message.content:
+                if not isinstance(part, ToolResult):
+                    raise _unsupported(part, "in a tool message")
+                yield {"role": "tool", "tool_call_id": part.id, "content": _result_text(part)}
+                pictures = [each for each in part.content if isinstance(each, Image)]
+                if pictures:
+                    name = f"the tool {part.name}" if part.name else "a tool"
+                    shown += [Text(f"(shown by {name}, call {part.id}:)"), *pictures]
+            if shown:
+                user = Message("user", shown)
+                yield {"role": "user", "content": self._content(shown, user)}
+        elif message.role == "assistant":
+            yield self._assistant_message(message)
+        else:
+            role = self.system_role if message.role == "system" else message.role
+            parts = [
+                part for part in message.content if not isinstance(part, (Reasoning, VendorPart))
+            ]
+            yield {"role": role, "content": self._content(parts, message)}
+
+    def _assistant_message(self, message: Message) -> dict[str, Any]:
+        calls = [_wire_tool_call(call) for call in message.tool_calls]
+        parts = [
+            part
+            for part in message.content
+            if not isinstance(part, (Reasoning, VendorPart, ToolCall))
+        ]
+        wire: dict[str, Any] = {"role": "assistant"}
+        if calls:
+            wire["tool_calls"] = calls
+        wire["content"] = self._content(parts, message) if parts else None if calls else ""
+        thoughts = [part.text for part in message.content if isinstance(part, Reasoning)]
+        if self.reasoning and thoughts:
+            wire[self.reasoning] = "".join(thoughts)
+        return wire
+
+    def _content(self, parts: list[Part], message: Message) -> Any:
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text
+        return [self._part(part, message) for part in parts]
+
+    def _part(self, part: Part, message: Message) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "text", "text": part.text}
+        if message.role == "user":
+            if isinstance(part, Image):
+                image = {"url": part.url or data_url(part, "image/png")}
+                if self.image_detail:
+                    image["detail"] = self.image_detail
+                return {"type": "image_url", "image_url": image}
+            if isinstance(part, File) and not part.url:
+                data = data_url(part, "application/pdf")
+                return {"type": "file", "file": {"filename": file_name(part), "file_data": data}}
+        raise _unsupported(part, f"in a message of role {message.role}")
+
+
+def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
+    fitted = fit(wire_parameters(tool.parameters), strict)
+    function: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": fitted.schema,
+    }
+    if fitted.strict:
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments_text(call)},
+    }
+
+
+def _result_text(result: ToolResult) -> str:
+    text = "".join(part.text for part in result.content if isinstance(part, Text))
+    return f"error: {text}" if result.error else text
+
+
+def _unsupported(part: Part, where: str) -> UnsupportedPart:
+    what = f"a {part.type} with a URL" if getattr(part, "url", "") else f"type {part.type}"
+    return UnsupportedPart(
+        f"openai-chat does not support a part of {what} {where}",
+        part=part.type,
+        dialect=OpenAIChat.name,
+    )
+
+
+def _wire_choice(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}

@@ -1,0 +1,301 @@
+"""Replies of OpenAI's chat completions, complete and streamed.
+
+Source: OpenAI API reference, "The chat completion object" and "The chat completion chunk object",
+OpenAPI document 2.3.0. Compatible services send reasoning as `reasoning_content` or `reasoning`.
+
+A stream ends with `[DONE]`, or at some services with a finish reason. Forms that are not in the
+reference are accepted, too: services differ in finish reasons, in how they separate tool calls, and
+in fields that are not part of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from genai_host.api import (
+    NO_USAGE,
+    Completion,
+    Delta,
+    Message,
+    Part,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    ToolCallAssembler,
+    Usage,
+    arguments_as_text,
+    details_in,
+    distinct_calls,
+    finish_word,
+    id_in,
+    index_in,
+    list_in,
+    malformed,
+    object_in,
+    read_finish,
+    read_tool_call,
+    string_in,
+    text_in,
+    weightier,
+)
+from genai_host.errors import GenerationError, IncompleteReply
+from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
+
+_THOUGHTS = ("thinking", "reasoning")
+"""Types of parts with reasoning, and their fields."""
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+
+
+def read_completion(body: bytes) -> Completion:
+    """Read a complete reply.
+
+    Raises:
+        MalformedReply: It is not valid.
+        GenerationError: It contains no answer.
+    """
+    data = read_object(body, "choices")
+    choice = _first_choice(data)
+    if choice is None:
+        raise _no_answer()
+    if choice.get("message") is None and choice.get("text") is None:
+        raise malformed("a choice has no message")
+    content = _read_content(_message_in(choice))
+    calls = [read_tool_call(each.id, each.name, each.arguments) for each in content.calls]
+    return _completion(
+        text=content.text,
+        refused=content.refused,
+        reasoning=content.reasoning,
+        calls=distinct_calls(calls) if calls else (),
+        finish=finish_word(choice.get("finish_reason")),
+        usage=read_usage(data.get("usage") or choice.get("usage")),
+    )
+
+
+class ChatDecoder:
+    """Assembles a streamed reply.
+
+    Attributes:
+        ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
+    """
+
+    def __init__(self) -> None:
+        from genai_wire_openai.dialect.chat_chunks import read_text_chunk  # slow to import
+
+        self._read_text = read_text_chunk
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._refused = False
+        self._calls = ToolCallAssembler()
+        self._is_answered = False
+        self._has_begun = False
+        self._finish = ""
+        self._usage = NO_USAGE
+        self.done = False
+
+    @property
+    def ended(self) -> bool:
+        return self.done or bool(self._finish)
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        plain = self._read_text(event.data) if event.name is None else None
+        if plain is not None:
+            self._is_answered = True
+            return self._add(*plain)
+        if event.is_done:
+            self.done = True
+            return [Delta(tool_call=call) for call in self._calls.calls()]
+        data = read_event_object(event, "choices", "usage")
+        choice = _first_choice(data) or {}
+        usage = data.get("usage") or choice.get("usage")
+        if usage:
+            self._usage = read_usage(usage)
+        if not choice:
+            return ()
+        self._is_answered = True
+        is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
+        content = _read_content(_message_in(choice) if is_whole else object_in(choice, "delta"))
+        self._has_begun = self._has_begun or bool(content.calls)
+        self._refused = self._refused or content.refused
+        for call in content.calls:
+            self._calls.add(
+                index=call.at,
+                id=call.id,
+                name=call.name,
+                arguments=arguments_as_text(call.arguments),
+            )
+        finish = choice.get("finish_reason")
+        if finish is not None:
+            self._finish = weightier(self._finish, finish_word(finish))
+        return self._add(content.text, content.reasoning)
+
+    def _add(self, text: str, reasoning: str) -> Sequence[Delta]:
+        """Add text and reasoning to the answer."""
+        if text:
+            self._text.append(text)
+        elif not reasoning:
+            return ()
+        if reasoning:
+            self._reasoning.append(reasoning)
+        self._has_begun = True
+        return (Delta(text, reasoning),)
+
+    def finish(self) -> Completion:
+        if not self.ended:
+            raise IncompleteReply(
+                "the reply was interrupted before its end", text="".join(self._text)
+            )
+        if not self._is_answered:
+            raise _no_answer()
+        return _completion(
+            text="".join(self._text),
+            refused=self._refused,
+            reasoning="".join(self._reasoning),
+            calls=self._calls.calls(),
+            finish=self._finish,
+            usage=self._usage,
+        )
+
+
+def _completion(
+    *,
+    text: str,
+    refused: bool,
+    reasoning: str,
+    calls: Sequence[ToolCall],
+    finish: str,
+    usage: Usage,
+) -> Completion:
+    content: list[Part] = []
+    if reasoning:
+        content.append(Reasoning(reasoning))
+    if text:
+        content.append(Text(text))
+    content.extend(calls)
+    normal = read_finish(finish, calls=bool(calls), text=text)
+    if refused:
+        normal = "content_filter"
+    return Completion(Message("assistant", content), normal, usage, vendor_finish=finish)
+
+
+class _WireCall(NamedTuple):
+    """A tool call, or a chunk of one."""
+
+    at: int | None
+    id: str
+    name: str
+    arguments: Any
+
+
+class _Content(NamedTuple):
+    """The content of a message or of a chunk."""
+
+    text: str
+    reasoning: str = ""
+    refused: bool = False
+    calls: Sequence[_WireCall] = ()
+
+
+_OTHERS = (*_REASONING, "refusal", "tool_calls", "function_call")
+"""Fields of a message or of a chunk with more than text."""
+
+
+def _read_content(message: Mapping[str, Any]) -> _Content:
+    """The content is a string, or a list of parts, among which some services include reasoning."""
+    content = message.get("content")
+    if isinstance(content, str) and not any(map(message.get, _OTHERS)):
+        return _Content(content)
+    reasoning = ""
+    for name in _REASONING:
+        if not reasoning and message.get(name):
+            reasoning = _thoughts_in(message[name])
+    refusal = _text_of(message.get("refusal"))
+    if isinstance(content, list):
+        parts = list_in(message, "content")
+        reasoning += _thoughts_in([part for part in parts if _is_thought(part)])
+        refusal += "".join(_text_of(part.get("refusal")) for part in parts if _is_refusal(part))
+        message = {**message, "content": [part for part in parts if not _is_thought(part)]}
+    text = text_in(message, "content")
+    return _Content(text + refusal, reasoning, bool(refusal), list(_read_calls(message)))
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in _THOUGHTS
+
+
+def _is_refusal(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "refusal"
+
+
+def _thoughts_in(value: Any) -> str:
+    """Reasoning as text or as parts; other forms are ignored, so that the answer is not lost."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    found: list[str] = []
+    for part in value:
+        if isinstance(part, dict):
+            names = ("text", "summary", *_THOUGHTS)
+            given = next((part[name] for name in names if part.get(name)), "")
+            inner = given if isinstance(given, list) else [given]
+            part = "".join(filter(None, map(_text_of, inner)))
+        found.append(_text_of(part))
+    return "".join(found)
+
+
+def _text_of(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else ""
+
+
+def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
+    for call in list_in(message, "tool_calls"):
+        if not isinstance(call, dict):
+            raise malformed("a tool call is not an object")
+        function = call if "name" in call else object_in(call, "function")
+        yield _WireCall(
+            index_in(call, "index"),
+            id_in(call, "id"),
+            string_in(function, "name"),
+            function.get("arguments"),
+        )
+    function = object_in(message, "function_call")  # legacy form with a single call
+    if function:
+        yield _WireCall(0, "", string_in(function, "name"), function.get("arguments"))
+
+
+def read_usage(data: Any) -> Usage:
+    """Token usage, if reported."""
+    if not isinstance(data, dict):
+        return NO_USAGE
+    return Usage(  # invalid counts become 0
+        data.get("prompt_tokens", 0),
+        data.get("completion_tokens", 0),
+        details_in(data, "prompt_tokens_details").get("cached_tokens", 0),
+        details_in(data, "completion_tokens_details").get("reasoning_tokens", 0),
+    )
+
+
+def _no_answer() -> GenerationError:
+    return GenerationError("the model gave no answer", reason="no choices")
+
+
+def _message_in(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The whole message of a choice; some servers send a text, as for completions without chat."""
+    text = choice.get("text")
+    return object_in(choice, "message") if text is None else {"content": text}
+
+
+def _first_choice(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    choices = list_in(data, "choices")
+    if not choices:
+        return None
+    choice = choices[0]
+    if not isinstance(choice, dict):
+        raise malformed("a choice is not an object")
+    error = error_in(choice)
+    if error is not None:  # finish reason of the upstream service
+        raise error
+    return choice

@@ -1,0 +1,371 @@
+"""Shared parts of OpenAI's dialects: forms of messages, and schemas in its subset.
+
+Source: OpenAI API reference, OpenAPI document 2.3.0, and OpenAI's guide "Structured model
+outputs", section "Supported schemas". The error forms of other services and servers are read too.
+
+Schemas have two restrictions, each of them a variant: a model follows a schema strictly only in a
+subset of JSON Schema (`strict`), and the outermost value must be an object (`object_root`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Delta,
+    File,
+    Image,
+    Message,
+    Part,
+    ProviderReply,
+    StreamDecoder,
+    StreamEvent,
+    Text,
+    ToolCall,
+    ToolSchema,
+    explain_reply,
+    message_in,
+    read_event,
+    read_json,
+    read_reply,
+    service_error,
+    with_server_setting,
+    write_json,
+)
+from genai_host.errors import GenaiError, RateLimited
+
+_VALUE = "whole_answer"  # unused by other schemas
+_KNOWN = frozenset(
+    {
+        "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
+        "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
+        "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title",
+        "type",
+    }
+)  # fmt: skip
+_FORMATS = frozenset(
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
+)
+
+
+@frozen
+class Fitted:
+    """A schema in the form of the service.
+
+    Attributes:
+        schema: The schema.
+        strict: Whether the service enforces it.
+        wrapped: Whether the value is wrapped in an object.
+    """
+
+    schema: Mapping[str, Any]
+    strict: bool
+    wrapped: bool = False
+
+
+def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> Fitted:
+    """Convert a schema to the form of the service.
+
+    Args:
+        schema: The schema.
+        strict: Whether to have it enforced, if it is in the subset.
+        object_root: Whether the outermost value must be an object.
+    """
+    inside = _in_object(schema) if object_root and schema.get("type") != "object" else None
+    wrapped = inside is not None
+    schema = inside or schema
+    narrowed = strict_form(schema) if strict else None
+    return Fitted(narrowed or schema, narrowed is not None, wrapped)
+
+
+def answer_format(schema: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an answer, without the field that contains it."""
+    fitted = fit(schema, variant["strict"], variant["object_root"])
+    return {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
+
+
+def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
+    """Whether the answer to a call may be wrapped in an object.
+
+    Args:
+        call: The call.
+        usual: Default options of the dialect.
+    """
+    if call.schema is None or call.schema.get("type") == "object":
+        return False
+    return bool({**usual, **call.variant}["object_root"])
+
+
+def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Convert a schema to the strict subset, in which objects are closed. Values of the result are
+    valid for the original schema.
+
+    Returns:
+        The schema; None if it cannot be converted.
+    """
+    plain = {key: value for key, value in schema.items() if key != "$schema"}
+    if plain.get("type") != "object" or "anyOf" in plain:
+        return None
+    try:
+        return _strict(plain)
+    except (_Unfit, RecursionError, TypeError):  # the last if it is not a schema
+        return None
+
+
+class _Unfit(Exception):
+    """The schema is not in the strict subset."""
+
+
+def _strict(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, Mapping) or not _KNOWN.issuperset(schema):
+        raise _Unfit
+    if "$ref" in schema:
+        if len(schema) > 1:
+            raise _Unfit
+        return dict(schema)
+    if not schema.keys() & {"type", "anyOf", "enum", "const"}:
+        raise _Unfit
+    if schema.get("format", "uuid") not in _FORMATS or "(?" in str(schema.get("pattern")):
+        raise _Unfit
+    found = dict(schema)
+    for key in ("$defs", "properties"):
+        if key in schema:
+            found[key] = {name: _strict(inner) for name, inner in _mapping(schema[key]).items()}
+    if "anyOf" in schema:
+        found["anyOf"] = [_strict(inner) for inner in schema["anyOf"]]
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, (list, tuple)) else [kinds]
+    if "array" in kinds or "items" in schema:
+        found["items"] = _strict(schema.get("items"))
+    if "object" in kinds or "properties" in schema:
+        if schema.get("additionalProperties", False) is not False or "properties" not in schema:
+            raise _Unfit
+        if set(schema.get("required", ())) != set(found["properties"]):
+            raise _Unfit
+        found["required"] = list(schema.get("required", ()))
+        found["additionalProperties"] = False
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Unfit
+    return value
+
+
+def _in_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """An object with the value as a field; None if references would be wrong."""
+    if not all(each.startswith("#/$defs/") for each in _references(schema)):
+        return None
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
+    outer = {
+        "type": "object",
+        "properties": {_VALUE: inner},
+        "required": [_VALUE],
+        "additionalProperties": False,
+    }
+    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
+
+
+def _references(schema: Any) -> list[str]:
+    if isinstance(schema, Mapping):
+        inner = [each for value in schema.values() for each in _references(value)]
+        return [*inner, str(schema["$ref"])] if "$ref" in schema else inner
+    if isinstance(schema, (list, tuple)):
+        return [each for value in schema for each in _references(value)]
+    return []
+
+
+def unwrapped(completion: Completion) -> Completion:
+    """The completion without the object around its value; unchanged if there is none."""
+    try:
+        value = read_json(completion.text)
+    except ValueError:
+        return completion
+    if not isinstance(value, dict) or set(value) != {_VALUE}:
+        return completion
+    parts: list[Part] = []
+    whole = Text(write_json(value[_VALUE]).decode())
+    for part in completion.message.content:
+        if not isinstance(part, Text):
+            parts.append(part)
+        elif whole not in parts:
+            parts.append(whole)
+    return evolve(completion, message=Message("assistant", parts))
+
+
+class _Decoder(StreamDecoder[Completion], Protocol):
+    """A decoder that can report the end of the answer.
+
+    Attributes:
+        ended: Whether the answer has ended, even if the end marker is missing.
+    """
+
+    @property
+    def ended(self) -> bool: ...
+
+
+class UnwrappingDecoder:
+    """Decodes a streamed answer that is wrapped in an object: its text is buffered until it is
+    complete, so that it is streamed without the object."""
+
+    def __init__(self, inner: _Decoder) -> None:
+        self._inner = inner
+        self._shown = False
+
+    @property
+    def done(self) -> bool:
+        return self._inner.done
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        pieces = [
+            evolve(piece, text="")
+            for piece in self._inner.feed(event)
+            if piece.reasoning or piece.tool_call
+        ]
+        if self._inner.ended and not self._shown:
+            self._shown = True
+            pieces.append(Delta(self.finish().text))
+        return pieces
+
+    def finish(self) -> Completion:
+        return unwrapped(self._inner.finish())
+
+
+PARAMETERS: Mapping[str, Any] = {
+    "parallel_tool_calls": {
+        "type": "boolean",
+        "description": "whether the model may request several tool calls at once",
+    },
+    "reasoning_effort": {
+        "type": "string",
+        "enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"],
+        "description": "effort of the model in reasoning",
+    },
+}
+"""Parameters of these formats, in addition to the standard ones."""
+
+_NO_STATUS = 500
+_STATUS_BY_CODE: Mapping[str, int] = {
+    "insufficient_quota": 429,
+    "rate_limit_exceeded": 429,
+    "invalid_api_key": 401,
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "bio_policy": 400,
+    "data_residency_mismatch": 400,
+    "invalid_image": 400,
+    "invalid_image_format": 400,
+    "invalid_base64_image": 400,
+    "invalid_image_url": 400,
+    "image_too_large": 400,
+    "image_too_small": 400,
+    "image_parse_error": 400,
+    "image_content_policy_violation": 400,
+    "invalid_image_mode": 400,
+    "image_file_too_large": 400,
+    "unsupported_image_media_type": 400,
+    "empty_image_file": 400,
+    "failed_to_download_image": 400,
+    "image_file_not_found": 400,
+}
+"""Status of an error in a reply with status 200, or in a stream."""
+
+
+def read_object(data: bytes, *answer: str) -> dict[str, Any]:
+    """Parse an object; raises the error of a reply with status 200, or in a stream. `answer` names
+    the fields of an answer; see `raise_error_in`."""
+    return read_reply(data, error_in, answer)
+
+
+def read_event_object(event: StreamEvent, *answer: str) -> dict[str, Any]:
+    """Parse an event of a stream; raises the error in it. `answer` as for `read_object`."""
+    return read_event(event, error_in, answer)
+
+
+def explain_error(reply: ProviderReply) -> GenaiError | None:
+    """The error of a reply of status 400 or more."""
+    return explain_reply(reply, error_in)
+
+
+def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+    """The error in an object; None if there is none.
+
+    Args:
+        data: The object.
+        status: HTTP status; None for a success.
+    """
+    error = data.get("error")
+    if not error:
+        return None
+    if not isinstance(error, dict):
+        return service_error(status or _NO_STATUS, message_in(error))
+    message = message_in(error)
+    code = error.get("code")
+    codes = {each for each in (code, error.get("type")) if isinstance(each, str)}
+    status = _status_of_code(code) or status or _status_of(codes)
+    if "insufficient_quota" in codes:
+        return RateLimited(message, status=status, retryable=False)
+    return with_server_setting(service_error(status, message, " ".join(codes)))
+
+
+def _status_of_code(code: object) -> int | None:
+    if isinstance(code, str) and len(code) == 3 and code.isascii() and code.isdigit():
+        code = int(code)
+    return code if isinstance(code, int) and 400 <= code < 600 else None
+
+
+def _status_of(codes: set[str]) -> int:
+    return next((_STATUS_BY_CODE[code] for code in codes if code in _STATUS_BY_CODE), _NO_STATUS)
+
+
+def arguments_text(call: ToolCall) -> str:
+    """The arguments of a call as JSON, unchanged if they were malformed."""
+    return call.malformed or write_json(call.arguments).decode()
+
+
+def add_tools(
+    body: dict[str, Any],
+    call: ChatCall,
+    wire_tool: Callable[[ToolSchema], Mapping[str, Any]],
+    wire_choice: Callable[[str], Mapping[str, Any]],
+) -> None:
+    """Add the tools of a call to a request, and the tool choice.
+
+    Args:
+        body: Body of the request.
+        call: The call.
+        wire_tool: Encodes a tool.
+        wire_choice: Encodes the choice of a tool by name.
+    """
+    if not call.tools:
+        body.pop("parallel_tool_calls", None)  # refused without tools
+        return
+    body["tools"] = [wire_tool(tool) for tool in call.tools]
+    choice = call.tool_choice
+    if choice is not None:
+        plain = choice in ("auto", "none", "required")
+        body["tool_choice"] = choice if plain else wire_choice(choice)
+
+
+def wire_parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a tool; an object without properties needs an empty `properties`."""
+    return {"type": "object", "properties": {}, **schema}
+
+
+def data_url(part: Image | File, usual_type: str) -> str:
+    """The content of a part as a URL."""
+    data = base64.b64encode(part.data).decode()
+    return f"data:{part.media_type or usual_type};base64,{data}"
+
+
+def file_name(part: File) -> str:
+    """The required name of a file, which the model sees."""
+    usual = "document.pdf" if part.media_type in ("", "application/pdf") else "document"
+    return part.name or usual

@@ -1,0 +1,287 @@
+"""Replies of OpenAI's responses, complete and streamed.
+
+Source: OpenAI API reference, "The response object" and "Streaming events", OpenAPI document 2.3.0.
+The end marker of a stream is the event `response.completed`, `response.incomplete` or
+`response.failed`, which contains the complete response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import (
+    NO_USAGE,
+    Completion,
+    Delta,
+    FinishReason,
+    Message,
+    Part,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+    VendorPart,
+    arguments_as_text,
+    count_in,
+    details_in,
+    finish_word,
+    id_in,
+    list_in,
+    malformed,
+    object_in,
+    read_finish,
+    read_tool_call,
+    string_in,
+)
+from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
+from genai_wire_openai.dialect.common import error_in, read_event_object
+
+NAME = "openai-responses"
+
+_ENDS = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.done": "completed",  # sent by some servers with any status
+}
+_UNFINISHED = ("queued", "in_progress")
+_REFUSAL = "response.refusal.delta"
+_TEXTS = ("response.output_text.delta", _REFUSAL)
+_THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_ITEM_DONE = "response.output_item.done"
+_ITEMS = ("response.output_item.added", _ITEM_DONE)
+_ARGUMENTS = "response.function_call_arguments."
+
+
+def read_response(data: Mapping[str, Any]) -> Completion:
+    """Read a complete response.
+
+    Raises:
+        GenerationError: It contains no answer.
+        MalformedReply: It is not valid.
+        GenaiError: The error of a failed response.
+    """
+    status = string_in(data, "status").lower() or "completed"
+    if status == "failed":
+        raise _failure(data)
+    if status in _UNFINISHED:
+        raise malformed(f"the response is not finished, but {status}")
+    if data.get("output") is None or status == "cancelled":
+        raise GenerationError("the model gave no answer", reason=status)
+    content: list[Part] = []
+    refused = False
+    for at, item in enumerate(list_in(data, "output")):
+        if not isinstance(item, dict):
+            raise malformed("an item of the output is not an object")
+        content += _read_item(item, at)
+        refused = refused or _is_refusal(item)
+    calls = any(isinstance(part, ToolCall) for part in content)
+    why = finish_word(details_in(data, "incomplete_details").get("reason"))
+    text = "".join(part.text for part in content if isinstance(part, Text))
+    if refused:
+        finish: FinishReason = "content_filter"
+    elif status != "incomplete":
+        finish = read_finish(finish_word(status), calls=calls, text=text)
+    else:  # whatever the reason
+        finish = read_finish(why or "other", text=text, unknown="other")
+        finish = "other" if finish == "stop" else finish
+    return Completion(
+        Message("assistant", content),
+        finish,
+        _read_usage(data.get("usage")),
+        vendor_finish=why or string_in(data, "status"),
+    )
+
+
+class ResponseDecoder:
+    """Decodes a streamed response. The answer is that of its last event; if some servers omit its
+    output, it is assembled from the chunks. If all items have one index, ids distinguish them,
+    and an event without an id belongs to the last item."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, list[str]] = {}
+        self._arguments: dict[int, list[str]] = {}
+        self._refused = False
+        self._items: dict[int, dict[str, Any]] = {}
+        self._places: dict[tuple[int, str], int] = {}  # by index and id
+        self._newest: dict[int, int] = {}  # by index
+        self._done: set[int] = set()
+        self._thought: tuple[Any, ...] | None = None
+        self._end: Completion | None = None
+
+    @property
+    def done(self) -> bool:
+        return self._end is not None
+
+    @property
+    def ended(self) -> bool:
+        return self.done
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        if event.is_done:  # added by some servers
+            return ()
+        data = read_event_object(event, "type", "response", "delta")
+        kind = string_in(data, "type") or event.name or ""
+        if kind in _TEXTS:
+            return self._add_text(data, kind)
+        if kind in _THOUGHTS:
+            return self._add_thought(data, kind)
+        if kind.startswith(_ARGUMENTS):
+            self._add_arguments(data)
+        elif kind in _ITEMS:
+            return self._set_item(data, kind)
+        elif kind in _ENDS:
+            response = dict(object_in(data, "response"))
+            if response.get("status") in (None, *_UNFINISHED):
+                response["status"] = _ENDS[kind]
+            if not list_in(response, "output"):
+                response["output"] = self._output()
+            self._end = read_response(response)
+        elif data.get("object") == "response":  # sent whole by some servers
+            self._end = read_response(data)
+        elif not kind:
+            raise malformed("an event has no type")
+        return ()
+
+    def finish(self) -> Completion:
+        if self._end is None:
+            pieces = (piece for pieces in self._texts.values() for piece in pieces)
+            raise IncompleteReply("the reply was interrupted before its end", text="".join(pieces))
+        return self._end
+
+    def _place(self, data: Mapping[str, Any]) -> int:
+        """Position of the item of an event."""
+        index = count_in(data, "output_index")
+        known = self._places.get((index, id_in(data, "item_id")))
+        return self._newest.get(index, index) if known is None else known
+
+    def _add_text(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
+        text = string_in(data, "delta")
+        self._texts.setdefault(self._place(data), []).append(text)
+        self._refused = self._refused or kind == _REFUSAL
+        return (Delta(text),) if text else ()
+
+    def _add_thought(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
+        """Add reasoning, which is divided into paragraphs."""
+        text = string_in(data, "delta")
+        names = ("output_index", "summary_index", "content_index")
+        place = (kind, *(count_in(data, name) for name in names))
+        begins = self._thought not in (None, place)
+        self._thought = place
+        return (Delta(reasoning=f"\n\n{text}" if begins else text),) if text else ()
+
+    def _add_arguments(self, data: Mapping[str, Any]) -> None:
+        place = self._place(data)
+        if place not in self._items:
+            raise malformed("there are arguments of no tool call")
+        whole = arguments_as_text(data.get("arguments"))  # in the last of these events
+        if whole:
+            self._arguments[place] = [whole]
+        else:
+            self._arguments.setdefault(place, []).append(string_in(data, "delta"))
+
+    def _set_item(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
+        item = dict(object_in(data, "item"))
+        id = id_in(item, "id") or id_in(item, "call_id")
+        index = count_in(data, "output_index")
+        place = self._place({**data, "item_id": id})
+        if (index, id) not in self._places and self._is_another(place, item, kind):
+            place = max((*self._items, *self._texts)) + 1
+        self._newest[index] = place
+        if id:
+            self._places.setdefault((index, id), place)
+        if kind != _ITEM_DONE:
+            self._items.setdefault(place, item)
+            return ()
+        self._items[place] = item
+        if not item.get("arguments"):
+            self._give_arguments(place)
+        if place in self._done or item.get("type") != "function_call":
+            return ()
+        self._done.add(place)
+        return [Delta(tool_call=call) for call in _read_item(item, place)]
+
+    def _is_another(self, place: int, item: Mapping[str, Any], kind: str) -> bool:
+        """Whether an item is another than the one at its position."""
+        before = self._items.get(place)
+        if before is None:  # there may be texts
+            return place in self._texts and item.get("type") != "message"
+        names = ("type", "call_id")
+        return kind != _ITEM_DONE or any(before.get(name) != item.get(name) for name in names)
+
+    def _give_arguments(self, place: int) -> None:
+        if place in self._arguments:
+            self._items[place]["arguments"] = "".join(self._arguments[place])
+
+    def _output(self) -> list[dict[str, Any]]:
+        """The items, assembled from the chunks."""
+        for place in self._items.keys() - self._done:
+            self._give_arguments(place)
+        for index, texts in self._texts.items():
+            item = self._items.setdefault(index, {"type": "message"})
+            if not item.get("content"):
+                name = "refusal" if self._refused else "text"
+                item["content"] = [{"type": name, name: "".join(texts)}]
+        return [item for _, item in sorted(self._items.items())]
+
+
+def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
+    """The parts of an item of the output."""
+    kind = string_in(item, "type")
+    if kind == "message":
+        phase = item.get("phase")
+        text = "".join(map(_text_of, _pieces_in(item, "content")))
+        if phase and isinstance(phase, str) and text:  # a comment or the answer
+            yield VendorPart(NAME, {"phase": phase})
+        if text:
+            yield Text(text)
+    elif kind == "function_call":
+        id = id_in(item, "call_id") or id_in(item, "id") or f"call_{at}"
+        yield read_tool_call(id, string_in(item, "name"), item.get("arguments"))
+    elif kind == "reasoning":
+        thoughts = [*_pieces_in(item, "summary"), *_pieces_in(item, "content")]
+        text = "\n\n".join(filter(None, map(_text_of, thoughts)))
+        if text:
+            yield Reasoning(text)
+        if item.get("encrypted_content") or item.get("content"):  # otherwise it is a repetition
+            yield VendorPart(NAME, dict(item))
+    elif kind:
+        yield VendorPart(NAME, dict(item))
+    else:
+        raise malformed("an item of the output has no type")
+
+
+def _pieces_in(item: Mapping[str, Any], name: str) -> list[Any]:
+    """A list of chunks; some servers send a text instead, or texts."""
+    value = item.get(name)
+    pieces = [value] if isinstance(value, str) else list_in(item, name)
+    return [{"text": each} if isinstance(each, str) else each for each in pieces]
+
+
+def _text_of(content: Any) -> str:
+    if not isinstance(content, dict):
+        raise malformed("a piece of an item is not an object")
+    return string_in(content, "text") + string_in(content, "refusal")
+
+
+def _is_refusal(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "message" and any(
+        each.get("type") == "refusal" for each in _pieces_in(item, "content")
+    )
+
+
+def _failure(data: Mapping[str, Any]) -> GenaiError:
+    return error_in(data) or ServiceUnavailable("the service failed without a reason")
+
+
+def _read_usage(data: Any) -> Usage:
+    if not isinstance(data, dict):
+        return NO_USAGE
+    return Usage(
+        input_tokens=count_in(data, "input_tokens"),
+        output_tokens=count_in(data, "output_tokens"),
+        cached_tokens=count_in(details_in(data, "input_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count_in(details_in(data, "output_tokens_details"), "reasoning_tokens"),
+    )

@@ -1,0 +1,267 @@
+"""OpenAI's Responses: requests and token counting.
+
+The format is the successor of chat completions. `openai_response_replies` reads the replies.
+
+Source: OpenAI API reference, "Create a model response", OpenAPI document 2.3.0; "Get input token
+counts", as of November 2026.
+
+Nothing is stored at the service: reasoning comes back encrypted, is stored as a `VendorPart`, and
+is sent again with the items that followed it. Unencrypted reasoning, and vendor parts of other
+dialects, are not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    CountDialect,
+    Dialect,
+    DialectEndpoint,
+    File,
+    Image,
+    Message,
+    Part,
+    ProviderReply,
+    ProviderRequest,
+    Reasoning,
+    StreamDecoder,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    VendorPart,
+    standard_parameters,
+    unsupported,
+    write_long_json,
+)
+from genai_host.errors import GenaiError
+from genai_wire_openai.dialect.common import (
+    PARAMETERS,
+    UnwrappingDecoder,
+    add_tools,
+    answer_format,
+    arguments_text,
+    data_url,
+    explain_error,
+    file_name,
+    fit,
+    may_be_wrapped,
+    read_object,
+    unwrapped,
+    wire_parameters,
+)
+from genai_wire_openai.dialect.response_replies import NAME, ResponseDecoder, read_response
+
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "max_tokens": ("max_output_tokens",),
+    "reasoning_effort": ("reasoning", "effort"),
+    "reasoning_summary": ("reasoning", "summary"),
+    "verbosity": ("text", "verbosity"),
+}
+"""Fields of parameters that are not top-level fields of the same name."""
+
+
+class OpenAIResponses(Dialect[ChatCall, Completion]):
+    """OpenAI's Responses.
+
+    `variant` has these options:
+
+    - `system_role`: role of system messages; some models require `developer`
+    - `encrypted_reasoning`: whether to request encrypted reasoning; models without reasoning refuse
+      it
+    - `strict`, `object_root`: as in `openai-chat`
+    - `image_detail`: resolution of images
+    """
+
+    name = NAME
+    endpoint = DialectEndpoint(path="/responses")
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = {
+        **standard_parameters("temperature", "top_p", "max_tokens"),
+        **PARAMETERS,
+        "reasoning_summary": {
+            "type": "string",
+            "enum": ["auto", "concise", "detailed"],
+            "description": "return a summary of the model's reasoning",
+        },
+    }
+    reserved = frozenset(
+        {
+            "background", "conversation", "input", "instructions", "model", "previous_response_id",
+            "stream", "tool_choice", "tools",
+        }
+    )  # fmt: skip
+    variant = {
+        "system_role": "system",
+        "encrypted_reasoning": False,
+        "strict": False,
+        "object_root": False,
+        "image_detail": "auto",
+    }
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        form = _Form(variant["system_role"], variant["image_detail"])
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "input": call.written((self.name, form), form.write),
+            "store": False,
+        }
+        if variant["encrypted_reasoning"]:
+            body["include"] = ["reasoning.encrypted_content"]
+        for name, value in call.parameters.items():
+            _put(body, _PLACES.get(name, (name,)), value)
+        add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), _wire_choice)
+        if call.schema is not None:
+            schema = answer_format(call.schema, variant)
+            _put(body, ("text", "format"), {"type": "json_schema", **schema})
+        if call.stream:
+            body["stream"] = True
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        completion = read_response(read_object(reply.body, "output"))
+        return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
+
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
+        decoder = ResponseDecoder()
+        return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _put(body: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
+    for name in place[:-1]:
+        body = body.setdefault(name, {})
+    body[place[-1]] = value
+
+
+class _Form(NamedTuple):
+    """How items are written, where services differ."""
+
+    system_role: str
+    image_detail: str
+
+    def write(self, message: Message) -> bytes:
+        return b",".join(write_long_json(each) for each in self._items(message))
+
+    def _items(self, message: Message) -> Iterator[Mapping[str, Any]]:
+        if message.role == "tool":
+            for part in message.content:
+                if not isinstance(part, ToolResult):
+                    raise unsupported(part, "in a tool message", NAME)
+                yield self._tool_output(part)
+        elif message.role == "assistant":
+            yield from _assistant_items(message)
+        else:
+            role = self.system_role if message.role == "system" else message.role
+            parts = [
+                part for part in message.content if not isinstance(part, (Reasoning, VendorPart))
+            ]
+            yield {"role": role, "content": self._content(parts, message.role)}
+
+    def _content(self, parts: list[Part], role: str) -> Any:
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text
+        return [self._part(part, role) for part in parts]
+
+    def _part(self, part: Part, role: str) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "input_text", "text": part.text}
+        if isinstance(part, Image) and role != "system":
+            return {
+                "type": "input_image",
+                "image_url": part.url or data_url(part, "image/png"),
+                "detail": self.image_detail,
+            }
+        if isinstance(part, File) and role == "user":
+            if part.url:
+                return {"type": "input_file", "file_url": part.url}
+            data = data_url(part, "application/pdf")
+            return {"type": "input_file", "filename": file_name(part), "file_data": data}
+        raise unsupported(part, f"in a message of role {role}", NAME)
+
+    def _tool_output(self, result: ToolResult) -> dict[str, Any]:
+        text = "".join(part.text for part in result.content if isinstance(part, Text))
+        text = f"error: {text}" if result.error else text
+        pictures: list[Part] = [part for part in result.content if not isinstance(part, Text)]
+        output: Any = text
+        if pictures:
+            parts = [Text(text), *pictures] if text else pictures
+            output = [self._part(part, "tool") for part in parts]
+        return {"type": "function_call_output", "call_id": result.id, "output": output}
+
+
+def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
+    """The model's message, as the items of the reply. Reasoning is sent with the items that
+    followed it, and omitted if they are missing, since the service refuses it alone. llama.cpp
+    requires the type of a message."""
+    thoughts: list[Mapping[str, Any]] = []
+    texts: list[str] = []
+    phase: dict[str, Any] = {}
+    for part in (*message.content, None):
+        if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
+            continue
+        if isinstance(part, Text):
+            texts.append(part.text)
+            continue
+        if texts:
+            yield from thoughts
+            yield {"type": "message", "role": "assistant", "content": "".join(texts), **phase}
+            thoughts, texts, phase = [], [], {}
+        if isinstance(part, ToolCall):
+            yield from thoughts
+            yield _wire_tool_call(part)
+            thoughts = []
+        elif isinstance(part, VendorPart) and isinstance(part.data, Mapping):
+            if "type" in part.data:
+                thoughts.append(part.data)
+            else:
+                phase = dict(part.data)
+        elif part is not None:
+            raise unsupported(part, "in a message of role assistant", NAME)
+
+
+def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
+    fitted = fit(wire_parameters(tool.parameters), strict)
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": fitted.schema,
+        "strict": fitted.strict,  # always sent, since the default is true
+    }
+
+
+def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": arguments_text(call),
+    }
+
+
+def _wire_choice(name: str) -> dict[str, Any]:
+    return {"type": "function", "name": name}
+
+
+_COUNTED = ("parallel_tool_calls", "reasoning_effort", "reasoning_summary")
+
+
+class OpenAICount(CountDialect):
+    name = "openai-count"
+    of = OpenAIResponses
+    endpoint = DialectEndpoint(path="/responses/input_tokens")
+    parameters = {name: OpenAIResponses.parameters[name] for name in _COUNTED}
+    variant = OpenAIResponses.variant
+    fields = frozenset(
+        {"input", "model", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools"}
+    )
+    tokens = "input_tokens"

@@ -1,0 +1,257 @@
+"""Items of input and output.
+
+    read_items → _read_item → one function for each type
+
+Items are read from a request and brought to the one form in which they are stored and listed.
+
+Reasoning is stored with the data that only its own dialect can read, under `opaque`, and is shown
+with that data sealed (`Seals` in `api.py`). Data from a client is accepted only if it was sealed
+by this host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import bytes_of
+from genai_host.errors import ValidationError
+from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
+from genai_wire_openai.responses.tools import Item, read_tool_list
+
+Unseal = Callable[[str], list[Any] | None]
+"""Returns the data of a sealed text; None if it was not sealed by this host."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+_INLINE = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
+_PHASES = ("commentary", "final_answer")
+_DETAILS = ("auto", "low", "high", "original")
+_PREFIXES = {
+    "additional_tools": "at",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "image_generation_call": "ig",
+    "reasoning": "rs",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+}
+
+
+def is_id(value: object) -> bool:
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def with_id(item: Item, tail: str) -> Item:
+    """Give an item an id, unless it has one; it ends with the tail, after the prefix of its
+    type."""
+    item["id"] = item["id"] or f"{_PREFIXES.get(item['type'], 'msg')}_{tail}"
+    return item
+
+
+def read_items(given: Fields, name: str, unseal: Unseal) -> list[Item]:
+    """Read the items of a field; the id is empty unless it is given. A string is a user message;
+    references are not resolved. Raises `ValidationError`."""
+    if isinstance(given.raw(name), str):
+        return [{"id": "", **_message("user", [_text_part("input_text", given.text(name))])}]
+    return [_read_item(each, unseal) for each in given.objects(name)]
+
+
+def _read_item(item: Fields, unseal: Unseal) -> Item:
+    kind = item.text("type")
+    if not kind:  # messages and references may omit the type
+        kind = "item_reference" if "role" not in item and "id" in item else "message"
+    if kind == "item_reference":
+        return {"type": kind, "id": item.needed("id")}
+    readers: Mapping[str, Callable[[Fields], Item]] = {
+        "message": _read_message,
+        "function_call": lambda given: _read_call(given, "arguments"),
+        "function_call_output": _read_output,
+        "custom_tool_call": lambda given: _read_call(given, "input"),
+        "custom_tool_call_output": _read_output,
+        "tool_search_call": _read_search,
+        "tool_search_output": _read_found,
+        "additional_tools": _read_tools,
+        "image_generation_call": _read_picture,
+        "reasoning": lambda given: _read_reasoning(given, unseal),
+    }
+    if kind not in readers:
+        raise UnsupportedParameter(
+            f"unsupported item type {kind!r}: choose from {', '.join(readers)}, item_reference",
+            path=item.at("type"),
+        )
+    read = readers[kind](item)
+    return {"id": item.value["id"] if is_id(item.text("id")) else "", **read}
+
+
+def _message(role: str, content: Sequence[Item], status: str = "completed") -> Item:
+    return {"type": "message", "role": role, "status": status, "content": [*content]}
+
+
+def _read_message(item: Fields) -> Item:
+    role = item.choice("role", ("user", "assistant", "system", "developer"))
+    if not role:
+        raise MissingParameter("role is missing", path=item.at("role"))
+    read_part = _read_answer_part if role == "assistant" else _read_part
+    if isinstance(item.raw("content"), str):
+        kind = "output_text" if role == "assistant" else "input_text"
+        parts = [_text_part(kind, item.text("content"))]
+    elif "content" in item:
+        parts = [read_part(part) for part in item.objects("content")]
+    else:
+        raise item.must_be("content", "a string or a list of parts")
+    if not parts and role != "assistant":
+        raise item.must_be("content", "at least one part")
+    read = _message(role, parts, _status(item))
+    phase = item.choice("phase", _PHASES) if role == "assistant" else None
+    return {**read, "phase": phase} if phase else read
+
+
+_STATUSES = ("in_progress", "completed", "incomplete")
+
+
+def _text_part(kind: str, text: str) -> Item:
+    if kind == "output_text":
+        return {"type": kind, "text": text, "annotations": [], "logprobs": []}
+    return {"type": kind, "text": text}
+
+
+def _read_answer_part(part: Fields) -> Item:
+    """Read a part of an assistant message."""
+    kind = part.choice("type", ("output_text", "refusal"))
+    if kind == "refusal":
+        return {"type": kind, "refusal": part.needed("refusal")}
+    return _text_part("output_text", part.needed("text"))
+
+
+def _read_part(part: Fields) -> Item:
+    kind = part.choice("type", ("input_text", "input_image", "input_file"))
+    if not kind:
+        raise MissingParameter("type is missing", path=part.at("type"))
+    if kind == "input_text":
+        return _text_part(kind, part.needed("text"))
+    if "file_id" in part:
+        raise UnsupportedParameter(
+            "the Files API is not supported: send the content or its URL",
+            path=part.at("file_id"),
+        )
+    return _read_image(part) if kind == "input_image" else _read_file(part)
+
+
+def _read_image(part: Fields) -> Item:
+    url = part.needed("image_url")
+    if not _ADDRESS.fullmatch(url):
+        inline(url, part.at("image_url"))
+    detail = part.choice("detail", _DETAILS) or "auto"
+    return {"type": "input_image", "image_url": url, "detail": detail}
+
+
+def _read_file(part: Fields) -> Item:
+    names = ("filename", "file_data", "file_url")
+    read = {name: part.text(name) for name in names if name in part}
+    if ("file_data" in read) == ("file_url" in read):
+        raise MissingParameter("give either file_data or file_url", path=part.path)
+    if "file_data" in read:
+        inline(read["file_data"], part.at("file_data"), bare=True)
+    elif not _ADDRESS.fullmatch(read["file_url"]):
+        raise part.must_be("file_url", "an http or https address")
+    return {"type": "input_file", **read}
+
+
+def inline(url: str, path: str, *, bare: bool = False) -> tuple[bytes, str]:
+    """Return the data of a data URL and its media type.
+
+    Args:
+        url: The data URL.
+        path: Path of the field, for errors.
+        bare: Whether plain base64 is accepted; its media type is empty.
+
+    Raises:
+        ValidationError: The data is invalid.
+    """
+    head = _INLINE.match(url)
+    if head is None and (not bare or url.startswith("data:")):
+        raise ValidationError("must be an http(s) URL or base64 data", path=path)
+    data = bytes_of(url[head.end() if head else 0 :], path)
+    return _not_empty(data, path), (head.group(1) or "") if head else ""
+
+
+def _not_empty(data: bytes, path: str) -> bytes:
+    if not data:
+        raise ValidationError("must not be empty", path=path)
+    return data
+
+
+def is_inline(url: str) -> bool:
+    return not _ADDRESS.fullmatch(url)
+
+
+def _read_call(item: Fields, content: str) -> Item:
+    names = ("type", "call_id", "name", content)
+    read = {name: item.needed(name) for name in names}
+    if "namespace" in item:
+        read["namespace"] = item.text("namespace")
+    return {**read, "status": _status(item)}
+
+
+def _status(item: Fields) -> str:
+    return item.choice("status", _STATUSES) or "completed"
+
+
+def _read_output(item: Fields) -> Item:
+    call = item.needed("call_id")
+    output = item.raw("output")
+    if isinstance(output, list):
+        output = [_read_part(part) for part in item.objects("output")]
+    elif not isinstance(output, str):
+        raise item.must_be("output", "a string or a list of parts")
+    return {"type": item.text("type"), "call_id": call, "output": output, "status": _status(item)}
+
+
+def _read_search(item: Fields) -> Item:
+    return {
+        "type": "tool_search_call",
+        "call_id": item.needed("call_id"),
+        "execution": "client",
+        "arguments": item.mapping("arguments") or {},
+        "status": _status(item),
+    }
+
+
+def _read_found(item: Fields) -> Item:
+    """Read the result of a search for tools."""
+    head = {"type": "tool_search_output", "call_id": item.needed("call_id"), "execution": "client"}
+    return {**head, "status": _status(item), "tools": _tools(item)}
+
+
+def _read_tools(item: Fields) -> Item:
+    role = item.text("role", "developer")
+    return {"type": "additional_tools", "role": role, "tools": _tools(item)}
+
+
+def _tools(item: Fields) -> list[Mapping[str, Any]]:
+    return [tool for tool, _ in read_tool_list(item, "tools")]
+
+
+def _read_picture(item: Fields) -> Item:
+    """Read an image generated by the model."""
+    result = item.needed("result")
+    _not_empty(bytes_of(result, item.at("result")), item.at("result"))
+    return {"type": "image_generation_call", "status": "completed", "result": result}
+
+
+def _read_reasoning(item: Fields, unseal: Unseal) -> Item:
+    """Data that was not sealed by this host is ignored."""
+    read: Item = {"type": "reasoning", "summary": _texts(item, "summary", "summary_text")}
+    if item.values("content"):
+        read["content"] = _texts(item, "content", "reasoning_text")
+    sealed = item.text("encrypted_content")
+    opaque = unseal(sealed) if sealed else None
+    return {**read, "opaque": opaque} if opaque else read
+
+
+def _texts(item: Fields, name: str, kind: str) -> list[Item]:
+    return [{"type": kind, "text": part.needed("text")} for part in item.objects(name)]

@@ -1,0 +1,316 @@
+"""Items to messages, and messages to items.
+
+Consecutive items of the model (text, reasoning, tool calls) become one message, and so do the
+results of its tools. Each result must answer an earlier call, and each call must have a result.
+
+    groups_of → the parts that become one item each
+    joined    → the items in order: those already streamed, and the others
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from attrs import define, field
+
+from genai_host.api import (
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    VendorPart,
+    bytes_of,
+)
+from genai_host.errors import ValidationError
+from genai_host.serving import CallReader, result_and_files
+from genai_wire_openai.responses.items import inline, is_inline
+from genai_wire_openai.responses.tools import (
+    ClientTool,
+    Item,
+    MakeItemId,
+    call_of,
+    names_in,
+)
+
+DIALECT = "openai-responses"
+"""Name of the dialect of this format. Its vendor parts have the phase of a message."""
+
+_INPUT = "$.input"
+
+
+def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[Message]:
+    """Return the messages of items. Raises `ValidationError` if a result has no call, or a call has
+    no result."""
+    role_parts: list[tuple[Role, Part]] = []
+    ends: list[int] = []  # each is the end of a separate message
+    pending: dict[str, str] = {}
+    files: list[File] = []
+    calls = CallReader()
+    for item in items:
+        if files and item["type"] not in _OUTPUTS:
+            role_parts += [("user", file) for file in files]
+            ends.append(len(role_parts))
+            files.clear()
+        for role, part in _parts(item, files, calls):
+            if isinstance(part, ToolCall):
+                pending[part.id] = part.name
+            elif isinstance(part, ToolResult):
+                part = _named(part, pending)
+            role_parts.append((role, part))
+        if item["type"] == "message" and item["role"] != "assistant":
+            ends.append(len(role_parts))
+    role_parts += [("user", file) for file in files]
+    for id in pending:
+        raise ValidationError(f"function call {id!r} has no output", path=_INPUT)
+    messages = [] if instructions is None else [Message("system", instructions)]
+    return messages + _joined(role_parts, ends)
+
+
+def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
+    """The result with the name of the called tool."""
+    if result.id not in pending:
+        raise ValidationError(f"no function call with id {result.id!r} for the output", path=_INPUT)
+    return ToolResult(result.id, pending.pop(result.id), result.content)
+
+
+def _joined(role_parts: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
+    messages: list[Message] = []
+    marks = set(ends)
+    number = 0
+    keyed = []
+    for at, (role, part) in enumerate(role_parts):
+        number += at in marks
+        keyed.append((number, role, part))
+    for (_, role), parts in groupby(keyed, key=lambda each: each[:2]):
+        messages.append(Message(role, [part for _, _, part in parts]))
+    return messages
+
+
+def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[Role, Part]]:
+    """The parts of an item, with their roles. Documents of results are added to `files`: they
+    follow after all consecutive results."""
+    kind = item["type"]
+    call = call_of(item, calls.read)
+    if call is not None:
+        yield "assistant", call
+    elif kind in _OUTPUTS:
+        result, found = result_and_files(item["call_id"], "", _output(item))
+        files += found
+        yield "tool", result
+    elif kind == "additional_tools":
+        return
+    elif kind == "reasoning":
+        for part in (*item["summary"], *item.get("content", ())):
+            if part["text"]:
+                yield "assistant", Reasoning(part["text"])
+        for kept in item.get("opaque", ()):
+            yield "assistant", VendorPart(kept["dialect"], kept["data"])
+    elif kind == "image_generation_call":
+        yield "assistant", Image(bytes_of(item["result"], _INPUT))
+    elif item["role"] == "assistant":
+        if item.get("phase"):
+            yield "assistant", VendorPart(DIALECT, {"phase": item["phase"]})
+        for part in item["content"]:
+            yield "assistant", Text(part["refusal" if part["type"] == "refusal" else "text"])
+    else:
+        role: Role = "user" if item["role"] == "user" else "system"
+        for part in item["content"]:
+            yield role, _part(part)
+
+
+_OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output")
+
+
+def _output(item: Item) -> list[Part]:
+    if "tools" in item:
+        names = ", ".join(names_in(item))
+        return [Text(f"tools found: {names or 'none'}")]
+    output = item["output"]
+    return [Text(output)] if isinstance(output, str) else [_part(part) for part in output]
+
+
+def _part(part: Mapping[str, str]) -> Part:
+    if part["type"] == "input_text":
+        return Text(part["text"])
+    if part["type"] == "input_image":
+        return _image(part["image_url"])
+    name = part.get("filename", "")
+    if "file_url" in part:
+        return File(url=part["file_url"], name=name)
+    data, media_type = inline(part["file_data"], _INPUT, bare=True)
+    return File(data, media_type or mimetypes.guess_type(name)[0] or "", name)
+
+
+def _image(url: str) -> Image:
+    if not is_inline(url):
+        return Image(url=url)
+    data, media_type = inline(url, _INPUT)
+    return Image(data, media_type)
+
+
+@define
+class Group:
+    """Parts that become one item.
+
+    Attributes:
+        kind: Type of the item.
+        texts: Texts of a message, or paragraphs of reasoning.
+        opaque: Data that only its own dialect can read.
+        apart: Whether the text is not part of the streamed text.
+        phase: Phase of a message: commentary or final answer; empty if unknown.
+    """
+
+    kind: str
+    texts: list[str] = field(factory=list)
+    opaque: list[Item] = field(factory=list)
+    apart: bool = False
+    phase: str = ""
+    call: ToolCall | None = None
+    picture: Image | None = None
+
+
+def groups_of(message: Message) -> list[Group]:
+    """Group the parts of an answer by item. An image with a URL becomes a message with the URL;
+    other parts, for example documents, are omitted."""
+    groups: list[Group] = []
+    phase = ""
+    for part in message.content:
+        last = groups[-1] if groups else Group("")
+        if isinstance(part, Image) and part.data:
+            groups.append(Group("image_generation_call", picture=part))
+        elif isinstance(part, Image):
+            groups.append(Group("message", [part.url], apart=True))
+        elif isinstance(part, Text):
+            if last.kind != "message" or last.apart or phase:
+                last = Group("message", phase=phase)
+                groups.append(last)
+                phase = ""
+            last.texts.append(part.text)
+        elif isinstance(part, ToolCall):
+            groups.append(Group("function_call", call=part))
+        elif isinstance(part, VendorPart) and _phase_of(part):
+            phase = _phase_of(part)
+        elif isinstance(part, (Reasoning, VendorPart)):
+            if last.kind != "reasoning":
+                last = Group("reasoning")
+                groups.append(last)
+            if isinstance(part, Reasoning):
+                last.texts.append(part.text)
+            else:
+                last.opaque.append({"dialect": part.dialect, "data": part.data})
+    return groups
+
+
+def _phase_of(part: VendorPart) -> str:
+    if part.dialect != DIALECT or not isinstance(part.data, Mapping) or len(part.data) != 1:
+        return ""
+    phase = part.data.get("phase")
+    return phase if isinstance(phase, str) else ""
+
+
+def item_of(group: Group, new_id: MakeItemId, client_tools: Mapping[str, ClientTool]) -> Item:
+    if group.call is not None:
+        return call_item(group.call, new_id, client_tools)
+    if group.picture is not None:
+        return picture_item(group.picture, new_id)
+    if group.kind == "message":
+        return message_item("".join(group.texts), new_id, group.phase)
+    item = reasoning_item(group.texts, new_id)
+    return {**item, "opaque": group.opaque} if group.opaque else item
+
+
+def message_item(text: str, new_id: MakeItemId, phase: str = "") -> Item:
+    item = {
+        "id": new_id("msg"),
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": [text_part(text)],
+    }
+    return {**item, "phase": phase} if phase else item
+
+
+def text_part(text: str) -> Item:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def reasoning_item(texts: Iterable[str], new_id: MakeItemId) -> Item:
+    return {"id": new_id("rs"), "type": "reasoning", "summary": [summary_part(t) for t in texts]}
+
+
+def summary_part(text: str) -> Item:
+    return {"type": "summary_text", "text": text}
+
+
+def call_item(call: ToolCall, new_id: MakeItemId, client_tools: Mapping[str, ClientTool]) -> Item:
+    client = client_tools.get(call.name) or ClientTool("function", call.name)
+    return client.item(call, new_id)
+
+
+def picture_item(picture: Image, new_id: MakeItemId) -> Item:
+    return {
+        "id": new_id("ig"),
+        "type": "image_generation_call",
+        "status": "completed",
+        "result": base64.b64encode(picture.data).decode(),
+    }
+
+
+def joined(
+    message: Message,
+    streamed: Sequence[Item],
+    new_id: MakeItemId,
+    client_tools: Mapping[str, ClientTool],
+) -> tuple[list[Item], list[Item]]:
+    """Return the items of an answer in order, and those not yet streamed.
+
+    Args:
+        message: The answer.
+        streamed: Streamed items. Their text is final; data known only at the end, for example
+            opaque data, is added.
+        new_id: Returns a new item id.
+        client_tools: The client's tools, by their names for the model.
+    """
+    left = list(streamed)
+    ordered: list[Item] = []
+    late: list[Item] = []
+    kinds = {item["type"] for item in streamed}
+    for group in groups_of(message):
+        found = next((item for item in left if _is_of(item, group)), None)
+        if found is not None:
+            left.remove(found)
+            if group.phase:
+                found["phase"] = group.phase
+            if group.opaque:
+                found["opaque"] = group.opaque
+            ordered.append(found)
+        elif group.apart or group.kind == "function_call" or group.kind not in kinds:
+            late.append(item_of(group, new_id, client_tools))
+            ordered.append(late[-1])
+        elif group.opaque:  # its text was streamed with that of another group
+            late.append(item_of(Group("reasoning", opaque=group.opaque), new_id, client_tools))
+            ordered.append(late[-1])
+    return ordered + left, late
+
+
+def _is_of(item: Item, group: Group) -> bool:
+    if group.call is not None:
+        return bool(item.get("call_id") == group.call.id)
+    return item["type"] == group.kind and not group.apart
+
+
+def shown(item: Item, seal: Callable[[Any], str] | None) -> Item:
+    """Return an item as shown to clients: opaque data is sealed, or omitted without `seal`."""
+    if "opaque" not in item:
+        return item
+    seen = {name: value for name, value in item.items() if name != "opaque"}
+    return seen if seal is None else {**seen, "encrypted_content": seal(item["opaque"])}

@@ -1,0 +1,337 @@
+"""The response object, and its stream of events.
+
+    Events.write → _piece → _begin, _add, _close (an item at a time) → _end
+
+An item is done when the next one begins. If reasoning is shown sealed, items are done in order at
+the end, since the sealed data is known only then: clients store items as they are done.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import Completion, Delta, FinishReason, HttpProblem, ToolCall, Usage, sse_event
+from genai_host.errors import GenaiError
+from genai_host.serving import CompletionStream
+from genai_wire_openai.responses.messages import (
+    call_item,
+    joined,
+    message_item,
+    reasoning_item,
+    summary_part,
+    text_part,
+)
+from genai_wire_openai.responses.request import ResponsesRequest
+from genai_wire_openai.responses.tools import Item
+
+_STATUS: Mapping[FinishReason, tuple[str, Any]] = {
+    "stop": ("completed", None),
+    "tool_calls": ("completed", None),
+    "length": ("incomplete", {"reason": "max_output_tokens"}),
+    "content_filter": ("incomplete", {"reason": "content_filter"}),
+    "other": ("incomplete", {}),  # the API has no reason for it
+}
+_ERRORS = {"rate_limited": "rate_limit_exceeded", "budget_exceeded": "rate_limit_exceeded"}
+_HEX = 24  # bytes
+
+
+class ResponseHead:
+    """The response to a request.
+
+    Attributes:
+        id: Id of the response. The ids of its items end in the same characters and a number, so
+            that an item can be found by its id alone.
+    """
+
+    def __init__(self, request: ResponsesRequest, created: int) -> None:
+        self.request = request
+        self.created = created
+        self._tail = secrets.token_hex(_HEX)
+        self._count = 0
+        self.id = f"resp_{self._tail}"
+
+    def new_id(self, prefix: str) -> str:
+        return f"{prefix}_{self.new_tail()}"
+
+    def new_tail(self) -> str:
+        """Return the end of a new item id."""
+        self._count += 1
+        return item_tail(self._tail, self._count)
+
+    def items(self, completion: Completion) -> list[Item]:
+        """Return the items of an answer that is not streamed."""
+        return self.joined(completion, ())[0]
+
+    def joined(
+        self, completion: Completion, streamed: Sequence[Item]
+    ) -> tuple[list[Item], list[Item]]:
+        """Return the items of an answer in order, and those not yet streamed."""
+        return joined(completion.message, streamed, self.new_id, self.request.tools.client_tools)
+
+    def call(self, call: ToolCall) -> Item:
+        """Return the item of a call."""
+        return call_item(call, self.new_id, self.request.tools.client_tools)
+
+    def unfinished(
+        self, status: str = "in_progress", output: Sequence[Item] = ()
+    ) -> dict[str, Any]:
+        """Return the response object while it is incomplete."""
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "completed_at": None,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "model": self.request.model or "default",
+            "output": [*output],
+            "service_tier": "default",
+            "store": self.request.store is not False,
+            "top_logprobs": 0,
+            "truncation": "disabled",
+            **self.request.repeated,
+        }
+
+    def finished(self, completion: Completion, output: Sequence[Item], now: int) -> dict[str, Any]:
+        """Return the response object of a completion. The last item is incomplete if the answer
+        is."""
+        status, why = _STATUS[completion.finish]
+        if status == "incomplete" and output and "status" in output[-1]:
+            output[-1]["status"] = status
+        return {
+            **self.unfinished(status, output),
+            "completed_at": now if status == "completed" else None,
+            "incomplete_details": why,
+            "usage": _usage(completion.usage),
+            **self._model(completion),
+        }
+
+    def failed(self, problem: HttpProblem, output: Sequence[Item]) -> dict[str, Any]:
+        """Return the response object of an interrupted answer."""
+        known = "server_error" if problem.status >= 500 else "invalid_prompt"
+        error = {"code": _ERRORS.get(problem.code, known), "message": problem.message}
+        return {**self.unfinished("failed", output), "error": error}
+
+    def _model(self, completion: Completion) -> dict[str, str]:
+        """The model that was used, if the client named none."""
+        route = completion.route
+        if self.request.model is not None or route is None:
+            return {}
+        return {"model": f"{route.model}@{route.provider}"}
+
+
+def item_tail(tail: str, number: int) -> str:
+    """Return the end of the id of an item: the end of the id of its response or conversation, and a
+    number."""
+    return f"{tail}{number:04x}"
+
+
+def belongs_to(id: str) -> str:
+    """Return the end of the id of an item's response or conversation; empty if unknown."""
+    tail = id.rpartition("_")[2][: 2 * _HEX]
+    return tail if len(tail) == 2 * _HEX else ""
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.total,
+    }
+
+
+_EMPTY: Mapping[str, Mapping[str, Any]] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    "function_call": {"arguments": ""},
+    "custom_tool_call": {"input": ""},
+    "tool_search_call": {},
+    "image_generation_call": {"result": None},
+}
+"""Initial content of an item."""
+_CALLS = {
+    "function_call": ("response.function_call_arguments", "arguments", ("name",)),
+    "custom_tool_call": ("response.custom_tool_call_input", "input", ()),
+}
+"""Events of the content of a call, its field, and further fields of its last event."""
+
+_log = logging.getLogger(__name__)
+
+
+class Events:
+    """Events of one response.
+
+    Args:
+        reply: The response.
+        show: Converts an item for the client.
+        finish: Returns the response object of a completion and its items, and stores it.
+        hold: Whether items are completed only at the end.
+    """
+
+    def __init__(
+        self,
+        reply: ResponseHead,
+        show: Callable[[Item], Item],
+        finish: Callable[[Completion, list[Item]], dict[str, Any]],
+        *,
+        hold: bool,
+    ) -> None:
+        self._reply = reply
+        self._show = show
+        self._finish = finish
+        self._hold = hold
+        self._number = 0
+        self._items: list[Item] = []
+        self._indexes: dict[str, int] = {}
+        self._texts: list[str] = []  # of the open item
+        self._open: Item | None = None
+        self._done: set[str] = set()
+
+    def write(self, answering: CompletionStream) -> Iterator[bytes]:
+        yield self._event("response.created", response=self._reply.unfinished())
+        yield self._event("response.in_progress", response=self._reply.unfinished())
+        try:
+            for piece in answering:
+                yield from self._piece(piece)
+            yield from self._end(answering.completion)
+        except GenaiError as error:
+            yield self._failed(HttpProblem.of(error))
+        except Exception:  # noqa: BLE001 - the client must not wait forever
+            _log.exception("a response failed")
+            yield self._failed(
+                HttpProblem(500, "internal", "internal error; see the log of the server")
+            )
+
+    def _piece(self, piece: Delta) -> Iterator[bytes]:
+        if piece.reasoning:
+            yield from self._add("reasoning", piece.reasoning)
+        if piece.text:
+            yield from self._add("message", piece.text)
+        if piece.tool_call is not None:
+            yield from self._close()
+            yield from self._whole(self._reply.call(piece.tool_call))
+
+    def _add(self, kind: str, text: str) -> Iterator[bytes]:
+        if self._open is None or self._open["type"] != kind:
+            yield from self._close()
+            new_id = self._reply.new_id
+            begun = message_item("", new_id) if kind == "message" else reasoning_item([""], new_id)
+            yield from self._begin(begun)
+            self._open, self._texts = begun, []
+        self._texts.append(text)
+        yield self._text_event("delta", self._items[-1], delta=text)
+
+    def _begin(self, item: Item) -> Iterator[bytes]:
+        """Events before the content of an item."""
+        self._indexes[item["id"]] = len(self._items)
+        self._items.append(item)
+        begun = {**self._show(item), **_EMPTY[item["type"]]}
+        begun.pop("encrypted_content", None)
+        if "status" in begun:
+            begun["status"] = "in_progress"
+        yield self._event("response.output_item.added", item=begun, **self._index(item))
+        for at in range(len(_parts_of(item))):
+            yield self._part_event("added", item, at, "")
+
+    def _close(self) -> Iterator[bytes]:
+        """Complete the open item, if any."""
+        item, self._open = self._open, None
+        if item is None:
+            return
+        self._fill(item)
+        yield from self._ended(item)
+
+    def _fill(self, item: Item) -> None:
+        """Set the text of a streamed item."""
+        _parts_of(item)[0]["text"] = "".join(self._texts)
+
+    def _ended(self, item: Item) -> Iterator[bytes]:
+        """Events after the content of an item."""
+        if item["type"] in _CALLS:
+            name, content, more = _CALLS[item["type"]]
+            fields = {each: item[each] for each in (content, *more)}
+            yield self._event(f"{name}.done", **self._of(item), **fields)
+        for at, part in enumerate(_parts_of(item)):
+            yield self._text_event("done", item, at, text=part["text"])
+            yield self._part_event("done", item, at, part["text"])
+        if not self._hold:
+            yield self._item_done(item)
+
+    def _whole(self, item: Item) -> Iterator[bytes]:
+        """Events of an item that is not streamed."""
+        yield from self._begin(item)
+        if item["type"] in _CALLS:
+            name, content, _ = _CALLS[item["type"]]
+            yield self._event(f"{name}.delta", **self._of(item), delta=item[content])
+        for at, part in enumerate(_parts_of(item)):
+            if part["text"]:
+                yield self._text_event("delta", item, at, delta=part["text"])
+        yield from self._ended(item)
+
+    def _item_done(self, item: Item) -> bytes:
+        self._done.add(item["id"])
+        name = "response.output_item.done"
+        return self._event(name, item=self._show(item), **self._index(item))
+
+    def _end(self, completion: Completion) -> Iterator[bytes]:
+        output, late = self._reply.joined(completion, self._items)
+        if self._open is not None:
+            self._fill(self._open)
+        response = self._finish(completion, output)
+        yield from self._close()
+        for item in late:
+            yield from self._whole(item)
+        for item in output:
+            if item["id"] not in self._done:
+                yield self._item_done(item)
+        yield self._event(f"response.{response['status']}", response=response)
+
+    def _failed(self, problem: HttpProblem) -> bytes:
+        """The event of a failed response, with the text so far."""
+        if self._open is not None:
+            self._fill(self._open)
+            if "status" in self._open:
+                self._open["status"] = "incomplete"
+        output = [self._show(item) for item in self._items]
+        return self._event("response.failed", response=self._reply.failed(problem, output))
+
+    def _index(self, item: Item) -> dict[str, int]:
+        return {"output_index": self._indexes[item["id"]]}
+
+    def _of(self, item: Item) -> dict[str, Any]:
+        return {"item_id": item["id"], **self._index(item)}
+
+    def _text_event(self, what: str, item: Item, at: int = 0, **fields: str) -> bytes:
+        if item["type"] == "message":
+            name, more = f"response.output_text.{what}", {"content_index": at, "logprobs": []}
+        else:
+            name, more = f"response.reasoning_summary_text.{what}", {"summary_index": at}
+        return self._event(name, **self._of(item), **more, **fields)
+
+    def _part_event(self, what: str, item: Item, at: int, text: str) -> bytes:
+        if item["type"] == "message":
+            name = f"response.content_part.{what}"
+            return self._event(name, **self._of(item), content_index=at, part=text_part(text))
+        name = f"response.reasoning_summary_part.{what}"
+        return self._event(name, **self._of(item), summary_index=at, part=summary_part(text))
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        number = self._number
+        self._number += 1
+        return sse_event(kind, {"type": kind, "sequence_number": number, **fields})
+
+
+def _parts_of(item: Item) -> list[Item]:
+    """The parts of an item; empty for a call."""
+    parts: list[Item] = item.get("content") or item.get("summary") or []
+    return parts

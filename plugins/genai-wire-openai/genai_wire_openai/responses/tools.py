@@ -1,0 +1,380 @@
+"""The tools of a request, which the client runs itself.
+
+    read_tools → Tools.offered, for the model
+               → Tools.client_tools, to convert a call to an item of the client's form
+
+Models know functions with a name and a JSON Schema. Other forms become functions:
+
+- A function in a namespace is named `NAMESPACE__NAME`.
+- A custom tool takes text, which becomes the parameter `input`. Its grammar is added to the
+  description and is not enforced.
+- `tool_search` with `execution: client`; the tools that the client finds are offered, too.
+
+The tools `web_search` and `image_generation`, which only OpenAI runs, are ignored and reported;
+other types of tools are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from attrs import frozen
+
+from genai_host.api import ToolCall, ToolSchema, write_json
+from genai_host.errors import ValidationError
+from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool
+from genai_wire_openai.responses.fields import Fields, UnsupportedParameter
+
+Item = dict[str, Any]
+MakeItemId = Callable[[str], str]
+"""Returns a new item id with the given prefix."""
+RepeatedTool = Mapping[str, Any]
+"""A tool or a tool choice, as repeated in the response and stored in items."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_IGNORED = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?|image_generation")
+"""Types of tools that only OpenAI runs, and that are ignored."""
+_LONGEST_NAME = 64
+_SEARCH = "tool_search"
+_INPUT = "input"
+
+
+@frozen
+class ClientTool:
+    """A tool as the client knows it.
+
+    Attributes:
+        kind: `function`, `custom` or `tool_search`.
+        name: Its name.
+        namespace: Name of its namespace; empty for none.
+    """
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @property
+    def function(self) -> str:
+        """The name of its function for the model."""
+        return function_name(self.name, self.namespace)
+
+    def item(self, call: ToolCall, new_id: MakeItemId) -> Item:
+        """The item of a call."""
+        item: Item = {"status": "completed", "call_id": call.id}
+        if self.kind == "function":
+            arguments = call.malformed or write_json(call.arguments).decode()
+            item |= {"id": new_id("fc"), "type": "function_call", "arguments": arguments}
+        elif self.kind == "custom":
+            item |= {"id": new_id("ctc"), "type": "custom_tool_call", "input": _input_of(call)}
+        else:
+            item |= {"id": new_id("tsc"), "type": "tool_search_call", "execution": "client"}
+            query = {"query": call.malformed} if call.malformed else {}
+            return {**item, "arguments": {**query, **call.arguments}}
+        item["name"] = self.name
+        return {**item, "namespace": self.namespace} if self.namespace else item
+
+
+def function_name(name: str, namespace: str = "") -> str:
+    """The name of a tool for the model, for which services accept up to 64 characters."""
+    if not namespace:
+        return name
+    whole = f"{namespace}__{name}"
+    if len(whole) <= _LONGEST_NAME:
+        return whole
+    mark = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{whole[: _LONGEST_NAME - 9]}_{mark}"
+
+
+def _input_of(call: ToolCall) -> str:
+    """The input of a custom tool; a model may have written it without JSON."""
+    text = call.arguments.get(_INPUT)
+    if isinstance(text, str):
+        return text
+    return call.malformed or write_json(call.arguments).decode()
+
+
+def call_of(item: Item, read: Callable[[str, str, str], ToolCall]) -> ToolCall | None:
+    """The call in an item; None if it is not a call.
+
+    Args:
+        item: The item.
+        read: Reads a call from its id, its name and its arguments as JSON.
+    """
+    kind = item["type"]
+    name = function_name(item.get("name", _SEARCH), item.get("namespace", ""))
+    if kind == "function_call":
+        return read(item["call_id"], name, item["arguments"])
+    if kind == "custom_tool_call":
+        return ToolCall(item["call_id"], name, {_INPUT: item["input"]})
+    if kind == "tool_search_call":
+        return ToolCall(item["call_id"], name, item["arguments"])
+    return None
+
+
+@frozen
+class Tools:
+    """The tools of a request.
+
+    Attributes:
+        offered: Tools that the model may call.
+        choice: `auto`, `none`, `required` or the name of a tool; None leaves it to the model.
+        client_tools: The tools as the client knows them, by their names for the model.
+        repeated: All given tools, for the response.
+        chosen: The given choice, for the response.
+    """
+
+    offered: Sequence[ToolSchema]
+    choice: str | None
+    client_tools: Mapping[str, ClientTool]
+    repeated: Sequence[RepeatedTool]
+    chosen: str | RepeatedTool
+
+
+def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[Item] = ()) -> Tools:
+    """Read the tools and the tool choice. Of several definitions of a tool, that of the request
+    counts, or else the last one in the items.
+
+    Args:
+        request: The request.
+        input: The items of the request, which may have further tools.
+        previous: The items of previous requests. Their tools have already been checked.
+
+    Raises:
+        ValidationError: A tool is invalid, or the chosen tool does not exist.
+    """
+    path = request.at("tools")
+    read = read_tool_list(request, "tools")
+    client_tools: dict[str, ClientTool] = {}
+    own = chain.from_iterable(_functions(tool, path) for tool, path in read)
+    further = _new(_in_items(input, request.at("input")), client_tools)
+    schemas = each_once(_checked(chain(own, further), client_tools), path)
+    for function in _new(_in_items(previous, path), client_tools):
+        if len(client_tools) == MOST_TOOLS:
+            break
+        client_tools[function.tool.function] = function.tool
+        schemas.append(function.schema)
+    chosen: str | RepeatedTool = "auto"
+    allowed, choice = frozenset(client_tools), None
+    if isinstance(request.raw("tool_choice"), dict):
+        given = request.object("tool_choice")
+        assert given is not None
+        allowed, choice, chosen = _read_choice(given, client_tools)
+    else:
+        choice = request.choice("tool_choice", CHOICES) or None
+        chosen = choice or "auto"
+    if choice == "required" and not allowed:
+        raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
+    offered = [schema for schema in schemas if schema.name in allowed]
+    repeated = [tool for tool, _ in read]
+    return Tools(offered, choice if offered else None, client_tools, repeated, chosen)
+
+
+def check_tools(items: Sequence[Item], path: str) -> None:
+    """Check the tools in items that are stored. Raises `ValidationError`."""
+    client_tools: dict[str, ClientTool] = {}
+    each_once(_checked(_new(_in_items(items, path), client_tools), client_tools), path)
+
+
+def names_in(item: Item) -> list[str]:
+    """The names of the tools in an item, for the model."""
+    return [each.tool.function for each in _in_items([item], "$")]
+
+
+def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
+    """Read a list of tools. Returns each with its path, except those that are ignored."""
+    found = []
+    for tool in given.objects(name):
+        kind = tool.needed("type")
+        # a search by the service is not needed: the model gets all tools
+        is_hosted_search = kind == _SEARCH and tool.text("execution") != "client"
+        if is_hosted_search or _IGNORED.fullmatch(kind):
+            tool.drop_this(kind)
+            continue
+        reader = _READERS.get(kind)
+        if reader is None:
+            raise UnsupportedParameter(
+                f"unsupported tool type {kind!r}: choose from {', '.join(_READERS)}",
+                path=tool.at("type"),
+            )
+        found.append((reader(tool), tool.path))
+    return found
+
+
+def _read_name(tool: Fields) -> str:
+    name = tool.needed("name")
+    if not _NAME.fullmatch(name):
+        raise tool.must_be("name", "of letters, digits, _ and -, and at most 128 characters long")
+    return name
+
+
+def _read_function(tool: Fields) -> RepeatedTool:
+    if tool.flag("defer_loading"):  # the model gets all tools immediately
+        tool.drop("defer_loading")
+    return {
+        "type": "function",
+        "name": _read_name(tool),
+        "description": tool.text_or_none("description"),
+        "parameters": tool.mapping("parameters"),
+        "strict": tool.flag("strict") is not False,
+    }
+
+
+def _read_custom(tool: Fields) -> RepeatedTool:
+    form = tool.object("format")
+    read = {"type": "text"}
+    if form is not None and form.choice("type", ("text", "grammar")) == "grammar":
+        read = {name: form.needed(name) for name in ("type", "syntax", "definition")}
+    return {
+        "type": "custom",
+        "name": _read_name(tool),
+        "description": tool.text_or_none("description"),
+        "format": read,
+    }
+
+
+def _read_namespace(tool: Fields) -> RepeatedTool:
+    inner = read_tool_list(tool, "tools")
+    for each, path in inner:
+        if each["type"] not in ("function", "custom"):
+            raise UnsupportedParameter(
+                f"unsupported tool type {each['type']!r} in a namespace", path=f"{path}.type"
+            )
+    return {
+        "type": "namespace",
+        "name": _read_name(tool),
+        "description": tool.text_or_none("description"),
+        "tools": [each for each, _ in inner],
+    }
+
+
+def _read_search(tool: Fields) -> RepeatedTool:
+    return {
+        "type": _SEARCH,
+        "execution": "client",
+        "description": tool.text_or_none("description"),
+        "parameters": tool.mapping("parameters"),
+    }
+
+
+_READERS: Mapping[str, Callable[[Fields], RepeatedTool]] = {
+    "function": _read_function,
+    "custom": _read_custom,
+    "namespace": _read_namespace,
+    _SEARCH: _read_search,
+}
+
+
+class _Function(NamedTuple):
+    """A tool as a function for the model.
+
+    Attributes:
+        tool: The tool as the client knows it.
+        description: Its description.
+        parameters: JSON Schema of its parameters; None for none.
+        path: Its place in the request.
+    """
+
+    tool: ClientTool
+    description: str
+    parameters: Mapping[str, Any] | None
+    path: str
+
+    @property
+    def schema(self) -> ToolSchema:
+        return ToolSchema(self.tool.function, self.description, self.parameters or {})
+
+
+def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_Function]:
+    """The functions of a tool for the model."""
+    kind = tool["type"]
+    if kind == "namespace":
+        about = tool["description"] or ""
+        for at, each in enumerate(tool["tools"]):
+            for function in _functions(each, f"{path}.tools[{at}]", tool["name"]):
+                if about:  # only with the first: the model reads all of them
+                    about = f"{function.description}\n\n({tool['name']}: {about})"
+                    function = function._replace(description=about)
+                about = ""
+                yield function
+        return
+    description, parameters = tool["description"] or "", tool.get("parameters")
+    if kind == "custom":
+        parameters = _TEXT_INPUT
+        form = tool["format"]
+        if form["type"] == "grammar":
+            description += f"\n\nThe input follows this {form['syntax']} grammar:\n"
+            description += form["definition"]
+    client_tool = ClientTool(kind, tool.get("name", _SEARCH), namespace)
+    yield _Function(client_tool, description, parameters, f"{path}.parameters")
+
+
+_TEXT_INPUT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {_INPUT: {"type": "string", "description": "the whole input, as text"}},
+    "required": [_INPUT],
+    "additionalProperties": False,
+}
+
+
+def _in_items(items: Sequence[Item], path: str) -> Iterator[_Function]:
+    """The functions of the tools in items, those of the last item first."""
+    for number in reversed(range(len(items))):
+        for at, tool in enumerate(items[number].get("tools", ())):
+            yield from _functions(tool, f"{path}[{number}].tools[{at}]")
+
+
+def _new(
+    functions: Iterable[_Function], client_tools: Mapping[str, ClientTool]
+) -> Iterator[_Function]:
+    """Skip functions with a known name, because clients send the same tools repeatedly."""
+    return (each for each in functions if each.tool.function not in client_tools)
+
+
+def _checked(
+    functions: Iterable[_Function], client_tools: dict[str, ClientTool]
+) -> Iterator[ToolSchema]:
+    """Check functions one after the other, and add their tools to `client_tools`."""
+    for each in functions:
+        client_tools[each.tool.function] = each.tool
+        yield offered_tool(each.tool.function, each.description, each.parameters, each.path)
+
+
+def _read_choice(
+    chosen: Fields, client_tools: Mapping[str, ClientTool]
+) -> tuple[frozenset[str], str | None, RepeatedTool]:
+    """The names of the allowed tools, the choice among them, and the choice for the response."""
+    kind = chosen.needed("type")
+    if kind in _CHOSEN:
+        name, repeated = _named(chosen, client_tools)
+        if name in CHOICES:  # as a choice, it would mean `auto`, `none` or `required`
+            return frozenset({name}), "required", repeated
+        return frozenset(client_tools), name, repeated
+    if kind != "allowed_tools":
+        raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
+    allowed = [
+        _named(tool, client_tools)
+        for tool in chosen.objects("tools")
+        if not _IGNORED.fullmatch(tool.text("type"))
+    ]
+    mode = chosen.choice("mode", ("auto", "required")) or "auto"
+    tools = [repeated for _, repeated in allowed]
+    return frozenset(n for n, _ in allowed), mode, {"type": kind, "mode": mode, "tools": tools}
+
+
+_CHOSEN = ("function", "custom")
+
+
+def _named(where: Fields, client_tools: Mapping[str, ClientTool]) -> tuple[str, RepeatedTool]:
+    """The name of a chosen tool for the model, and the choice for the response."""
+    name, namespace = where.needed("name"), where.text("namespace")
+    function = function_name(name, namespace)
+    client = client_tools.get(function)
+    kind = where.choice("type", _CHOSEN)  # in `allowed_tools` it may be missing
+    if client is None or kind not in ("", client.kind):
+        raise ValidationError(f"unknown tool {name!r} among the tools", path=where.at("name"))
+    repeated = {"type": client.kind, "name": name}
+    return function, {**repeated, "namespace": namespace} if namespace else repeated

@@ -1,0 +1,307 @@
+"""Handlers of chat completions, embeddings, moderations and models.
+
+Source: OpenAI API reference, "Create chat completion", "Create embeddings", "Create moderation",
+"List models".
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_host import Host
+from genai_host.api import (
+    EXTRA_BODY,
+    JsonReader,
+    ModerationResult,
+    RouteRequest,
+    RouteResponse,
+    body_of,
+    json_response,
+    merged_parameters,
+)
+from genai_host.errors import ValidationError
+from genai_host.serving import (
+    Capabilities,
+    ChatRequest,
+    ServedModel,
+    answer,
+    capabilities,
+    check_schema,
+    name_in,
+    served_model,
+    served_models,
+    streamed,
+    whole,
+)
+from genai_wire_openai.server.replies import CompletionWriter
+from genai_wire_openai.server.requests import chosen, messages_in, tools_in
+
+_NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+_NEUTRAL = frozenset(
+    {
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+"""Fields that do not change an answer; ignored."""
+
+_DIALECT = "openai-chat"
+"""Name of the dialect of this format."""
+
+_REFUSED = (
+    "audio",
+    "function_call",
+    "functions",
+    "logprobs",
+    "top_logprobs",
+    "web_search_options",
+)
+
+
+_ONLY_PASSED = ("logit_bias",)
+"""Fields that change an answer, and that only services of this format have."""
+
+
+def complete(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer a chat completion, streamed if `stream` is set."""
+    body = body_of(request)
+    model = body.text("model")
+    if not model:
+        raise ValidationError("model is missing", path="$.model")
+    tools, choice = chosen(body, tools_in(body))
+    is_streamed = bool(body.flag("stream"))
+    options = body.object("stream_options")
+    with_usage = bool(options.flag("include_usage")) if options is not None else False
+    asked = ChatRequest(
+        model=model,
+        messages=messages_in(body),
+        tools=tools,
+        tool_choice=choice,
+        schema=schema_in(body),
+        parameters=parameters_in(body, host, model),
+        stream=is_streamed,
+    )
+    del body  # its values take memory while the service answers
+    writer = CompletionWriter(model, host.clock.now(), with_usage=with_usage)
+    if is_streamed:
+        return streamed(answer(host, asked, request), writer.events)
+    return json_response(writer.whole(whole(host, asked, request)))
+
+
+def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
+    """Read the JSON Schema of the answer. Raises `ValidationError`."""
+    form = body.object("response_format")
+    if form is None:
+        return None
+    kind = form.choice("type", ("text", "json_object", "json_schema"))
+    if kind == "json_object":
+        return {"type": "object"}
+    if kind != "json_schema":
+        return None
+    inner = form.object("json_schema")
+    schema = None if inner is None else inner.mapping("schema")
+    if inner is None or schema is None:
+        raise ValidationError("schema is missing", path=form.at("json_schema"))
+    check_schema(schema, inner.at("schema"))
+    return schema
+
+
+def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
+    """Read the model parameters, by the host's names: those of the format, and others of the model
+    or its provider. Raises `ValidationError`."""
+    found: dict[str, Any] = {}
+    for name in _NUMBERS:
+        found[name] = body.number(name)
+    most = body.whole("max_completion_tokens")
+    found["max_tokens"] = body.whole("max_tokens") if most is None else most
+    body.raw("max_tokens")
+    found["seed"] = body.whole("seed")
+    stop = body.raw("stop")
+    if stop is not None:
+        found["stop"] = [stop] if isinstance(stop, str) else list(body.texts("stop"))
+    found["reasoning_effort"] = body.raw("reasoning_effort")
+    body.refuse(*_REFUSED)
+    if body.whole("n") not in (None, 1):
+        raise ValidationError("only one answer per request is supported", path=body.at("n"))
+    if body.raw("modalities") not in (None, ["text"]):
+        raise ValidationError("only text answers are supported", path=body.at("modalities"))
+    at_once = body.flag("parallel_tool_calls")
+    others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
+    if others or at_once is not None:
+        can = capabilities(host, model)
+        # many clients always send it, also for models without it
+        if "parallel_tool_calls" in can.parameters:
+            found["parallel_tool_calls"] = at_once
+        found.update(_further(body, others, can))
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _further(body: JsonReader, names: Sequence[str], can: Capabilities) -> dict[str, Any]:
+    """Fields beyond the format: parameters of the model, and any others if the service uses this
+    format. Other fields are dropped."""
+    found = {name: body.raw(name) for name in names if name in can.parameters}
+    others = [name for name in names if name not in found]
+    if can.dialect != _DIALECT or EXTRA_BODY not in can.parameters:
+        body.refuse(*(name for name in others if name in _ONLY_PASSED))
+        body.drop(*others)
+    elif others:
+        extra = {name: body.raw(name) for name in others}
+        found = merged_parameters({EXTRA_BODY: extra}, found)
+    return found
+
+
+_MOST = 2048  # maximum number of texts per request
+_IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
+
+
+def embed(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer with one vector per text."""
+    body = body_of(request)
+    model = body.text("model")
+    if not model:
+        raise ValidationError("model is missing", path="$.model")
+    texts = _texts(body)
+    form = body.choice("encoding_format", ("float", "base64"), "float")
+    size = body.whole("dimensions")
+    body.text("user")
+    body.drop_others()
+    vectors = host.embed(
+        texts,
+        model=model,
+        parameters={} if size is None else {"dimensions": size},
+        limits=request.limits,
+        owner=request.user,
+    )
+    write = _as_base64 if form == "base64" else list
+    return json_response(
+        {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": number, "embedding": write(vector)}
+                for number, vector in enumerate(vectors.vectors)
+            ],
+            "model": model,
+            "usage": {
+                "prompt_tokens": vectors.usage.input_tokens,
+                "total_tokens": vectors.usage.total,
+            },
+        }
+    )
+
+
+def _texts(body: JsonReader) -> Sequence[str]:
+    given = body.raw("input")
+    texts = [given] if isinstance(given, str) else body.values("input")
+    if not 0 < len(texts) <= _MOST:
+        raise ValidationError(
+            f"the number of texts must be from 1 to {_MOST}", path=body.at("input")
+        )
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValidationError("tokens are not supported: send text", path=body.at("input"))
+        if not text:
+            raise ValidationError("texts must not be empty", path=body.at("input"))
+    return texts
+
+
+def _as_base64(vector: Sequence[float]) -> Any:
+    """32-bit floats, little-endian."""
+    numbers = array("f", vector)
+    if _IS_BIG_ENDIAN:
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+_CATEGORIES = (
+    "hate",
+    "hate/threatening",
+    "harassment",
+    "harassment/threatening",
+    "illicit",
+    "illicit/violent",
+    "self-harm",
+    "self-harm/intent",
+    "self-harm/instructions",
+    "sexual",
+    "sexual/minors",
+    "violence",
+    "violence/graphic",
+)
+"""Categories of the format. Others reported by a service are added."""
+
+_LIKELY = 0.5
+_MOST_MODERATIONS = 32  # maximum number of texts per request; each is a call
+
+
+def moderate(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer with a moderation of each text, in order."""
+    body = body_of(request)
+    model = body.text("model") or None
+    texts = _texts_to_moderate(body)
+    body.drop_others()
+    limits, user = request.limits, request.user
+    verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
+    return json_response(
+        {
+            "id": f"modr-{os.urandom(12).hex()}",
+            "model": model or verdicts[0].model,
+            "results": [_result(verdict) for verdict in verdicts],
+        }
+    )
+
+
+def _texts_to_moderate(body: JsonReader) -> Sequence[str]:
+    given = body.raw("input")
+    if isinstance(given, str):
+        return [given]
+    values = body.values("input")
+    if not 0 < len(values) <= _MOST_MODERATIONS:
+        raise ValidationError(
+            f"the number of texts must be from 1 to {_MOST_MODERATIONS}", path=body.at("input")
+        )
+    if all(isinstance(each, str) for each in values):
+        return values
+    parts = body.objects("input")
+    for part in parts:
+        if part.text("type") != "text":
+            raise ValidationError("only text can be moderated", path=part.at("type"))
+    return ["\n".join(part.text("text") for part in parts)]  # parts are moderated together
+
+
+def _result(verdict: ModerationResult) -> dict[str, Any]:
+    scores = {**dict.fromkeys(_CATEGORIES, 0.0), **verdict.categories}
+    surest = max(scores.values())
+    broken = {
+        name: verdict.flagged and score > 0 and (score >= _LIKELY or score == surest)
+        for name, score in scores.items()
+    }
+    return {
+        "flagged": verdict.flagged,
+        "categories": broken,
+        "category_scores": scores,
+        "category_applied_input_types": {name: ["text"] for name in scores},
+    }
+
+
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
+    """List all models."""
+    return json_response({"object": "list", "data": [_wire(each) for each in served_models(host)]})
+
+
+def one(request: RouteRequest, host: Host) -> RouteResponse:
+    """Get one model by name. Raises `NotFound` if the model is unknown."""
+    return json_response(_wire(served_model(host, name_in(request.parameters))))
+
+
+def _wire(model: ServedModel) -> dict[str, Any]:
+    # no provider reports when a model was created
+    return {"id": model.name, "object": "model", "created": 0, "owned_by": model.owner}

@@ -1,0 +1,202 @@
+"""Replies, streams and errors of OpenAI's chat completions.
+
+Source: OpenAI API reference, "CreateChatCompletionResponse",
+"CreateChatCompletionStreamResponse", "ErrorResponse"; the guide to error codes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from genai_host.api import (
+    Completion,
+    FinishReason,
+    HttpProblem,
+    Reasoning,
+    RouteResponse,
+    ToolCall,
+    Usage,
+    json_response,
+    write_json,
+)
+from genai_host.errors import GenaiError
+from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
+
+_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+_QUOTA = "insufficient_quota"
+_CODES: Mapping[str, str] = {
+    "budget_exceeded": _QUOTA,
+    "context_overflow": "context_length_exceeded",
+    "no_route": "model_not_found",
+    "not_found": "model_not_found",
+    "rate_limited": "rate_limit_exceeded",
+    "unauthorized": "invalid_api_key",
+}
+
+
+def problem_reply(problem: HttpProblem) -> RouteResponse:
+    """Return an error as `{"error": {"message", "type", "param", "code"}}`."""
+    return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
+
+
+def error_object(problem: HttpProblem) -> dict[str, Any]:
+    """Return the body of an error, which is also used in streams."""
+    status = status_of(problem)
+    usual = "invalid_request_error" if status < 500 else "server_error"
+    hint = f" ({problem.hint})" if problem.hint else ""
+    code = _CODES.get(problem.code, problem.code)
+    return {
+        "error": {
+            "message": f"{problem.message}{hint}",
+            "type": _QUOTA if code == _QUOTA else _TYPES.get(status, usual),
+            "param": problem.path.removeprefix("$").lstrip(".") or None,
+            "code": code,
+        }
+    }
+
+
+_FINISH: Mapping[FinishReason, str] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
+_Wire = dict[str, Any]
+
+
+class CompletionWriter:
+    """Writer of one answer.
+
+    Args:
+        model: Model name as requested.
+        now: Time of the request.
+        with_usage: Whether the last chunk of a stream has the usage.
+    """
+
+    def __init__(self, model: str, now: datetime, *, with_usage: bool) -> None:
+        self._id = f"chatcmpl-{os.urandom(12).hex()}"
+        self._created = int(now.timestamp())
+        self._model = model
+        self._with_usage = with_usage
+
+    def whole(self, completion: Completion) -> _Wire:
+        text = completion.text
+        calls = [_call(call) for call in completion.tool_calls]
+        message: _Wire = {
+            "role": "assistant",
+            "content": None if calls and not text else text,
+            "refusal": None,
+            "annotations": [],
+        }
+        thought = _thoughts(completion)
+        if thought:
+            message["reasoning_content"] = thought
+        if calls:
+            message["tool_calls"] = calls
+        return {
+            **self._head("chat.completion"),
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "logprobs": None,
+                    "finish_reason": api_finish_reason(completion, _FINISH),
+                }
+            ],
+            "usage": _usage(completion.usage),
+        }
+
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
+        """Yield the events of a stream. An error is the last event, without `[DONE]`."""
+        before, after = self._around()
+        yield before + b'{"role":"assistant","content":"","refusal":null}' + after
+        calls = 0
+        thought = False
+        try:
+            for delta in answering:
+                if delta.text and not delta.reasoning and delta.tool_call is None:  # usual case
+                    yield before + b'{"content":' + write_json(delta.text) + b"}" + after
+                    continue
+                wire: _Wire = {"content": delta.text} if delta.text else {}
+                if delta.reasoning:
+                    thought = True
+                    wire["reasoning_content"] = delta.reasoning
+                if delta.tool_call is not None:
+                    wire["tool_calls"] = [{"index": calls, **_call(delta.tool_call)}]
+                    calls += 1
+                if wire:
+                    yield before + write_json(wire) + after
+            completion = answering.completion
+            finish = api_finish_reason(completion, _FINISH)
+        except GenaiError as error:
+            yield _event(write_json(error_object(HttpProblem.of(error))))
+            return
+        rest = {} if thought else {"reasoning_content": _thoughts(completion)}
+        if rest.get("reasoning_content"):
+            yield before + write_json(rest) + after
+        for number, call in enumerate(completion.tool_calls[calls:], calls):
+            yield before + write_json({"tool_calls": [{"index": number, **_call(call)}]}) + after
+        yield from self._end(completion, finish)
+
+    def _end(self, completion: Completion, finish: str) -> Iterator[bytes]:
+        head = self._head("chat.completion.chunk")
+        choice = {"index": 0, "delta": {}, "logprobs": None}
+        ended = {**head, "choices": [{**choice, "finish_reason": finish}]}
+        if self._with_usage:
+            yield _event(write_json({**ended, "usage": None}))
+            yield _event(write_json({**head, "choices": [], "usage": _usage(completion.usage)}))
+        else:
+            yield _event(write_json(ended))
+        yield b"data: [DONE]\n\n"
+
+    def _around(self) -> tuple[bytes, bytes]:
+        """The constant text before and after the delta of each chunk."""
+        head = write_json(self._head("chat.completion.chunk"))[:-1]
+        usage = b',"usage":null' if self._with_usage else b""
+        return (
+            b"data: " + head + b',"choices":[{"index":0,"delta":',
+            b',"logprobs":null,"finish_reason":null}]' + usage + b"}\n\n",
+        )
+
+    def _head(self, kind: str) -> _Wire:
+        return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+def _call(call: ToolCall) -> _Wire:
+    arguments = call.malformed or write_json(call.arguments).decode()
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def _thoughts(completion: Completion) -> str:
+    parts = completion.message.content
+    return "".join(part.text for part in parts if isinstance(part, Reasoning))
+
+
+def _usage(usage: Usage) -> _Wire:
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning_tokens,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
